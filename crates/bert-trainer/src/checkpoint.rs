@@ -1,0 +1,275 @@
+//! Checkpoints: everything a run needs to go on, committed as a whole.
+//!
+//! In: model, optimizer, step. Out: a folder
+//!
+//! ```text
+//! checkpoints/step-00001000/
+//!   config.json  model.safetensors  vocab.txt  tokenizer files   what transformers loads
+//!   optimizer.safetensors     first.<name> and second.<name> of every parameter
+//!   trainer_state.json        step, updates, digests of data and vocabulary
+//!   COMMITTED.json            written last: blake3 digest and size of every file above
+//! ```
+//!
+//! The folder is filled under a temporary name and renamed when complete; a checkpoint without its
+//! marker, or with a file unlike its digest, is not used. Not for random states: dropout and sample
+//! order are pure functions of seed and step.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bert_data::files::{self, digest_bytes, digest_file};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::optimizer::AdamW;
+
+const MARKER: &str = "COMMITTED.json";
+const STATE: &str = "trainer_state.json";
+const OPTIMIZER: &str = "optimizer.safetensors";
+
+/// Where a run stood when a checkpoint was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainerState {
+    /// Number of finished steps.
+    pub step: u64,
+    /// Number of updates of the optimizer.
+    pub updates: u64,
+    /// The configuration that decides what the run computes, for comparison at a resume.
+    pub run: serde_json::Value,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Committed {
+    step: u64,
+    files: BTreeMap<String, FileEntry>,
+}
+
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct FileEntry {
+    bytes: u64,
+    blake3: String,
+}
+
+/// The checkpoints of one run.
+#[derive(Clone, Debug)]
+pub struct CheckpointFolder {
+    folder: PathBuf,
+}
+
+/// Collects the files of a checkpoint that is being written.
+pub struct CheckpointWriter {
+    folder: PathBuf,
+    files: BTreeMap<String, FileEntry>,
+}
+
+impl CheckpointWriter {
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        files::write_atomic(&self.folder.join(name), |out| out.write_all(bytes)).map_err(std::io::Error::other)?;
+        let entry = FileEntry { bytes: bytes.len() as u64, blake3: digest_bytes(bytes) };
+        self.files.insert(name.to_string(), entry);
+        Ok(())
+    }
+}
+
+impl CheckpointFolder {
+    /// The checkpoints below a run's folder.
+    pub fn of_run(run: &Path) -> Self {
+        Self { folder: run.join("checkpoints") }
+    }
+
+    /// The steps of all committed checkpoints, oldest first, good or not.
+    pub fn steps(&self) -> Vec<u64> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let step = |name: &str| name.strip_prefix("step-")?.parse().ok();
+        let mut steps: Vec<u64> = entries
+            .filter(|entry| entry.path().join(MARKER).exists())
+            .filter_map(|entry| step(entry.file_name().to_str()?))
+            .collect();
+        steps.sort_unstable();
+        steps
+    }
+
+    /// The folder of the checkpoint after `step` steps.
+    pub fn path(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("step-{step:08}"))
+    }
+
+    /// Writes and commits a checkpoint; `model_files` adds what describes the model. Then removes
+    /// all but the newest `keep` checkpoints.
+    ///
+    /// # Errors
+    /// When a file cannot be written; nothing committed before is touched then.
+    pub fn write(
+        &self,
+        state: &TrainerState,
+        optimizer: &AdamW,
+        keep: usize,
+        model_files: impl FnOnce(&mut CheckpointWriter) -> Result<(), Error>,
+    ) -> Result<PathBuf, Error> {
+        let target = self.path(state.step);
+        let partial = self.folder.join(format!(".partial-step-{:08}", state.step));
+        self.remove_partial()?;
+        fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
+        let mut writer = CheckpointWriter { folder: partial.clone(), files: BTreeMap::new() };
+        model_files(&mut writer)?;
+        let mut add = |name: &str, bytes: &[u8]| writer.add(name, bytes).map_err(|e| Error::io(&partial.join(name), e));
+        add(OPTIMIZER, &optimizer_bytes(optimizer))?;
+        add(STATE, &serde_json::to_vec_pretty(state).expect("plain data"))?;
+        let committed = Committed { step: state.step, files: writer.files };
+        files::write_json_atomic(&partial.join(MARKER), &committed)?;
+        if target.exists() {
+            // The same step, written before a kill or found corrupt: the new one replaces it.
+            fs::remove_dir_all(&target).map_err(|e| Error::io(&target, e))?;
+        }
+        files::rename_durably(&partial, &target)?;
+        self.prune(keep)?;
+        Ok(target)
+    }
+
+    fn remove_partial(&self) -> Result<(), Error> {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(".partial-") {
+                fs::remove_dir_all(entry.path()).map_err(|e| Error::io(&entry.path(), e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn prune(&self, keep: usize) -> Result<(), Error> {
+        let steps = self.steps();
+        for &step in steps.iter().take(steps.len().saturating_sub(keep.max(1))) {
+            // The marker goes first: a checkpoint half removed is not one.
+            let path = self.path(step);
+            fs::remove_file(path.join(MARKER)).map_err(|e| Error::io(&path, e))?;
+            fs::remove_dir_all(&path).map_err(|e| Error::io(&path, e))?;
+        }
+        Ok(())
+    }
+
+    /// The newest checkpoint whose files are all as committed; `warn` is told of every newer one
+    /// that is not.
+    ///
+    /// # Errors
+    /// [`Error::NoGoodCheckpoint`] when there are checkpoints but all are corrupt.
+    pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<(PathBuf, TrainerState)>, Error> {
+        let steps = self.steps();
+        let mut newest = None;
+        for &step in steps.iter().rev() {
+            let path = self.path(step);
+            match verify(&path) {
+                Ok(state) => return Ok(Some((path, state))),
+                Err(error) => {
+                    warn(&error);
+                    newest.get_or_insert(error.to_string());
+                }
+            }
+        }
+        match newest {
+            None => Ok(None),
+            Some(newest) => Err(Error::NoGoodCheckpoint { path: self.folder.clone(), count: steps.len(), newest }),
+        }
+    }
+}
+
+/// Checks every file of a checkpoint against its marker.
+///
+/// # Errors
+/// [`Error::CheckpointCorrupt`] naming the first file that is not as committed.
+pub fn verify(path: &Path) -> Result<TrainerState, Error> {
+    let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
+    let marker = fs::read(path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    let committed: Committed =
+        serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    for (name, entry) in &committed.files {
+        if Path::new(name).components().count() != 1 || name.contains("..") {
+            return Err(corrupt(format!("{MARKER} names a file outside the folder: {name:?}")));
+        }
+        let file = path.join(name);
+        let bytes = fs::metadata(&file).map_err(|e| corrupt(format!("{name}: {e}")))?.len();
+        if bytes != entry.bytes {
+            return Err(corrupt(format!("{name} has {bytes} bytes, {} were committed", entry.bytes)));
+        }
+        let blake3 = digest_file(&file)?;
+        if blake3 != entry.blake3 {
+            return Err(corrupt(format!("{name} has blake3 {blake3}, {} was committed", entry.blake3)));
+        }
+    }
+    let state = fs::read(path.join(STATE)).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
+    let state: TrainerState = serde_json::from_slice(&state).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
+    if state.step != committed.step {
+        return Err(corrupt(format!("{STATE} says step {}, {MARKER} says {}", state.step, committed.step)));
+    }
+    Ok(state)
+}
+
+fn optimizer_bytes(optimizer: &AdamW) -> Vec<u8> {
+    let mut tensors = Vec::new();
+    for (name, first, second) in optimizer.state() {
+        for (kind, data) in [("first", first), ("second", second)] {
+            let values = data.convert::<f32>().to_vec::<f32>().expect("moments are f32");
+            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            tensors.push((format!("{kind}.{name}"), values.len(), bytes));
+        }
+    }
+    let views = tensors.iter().map(|(name, length, bytes)| {
+        let view = TensorView::new(Dtype::F32, vec![*length], bytes).expect("length and bytes agree");
+        (name.as_str(), view)
+    });
+    serialize(views, None).expect("names are unique and sizes agree")
+}
+
+/// Reads `optimizer.safetensors` of a verified checkpoint: both moments by parameter name.
+///
+/// # Errors
+/// [`Error::CheckpointCorrupt`] when the file is not what [`CheckpointFolder::write`] writes.
+pub fn read_optimizer(path: &Path) -> Result<BTreeMap<String, (Vec<f32>, Vec<f32>)>, Error> {
+    let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
+    let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
+    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
+    let mut state: BTreeMap<String, (Vec<f32>, Vec<f32>)> = BTreeMap::new();
+    for (key, view) in tensors.iter() {
+        let values = || -> Vec<f32> {
+            let chunks = view.data().chunks_exact(4);
+            chunks.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        };
+        match key.split_once('.') {
+            Some(("first", name)) => state.entry(name.to_string()).or_default().0 = values(),
+            Some(("second", name)) => state.entry(name.to_string()).or_default().1 = values(),
+            _ => return Err(corrupt(format!("{OPTIMIZER}: unexpected tensor {key:?}"))),
+        }
+    }
+    match state.iter().find(|(_, (first, second))| first.len() != second.len()) {
+        Some((name, _)) => Err(corrupt(format!("{OPTIMIZER}: the moments of {name} differ in size"))),
+        None => Ok(state),
+    }
+}
+
+/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, or the newest
+/// good checkpoint of a run.
+///
+/// # Errors
+/// [`Error::NoCheckpoint`] when the path is neither.
+pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
+    if path.join(MARKER).exists() {
+        return verify(path).map(|_| path.to_path_buf());
+    }
+    if path.join("checkpoints").is_dir() {
+        if let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)? {
+            return Ok(folder);
+        }
+    }
+    // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.
+    if path.join("config.json").exists() {
+        return Ok(path.to_path_buf());
+    }
+    Err(Error::NoCheckpoint { path: path.to_path_buf() })
+}

@@ -1,0 +1,170 @@
+//! The configuration of a pre-training run: field = flag = JSON key = help text.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+use serde::{Deserialize, Serialize};
+
+use crate::device::DeviceName;
+use crate::error::Error;
+use crate::optimizer::AdamWConfig;
+use crate::schedule::{Schedule, ScheduleKind};
+
+/// What `pretrain` does. Defaults are the reference's where it has the flag.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+pub struct PretrainConfig {
+    /// Data folder made by make-pretrain-data.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+
+    /// Model size (tiny, mini, small, medium, base, large) or a config.json; not with --init-checkpoint.
+    #[arg(long, value_name = "SIZE|FILE", required_unless_present = "init_checkpoint", conflicts_with = "init_checkpoint")]
+    pub model: Option<String>,
+
+    /// Hugging Face folder, checkpoint or run to start from (continued pre-training, fresh optimizer).
+    #[arg(long, value_name = "DIR")]
+    pub init_checkpoint: Option<PathBuf>,
+
+    /// Folder of the run: checkpoints, metrics.jsonl, run.json.
+    #[arg(long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// Number of optimizer steps.
+    #[arg(long, value_name = "N")]
+    pub steps: u64,
+
+    /// Sequences in the global batch of one step.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub batch_size: usize,
+
+    /// Micro-batches the global batch is cut into, to need less memory; the result is the same batch.
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub gradient_accumulation_steps: usize,
+
+    /// Highest learning rate.
+    #[arg(long, value_name = "RATE", default_value_t = 1e-4)]
+    pub learning_rate: f64,
+
+    /// Warm-up steps [default: a tenth of --steps, at most 10000].
+    #[arg(long, value_name = "N")]
+    pub warmup_steps: Option<u64>,
+
+    /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
+    #[arg(long, value_enum, default_value_t = ScheduleKind::Bert)]
+    pub schedule: ScheduleKind,
+
+    /// Decoupled weight decay; never on LayerNorm and biases.
+    #[arg(long, value_name = "X", default_value_t = 0.01)]
+    pub weight_decay: f64,
+
+    /// Decay of Adam's first moment.
+    #[arg(long, value_name = "X", default_value_t = 0.9)]
+    pub adam_beta1: f64,
+
+    /// Decay of Adam's second moment.
+    #[arg(long, value_name = "X", default_value_t = 0.999)]
+    pub adam_beta2: f64,
+
+    /// Adam's epsilon.
+    #[arg(long, value_name = "X", default_value_t = 1e-6)]
+    pub adam_epsilon: f64,
+
+    /// Whether Adam corrects its moments for their start at zero (the reference does not).
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    pub adam_bias_correction: bool,
+
+    /// Largest norm of all gradients together; 0 switches clipping off.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub max_gradient_norm: f64,
+
+    /// Seed of initialization, sample order and dropout.
+    #[arg(long, value_name = "N", default_value_t = 12345)]
+    pub seed: u64,
+
+    /// Data folder to evaluate on; needs a vocabulary equal to that of --data.
+    #[arg(long, value_name = "DIR")]
+    pub eval_data: Option<PathBuf>,
+
+    /// Evaluate every N steps [default: with every checkpoint].
+    #[arg(long, value_name = "N", requires = "eval_data")]
+    pub eval_every: Option<u64>,
+
+    /// Evaluate at most N instances [default: all].
+    #[arg(long, value_name = "N", requires = "eval_data")]
+    pub eval_instances: Option<u64>,
+
+    /// Write a checkpoint every N steps, and always after the last.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub save_every: u64,
+
+    /// Number of newest checkpoints kept.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub keep_checkpoints: usize,
+
+    /// flex, ndarray, cuda or cuda:N.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    pub device: DeviceName,
+}
+
+impl PretrainConfig {
+    /// Checks what clap cannot.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming the flag.
+    pub fn validate(&self) -> Result<(), Error> {
+        let check = |good: bool, flag: &'static str, reason: &str| match good {
+            true => Ok(()),
+            false => Err(Error::Configuration { flag, reason: reason.to_string() }),
+        };
+        check(self.steps > 0, "steps", "must be at least 1")?;
+        check(self.batch_size > 0, "batch-size", "must be at least 1")?;
+        let parts = self.gradient_accumulation_steps;
+        check(
+            parts > 0 && parts <= self.batch_size,
+            "gradient-accumulation-steps",
+            "must be between 1 and --batch-size",
+        )?;
+        check(self.learning_rate.is_finite() && self.learning_rate > 0.0, "learning-rate", "must be positive")?;
+        check(self.warmup() <= self.steps, "warmup-steps", "must not be more than --steps")?;
+        check(self.weight_decay.is_finite() && self.weight_decay >= 0.0, "weight-decay", "must not be negative")?;
+        check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
+        check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
+        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;
+        check(
+            self.max_gradient_norm.is_finite() && self.max_gradient_norm >= 0.0,
+            "max-gradient-norm",
+            "must not be negative",
+        )?;
+        check(self.save_every > 0, "save-every", "must be at least 1")?;
+        check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
+        check(self.eval_every != Some(0), "eval-every", "must be at least 1")
+    }
+
+    /// Warm-up steps, given or by default.
+    pub fn warmup(&self) -> u64 {
+        self.warmup_steps.unwrap_or((self.steps / 10).min(10_000))
+    }
+
+    /// The learning-rate schedule.
+    pub fn schedule(&self) -> Schedule {
+        Schedule {
+            kind: self.schedule,
+            peak: self.learning_rate,
+            total_steps: self.steps,
+            warmup_steps: self.warmup(),
+        }
+    }
+
+    /// The optimizer's hyper-parameters.
+    pub fn optimizer(&self) -> AdamWConfig {
+        AdamWConfig {
+            beta1: self.adam_beta1,
+            beta2: self.adam_beta2,
+            epsilon: self.adam_epsilon,
+            weight_decay: self.weight_decay,
+            bias_correction: self.adam_bias_correction,
+            max_gradient_norm: self.max_gradient_norm,
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Shards to batches: the data loader of pre-training.
+//!
+//! In: a data folder (manifest and Parquet shards). Out: [`PretrainingBatch`]es.
+//!
+//! Mental model: a data folder is one *epoch* of `rows` instances. Sample number `index` of a run
+//! (0, 1, 2, ... without end) is
+//!
+//! ```text
+//! epoch    = index / rows
+//! position = index % rows
+//! the shards in the order of a permutation keyed by (seed, epoch)
+//! within each shard, the rows in the order of a permutation keyed by (seed, epoch, shard)
+//! ```
+//!
+//! a pure function of (seed, index): nothing of the loader needs saving, and a run that resumes at
+//! any sample sees what an uninterrupted run sees. In memory is one shard at a time. Not for
+//! masking or pairing, which the data builder has done.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+
+use bert_data::rng::{Domain, Random, Stream};
+use bert_data::{Manifest, ShardRows, read_shard};
+use bert_model::{BertInput, PretrainingInput, PretrainingTargets};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use crate::error::Error;
+
+/// One batch of instances on the host, padded to one length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PretrainingBatch {
+    /// Number of sequences.
+    pub batch_size: usize,
+    /// Length every sequence is padded to.
+    pub seq_length: usize,
+    /// Word-piece ids, `[batch_size, seq_length]`, padded with `[PAD]`.
+    pub input_ids: Vec<i32>,
+    /// 1 for real tokens, 0 for padding, `[batch_size, seq_length]`.
+    pub input_mask: Vec<i32>,
+    /// 0 for the first segment and padding, 1 for the second, `[batch_size, seq_length]`.
+    pub segment_ids: Vec<i32>,
+    /// Masked positions as `row * seq_length + position`, only the real ones.
+    pub masked_lm_positions: Vec<i32>,
+    /// The original ids at those positions.
+    pub masked_lm_ids: Vec<i32>,
+    /// 1 where the second segment is a random one, `[batch_size]`.
+    pub next_sentence_labels: Vec<i32>,
+}
+
+impl PretrainingBatch {
+    fn with_capacity(batch_size: usize, seq_length: usize) -> Self {
+        let cells = batch_size * seq_length;
+        Self {
+            batch_size,
+            seq_length,
+            input_ids: Vec::with_capacity(cells),
+            input_mask: Vec::with_capacity(cells),
+            segment_ids: Vec::with_capacity(cells),
+            ..Self::default()
+        }
+    }
+
+    fn push(&mut self, rows: &ShardRows, row: usize, pad_id: i32) {
+        let row = rows.row(row);
+        let (start, padding) = (self.input_ids.len(), self.seq_length - row.input_ids.len());
+        self.input_ids.extend_from_slice(row.input_ids);
+        self.input_ids.extend(std::iter::repeat_n(pad_id, padding));
+        self.input_mask.extend(std::iter::repeat_n(1, row.input_ids.len()));
+        self.input_mask.extend(std::iter::repeat_n(0, padding));
+        self.segment_ids.extend(row.segment_ids.iter().map(|&id| i32::from(id)));
+        self.segment_ids.extend(std::iter::repeat_n(0, padding));
+        self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| start as i32 + p));
+        self.masked_lm_ids.extend_from_slice(row.masked_lm_ids);
+        self.next_sentence_labels.push(i32::from(row.next_sentence_label));
+    }
+
+    /// Number of masked-LM targets.
+    pub fn num_predictions(&self) -> usize {
+        self.masked_lm_ids.len()
+    }
+
+    /// The batch as `parts` micro-batches of nearly equal size, in order.
+    pub fn split(&self, parts: usize) -> Vec<Self> {
+        let bounds = (0..=parts).map(|part| part * self.batch_size / parts);
+        let bounds: Vec<usize> = bounds.collect();
+        bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| self.rows(w[0], w[1])).collect()
+    }
+
+    fn rows(&self, from: usize, to: usize) -> Self {
+        let cells = from * self.seq_length..to * self.seq_length;
+        let offset = cells.start as i32;
+        let inside = |&(p, _): &(&i32, &i32)| cells.contains(&(*p as usize));
+        let masked = self.masked_lm_positions.iter().zip(&self.masked_lm_ids).filter(inside);
+        let (masked_lm_positions, masked_lm_ids) = masked.map(|(p, id)| (p - offset, *id)).unzip();
+        Self {
+            batch_size: to - from,
+            seq_length: self.seq_length,
+            input_ids: self.input_ids[cells.clone()].to_vec(),
+            input_mask: self.input_mask[cells.clone()].to_vec(),
+            segment_ids: self.segment_ids[cells.clone()].to_vec(),
+            masked_lm_positions,
+            masked_lm_ids,
+            next_sentence_labels: self.next_sentence_labels[from..to].to_vec(),
+        }
+    }
+
+    /// What the model reads.
+    pub fn input(&self, device: &Device) -> PretrainingInput {
+        let shape = [self.batch_size, self.seq_length];
+        PretrainingInput {
+            bert: BertInput {
+                input_ids: int_matrix(&self.input_ids, shape, device),
+                input_mask: int_matrix(&self.input_mask, shape, device),
+                segment_ids: int_matrix(&self.segment_ids, shape, device),
+            },
+            masked_lm_positions: int_vector(&self.masked_lm_positions, device),
+        }
+    }
+
+    /// What the loss compares with.
+    pub fn targets(&self, device: &Device) -> PretrainingTargets {
+        PretrainingTargets {
+            masked_lm_ids: int_vector(&self.masked_lm_ids, device),
+            masked_lm_weights: Tensor::ones([self.num_predictions()], device),
+            next_sentence_labels: int_vector(&self.next_sentence_labels, device),
+        }
+    }
+}
+
+pub(crate) fn int_matrix(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+}
+
+pub(crate) fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+}
+
+/// Reads the instances of a data folder in the order of a seed.
+pub struct DataLoader {
+    folder: PathBuf,
+    manifest: Manifest,
+    rows: u64,
+    seq_length: usize,
+    pad_id: i32,
+    seed: u64,
+    order: Option<(u64, Vec<usize>)>,
+    shard: Option<(u64, usize, ShardRows, Vec<u32>)>,
+}
+
+impl DataLoader {
+    /// Opens a data folder.
+    ///
+    /// # Errors
+    /// When there is no manifest, it cannot be read, or it holds no instance.
+    pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
+        let manifest = Manifest::read(folder)?;
+        let rows = manifest.shards.iter().map(|shard| shard.rows).sum();
+        if rows == 0 {
+            return Err(Error::NoInstances { path: folder.to_path_buf() });
+        }
+        let seq_length = manifest.config.max_seq_length;
+        let pad_id = manifest.vocabulary.pad_id as i32;
+        let folder = folder.to_path_buf();
+        Ok(Self { folder, manifest, rows, seq_length, pad_id, seed, order: None, shard: None })
+    }
+
+    /// Number of instances in an epoch.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The folder's manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The samples `start..start + size` of the run as one batch.
+    ///
+    /// # Errors
+    /// When a shard cannot be read or does not match the manifest.
+    pub fn batch(&mut self, start: u64, size: usize) -> Result<PretrainingBatch, Error> {
+        let mut batch = PretrainingBatch::with_capacity(size, self.seq_length);
+        for index in start..start + size as u64 {
+            self.push(index / self.rows, index % self.rows, &mut batch)?;
+        }
+        Ok(batch)
+    }
+
+    /// The instances `start..end` of the folder in stored order, for evaluation.
+    ///
+    /// # Errors
+    /// As [`DataLoader::batch`].
+    pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
+        let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
+        for index in start..end {
+            let mut row = index;
+            let mut shard = 0;
+            while row >= self.manifest.shards[shard].rows {
+                row -= self.manifest.shards[shard].rows;
+                shard += 1;
+            }
+            let (rows, _) = self.load(0, shard)?;
+            batch.push(rows, row as usize, self.pad_id);
+        }
+        Ok(batch)
+    }
+
+    fn push(&mut self, epoch: u64, position: u64, batch: &mut PretrainingBatch) -> Result<(), Error> {
+        if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            let mut order: Vec<usize> = (0..self.manifest.shards.len()).collect();
+            Stream::new(self.seed, Domain::LoaderShards, &[epoch]).shuffle(&mut order);
+            self.order = Some((epoch, order));
+        }
+        let (_, order) = self.order.as_ref().expect("set above");
+        let mut row = position;
+        let mut at = 0;
+        while row >= self.manifest.shards[order[at]].rows {
+            row -= self.manifest.shards[order[at]].rows;
+            at += 1;
+        }
+        let shard = order[at];
+        let pad_id = self.pad_id;
+        let (rows, permutation) = self.load(epoch, shard)?;
+        batch.push(rows, permutation[row as usize] as usize, pad_id);
+        Ok(())
+    }
+
+    fn load(&mut self, epoch: u64, shard: usize) -> Result<(&ShardRows, &[u32]), Error> {
+        let current = self.shard.as_ref().is_some_and(|(e, s, ..)| (*e, *s) == (epoch, shard));
+        if !current {
+            let rows = match self.shard.take() {
+                Some((_, loaded, rows, _)) if loaded == shard => rows,
+                _ => self.read(shard)?,
+            };
+            let mut permutation: Vec<u32> = (0..rows.len() as u32).collect();
+            Stream::new(self.seed, Domain::LoaderRows, &[epoch, shard as u64]).shuffle(&mut permutation);
+            self.shard = Some((epoch, shard, rows, permutation));
+        }
+        let (_, _, rows, permutation) = self.shard.as_ref().expect("set above");
+        Ok((rows, permutation))
+    }
+
+    fn read(&self, shard: usize) -> Result<ShardRows, Error> {
+        let entry = &self.manifest.shards[shard];
+        let path = self.folder.join(&entry.file);
+        let digest = bert_data::files::digest_file(&path)?;
+        if digest != entry.blake3 {
+            return Err(Error::ShardDigest { path, expected: entry.blake3.clone(), found: digest });
+        }
+        let rows = read_shard(&path)?;
+        if rows.len() as u64 != entry.rows {
+            return Err(Error::ShardRows { path, expected: entry.rows, found: rows.len() as u64 });
+        }
+        Ok(rows)
+    }
+}
+
+/// A loader on its own thread, two batches ahead of the training step.
+pub struct Prefetcher {
+    batches: Option<Receiver<Result<PretrainingBatch, Error>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Prefetcher {
+    /// Starts reading batches of `batch_size` for the steps `steps`.
+    pub fn start(mut loader: DataLoader, steps: std::ops::Range<u64>, batch_size: usize) -> Self {
+        let (sender, batches) = sync_channel(2);
+        let thread = std::thread::spawn(move || {
+            for step in steps {
+                let batch = loader.batch(step * batch_size as u64, batch_size);
+                let failed = batch.is_err();
+                if sender.send(batch).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Self { batches: Some(batches), thread: Some(thread) }
+    }
+
+    /// The next batch, in order.
+    ///
+    /// # Errors
+    /// What the loader met.
+    ///
+    /// # Panics
+    /// When more batches are taken than were ordered.
+    pub fn next_batch(&mut self) -> Result<PretrainingBatch, Error> {
+        let batches = self.batches.as_ref().expect("open until dropped");
+        batches.recv().expect("the loader sends a batch for every step")
+    }
+}
+
+impl Drop for Prefetcher {
+    fn drop(&mut self) {
+        // The channel goes first, so that a loader waiting to send gives up.
+        drop(self.batches.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> PretrainingBatch {
+        PretrainingBatch {
+            batch_size: 3,
+            seq_length: 2,
+            input_ids: vec![1, 2, 3, 4, 5, 6],
+            input_mask: vec![1; 6],
+            segment_ids: vec![0, 1, 0, 1, 0, 1],
+            masked_lm_positions: vec![1, 2, 4, 5],
+            masked_lm_ids: vec![20, 30, 50, 60],
+            next_sentence_labels: vec![0, 1, 0],
+        }
+    }
+
+    #[test]
+    fn micro_batches_hold_every_row_and_target_once() {
+        let parts = batch().split(2);
+        assert_eq!(parts.iter().map(|part| part.batch_size).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(parts[0].masked_lm_positions, [1]);
+        assert_eq!(parts[1].masked_lm_positions, [0, 2, 3]);
+        assert_eq!(parts[1].masked_lm_ids, [30, 50, 60]);
+        assert_eq!(parts[1].input_ids, [3, 4, 5, 6]);
+        assert_eq!(batch().split(1), [batch()]);
+        assert_eq!(batch().split(7).len(), 3);
+    }
+}

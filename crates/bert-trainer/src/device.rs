@@ -1,0 +1,159 @@
+//! The backends: which device a program computes on. The only file with `cfg(feature = ...)`.
+//!
+//! In: `--device flex|ndarray|cuda[:N]`. Out: a burn `Device`, or an error that says what to do.
+//! Not for choosing by itself: `Device::default()` depends on which features happen to be on, so
+//! it is never used.
+
+use std::fmt;
+use std::str::FromStr;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A device by name, as on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DeviceName {
+    /// burn's pure-Rust CPU backend.
+    #[default]
+    Flex,
+    /// burn's older CPU backend, which upstream has deprecated.
+    Ndarray,
+    /// The CUDA device with this index.
+    Cuda(usize),
+}
+
+impl FromStr for DeviceName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let unknown = || Error::UnknownDevice { name: text.to_string() };
+        match text.split_once(':') {
+            None if text == "flex" => Ok(Self::Flex),
+            None if text == "ndarray" => Ok(Self::Ndarray),
+            None if text == "cuda" => Ok(Self::Cuda(0)),
+            Some(("cuda", index)) => index.parse().map(Self::Cuda).map_err(|_| unknown()),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flex => f.write_str("flex"),
+            Self::Ndarray => f.write_str("ndarray"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+impl Serialize for DeviceName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl DeviceName {
+    /// Opens the device (without autodiff).
+    ///
+    /// # Errors
+    /// [`Error::DeviceNotBuilt`] when this build lacks the backend, [`Error::DeviceUnavailable`]
+    /// when the machine lacks the hardware or its driver.
+    pub fn open(self) -> Result<Device, Error> {
+        match self {
+            Self::Flex => open_flex(),
+            Self::Ndarray => open_ndarray(),
+            Self::Cuda(index) => open_cuda(index),
+        }
+    }
+}
+
+#[cfg(feature = "flex")]
+fn open_flex() -> Result<Device, Error> {
+    Ok(Device::flex())
+}
+
+#[cfg(not(feature = "flex"))]
+fn open_flex() -> Result<Device, Error> {
+    Err(Error::DeviceNotBuilt { device: DeviceName::Flex, feature: "flex" })
+}
+
+#[cfg(feature = "ndarray")]
+fn open_ndarray() -> Result<Device, Error> {
+    #[expect(deprecated, reason = "kept selectable for comparison with the flex backend")]
+    let device = Device::ndarray();
+    Ok(device)
+}
+
+#[cfg(not(feature = "ndarray"))]
+fn open_ndarray() -> Result<Device, Error> {
+    Err(Error::DeviceNotBuilt { device: DeviceName::Ndarray, feature: "ndarray" })
+}
+
+/// Opens a CUDA device and runs one small product on it.
+///
+/// The driver is loaded at the first use, and what is missing then shows as a panic deep inside
+/// the runtime; it is caught here, once, and turned into an error.
+#[cfg(feature = "cuda")]
+fn open_cuda(index: usize) -> Result<Device, Error> {
+    use burn::tensor::{Distribution, Tensor};
+
+    let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index), reason };
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let opened = std::panic::catch_unwind(|| {
+        let device = Device::cuda(index);
+        let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);
+        let value = x.clone().matmul(x).sum().into_scalar::<f32>();
+        (device, value)
+    });
+    std::panic::set_hook(hook);
+    match opened {
+        Ok((device, value)) if value.is_finite() => Ok(device),
+        Ok(_) => Err(unavailable("a small test product on it was not finite".to_string())),
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+            let reason = text.unwrap_or_else(|| "the CUDA runtime gave no reason".to_string());
+            Err(unavailable(reason.lines().next().unwrap_or_default().to_string()))
+        }
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_cuda(index: usize) -> Result<Device, Error> {
+    Err(Error::DeviceNotBuilt { device: DeviceName::Cuda(index), feature: "cuda" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for name in ["flex", "ndarray", "cuda:0", "cuda:3"] {
+            assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
+        }
+        assert_eq!("cuda".parse::<DeviceName>().unwrap(), DeviceName::Cuda(0));
+        for name in ["", "gpu", "cuda:", "cuda:x", "flex:0"] {
+            assert!(name.parse::<DeviceName>().is_err(), "{name:?} was accepted");
+        }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_build_without_cuda_says_how_to_get_it() {
+        let error = DeviceName::Cuda(0).open().unwrap_err().to_string();
+        assert!(error.contains("--features cuda"), "{error}");
+    }
+}

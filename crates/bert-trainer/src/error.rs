@@ -1,0 +1,202 @@
+//! Everything that can go wrong in this crate, one variant per way.
+
+use std::path::{Path, PathBuf};
+
+use crate::device::DeviceName;
+
+/// An error of loading data, training or checkpoints.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The data folder or its text was at fault.
+    #[error(transparent)]
+    Data(#[from] bert_data::Error),
+    /// The model, its configuration or its weights were at fault.
+    #[error(transparent)]
+    Model(#[from] bert_model::Error),
+    /// A task's files were at fault.
+    #[error(transparent)]
+    Task(#[from] crate::tasks::TaskError),
+    /// A file operation failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `--device` names no device.
+    #[error("unknown device {name:?}: use flex, ndarray, cuda or cuda:N")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+    },
+    /// The backend of a device is not in this build.
+    #[error("this build has no {device} backend: build it with `cargo build --release --features {feature}`")]
+    DeviceNotBuilt {
+        /// The device.
+        device: DeviceName,
+        /// The cargo feature that adds it.
+        feature: &'static str,
+    },
+    /// The device is not on this machine, or its driver is missing.
+    #[error(
+        "{device} cannot be used here: {reason} (is the NVIDIA driver installed, and does `nvidia-smi` \
+         list the card? `--device flex` runs on the CPU)"
+    )]
+    DeviceUnavailable {
+        /// The device.
+        device: DeviceName,
+        /// What the runtime said.
+        reason: String,
+    },
+    /// A configuration value that makes no sense.
+    #[error("--{flag}: {reason}")]
+    Configuration {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong with its value.
+        reason: String,
+    },
+    /// A data folder without instances.
+    #[error("{}: the data folder holds no instances", path.display())]
+    NoInstances {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A shard is not what the manifest says.
+    #[error("{}: the shard is corrupt: its blake3 digest is {found}, the manifest says {expected}", path.display())]
+    ShardDigest {
+        /// The shard.
+        path: PathBuf,
+        /// The manifest's digest.
+        expected: String,
+        /// The file's digest.
+        found: String,
+    },
+    /// A shard has another number of rows than the manifest says.
+    #[error("{}: the shard has {found} rows, the manifest says {expected}", path.display())]
+    ShardRows {
+        /// The shard.
+        path: PathBuf,
+        /// The manifest's count.
+        expected: u64,
+        /// The file's count.
+        found: u64,
+    },
+    /// Data and model do not fit.
+    #[error("data and model do not fit: {}", differences.join("; "))]
+    Mismatch {
+        /// Each difference in words.
+        differences: Vec<String>,
+    },
+    /// A run is to be continued with another configuration.
+    #[error(
+        "{}: the run was started with another configuration: {}",
+        path.display(), differences.join("; ")
+    )]
+    RunDiffers {
+        /// The run's folder.
+        path: PathBuf,
+        /// Each difference in words.
+        differences: Vec<String>,
+    },
+    /// The output folder holds something already.
+    #[error("{}: the folder already holds {what}; {hint}", path.display())]
+    OutputExists {
+        /// The folder.
+        path: PathBuf,
+        /// What is in it.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// `--resume` where there is nothing to resume.
+    #[error("{}: there is no run to resume (run.json is not there); leave --resume out to start one", path.display())]
+    NothingToResume {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder in which a checkpoint was expected has none.
+    #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
+    NoCheckpoint {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A checkpoint's files are not those that were committed.
+    #[error("{}: the checkpoint is corrupt: {reason}", path.display())]
+    CheckpointCorrupt {
+        /// The checkpoint's folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Checkpoints exist but none of them is good.
+    #[error("{}: all {count} checkpoints are corrupt; the newest: {newest}", path.display())]
+    NoGoodCheckpoint {
+        /// The run's folder.
+        path: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the newest.
+        newest: String,
+    },
+    /// An optimizer state names a parameter that the model lacks.
+    #[error("the optimizer state has moments of {name}, which is no parameter of the model")]
+    OptimizerState {
+        /// The parameter.
+        name: String,
+    },
+    /// Loss or gradient was NaN or infinite.
+    #[error(
+        "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not made \
+         (a lower --learning-rate or more warm-up helps); the last checkpoint is intact"
+    )]
+    NotFinite {
+        /// The step.
+        step: u64,
+        /// Its loss.
+        loss: f64,
+        /// Its gradient norm.
+        gradient_norm: f64,
+    },
+    /// A signal asked for a stop; a checkpoint has been written.
+    #[error("stopped by signal {signal} after step {step}; a checkpoint was written, continue with --resume")]
+    Stopped {
+        /// The signal's number.
+        signal: i32,
+        /// The last finished step.
+        step: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.to_path_buf(), source }
+    }
+
+    /// The documented exit code of a program that ends with this error.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Data(error) => error.exit_code(),
+            Self::Model(error) => error.exit_code(),
+            Self::Task(error) => error.exit_code(),
+            Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
+            Self::NoInstances { .. } | Self::ShardDigest { .. } | Self::ShardRows { .. } => 3,
+            Self::Mismatch { .. }
+            | Self::RunDiffers { .. }
+            | Self::NoCheckpoint { .. }
+            | Self::CheckpointCorrupt { .. }
+            | Self::NoGoodCheckpoint { .. }
+            | Self::OptimizerState { .. } => 4,
+            Self::NotFinite { .. } => 5,
+            // 130 for SIGINT, 143 for SIGTERM.
+            Self::Stopped { signal, .. } => 128 + *signal as u8,
+            Self::Io { .. }
+            | Self::DeviceNotBuilt { .. }
+            | Self::DeviceUnavailable { .. }
+            | Self::OutputExists { .. }
+            | Self::NothingToResume { .. } => 1,
+        }
+    }
+}

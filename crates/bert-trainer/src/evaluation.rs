@@ -1,0 +1,68 @@
+//! Evaluation of a pre-trained model on held-out instances.
+//!
+//! In: a model, a data folder. Out: masked-LM and next-sentence loss and accuracy, each a sum over
+//! all evaluated instances divided once by the number of targets. Ports the metrics of
+//! `run_pretraining.py`; unlike there, every instance is evaluated once and none twice.
+
+use bert_model::{BertForPreTraining, LossNormalizer, Mode, correct_predictions, pretraining_loss};
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::data_loader::DataLoader;
+use crate::error::Error;
+
+/// Losses in nats and accuracies in [0, 1] on held-out data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Number of evaluated instances.
+    pub instances: u64,
+    /// Number of masked-LM targets in them.
+    pub predictions: u64,
+    /// Mean negative log-likelihood of the masked tokens.
+    pub masked_lm_loss: f64,
+    /// Share of masked tokens predicted first.
+    pub masked_lm_accuracy: f64,
+    /// Mean cross-entropy of the next-sentence labels.
+    pub next_sentence_loss: f64,
+    /// Share of next-sentence labels predicted right.
+    pub next_sentence_accuracy: f64,
+}
+
+/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or
+/// all of them.
+///
+/// # Errors
+/// When a shard cannot be read.
+pub fn evaluate(
+    model: &BertForPreTraining,
+    loader: &mut DataLoader,
+    batch_size: usize,
+    limit: Option<u64>,
+    device: &Device,
+) -> Result<Evaluation, Error> {
+    let end = limit.unwrap_or(u64::MAX).min(loader.rows());
+    let mut sums = Evaluation { instances: end, ..Evaluation::default() };
+    let mut start = 0;
+    while start < end {
+        let next = (start + batch_size as u64).min(end);
+        let batch = loader.stored(start, next)?;
+        let targets = batch.targets(device);
+        let output = model.forward(batch.input(device), Mode::Eval);
+        let masked_ids = targets.masked_lm_ids.clone();
+        let labels = targets.next_sentence_labels.clone();
+        sums.predictions += batch.num_predictions() as u64;
+        sums.masked_lm_accuracy += correct_predictions(output.prediction_logits.clone(), masked_ids) as f64;
+        sums.next_sentence_accuracy += correct_predictions(output.seq_relationship_logits.clone(), labels) as f64;
+        let sum = LossNormalizer { masked_lm: 1.0, next_sentence: 1.0 };
+        let loss = pretraining_loss(output, targets, sum);
+        sums.masked_lm_loss += f64::from(loss.masked_lm.into_scalar::<f32>());
+        sums.next_sentence_loss += f64::from(loss.next_sentence.into_scalar::<f32>());
+        start = next;
+    }
+    let (predictions, instances) = (sums.predictions.max(1) as f64, sums.instances.max(1) as f64);
+    sums.masked_lm_loss /= predictions;
+    sums.masked_lm_accuracy /= predictions;
+    sums.next_sentence_loss /= instances;
+    sums.next_sentence_accuracy /= instances;
+    Ok(sums)
+}

@@ -1,0 +1,36 @@
+//! Training of BERT: shards to batches, batches to steps, steps to checkpoints, checkpoints to
+//! fine-tuned and scored classifiers.
+//!
+//! | stage | room |
+//! |---|---|
+//! | shards -> batches | [`data_loader`] |
+//! | loss -> optimizer step | [`train_step`], [`optimizer`], [`schedule`] |
+//! | steps -> run | [`pretrain`], [`config`], [`run_folder`], [`metrics_log`] |
+//! | step -> checkpoint | [`checkpoint`] |
+//! | held-out data -> figures | [`evaluation`] |
+//! | task files -> examples, metrics, predictions | [`tasks`] |
+//! | checkpoint -> fine-tuned classifier | [`finetune`] |
+//!
+//! Which backend computes is decided in [`device`] alone. The library prints nothing and ends no
+//! process: it calls closures and returns errors.
+
+pub mod checkpoint;
+pub mod config;
+pub mod data_loader;
+pub mod device;
+pub mod error;
+pub mod evaluation;
+pub mod finetune;
+pub mod metrics_log;
+pub mod optimizer;
+pub mod pretrain;
+pub mod run_folder;
+pub mod schedule;
+pub mod stop;
+pub mod tasks;
+pub mod train_step;
+
+pub use config::PretrainConfig;
+pub use device::DeviceName;
+pub use error::Error;
+pub use stop::StopFlag;

@@ -1,0 +1,104 @@
+//! `metrics.jsonl`: what each step did, one JSON object a line.
+//!
+//! Only values that a repetition of the run gives again stand in it (no times, no rates), so the
+//! file of a resumed run equals that of an uninterrupted one, byte for byte. Times go to a second
+//! file of the same form, `timing.jsonl`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use bert_data::files::write_atomic;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// An append-only log of records that carry a step number.
+pub struct MetricsLog {
+    path: PathBuf,
+    file: File,
+}
+
+#[derive(Deserialize)]
+struct Stamp {
+    step: u64,
+}
+
+impl MetricsLog {
+    /// Opens the log for a run that continues after `step` updates: records of later steps, which
+    /// a killed run may have left, are dropped, and so is a line cut off in the middle.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn open(path: &Path, step: u64) -> Result<Self, Error> {
+        let kept = kept_lines(path, step)?;
+        write_atomic(path, |out| kept.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+        let file = OpenOptions::new().append(true).open(path).map_err(|e| Error::io(path, e))?;
+        Ok(Self { path: path.to_path_buf(), file })
+    }
+
+    /// Appends one record.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
+        let mut line = serde_json::to_string(record).expect("records are plain data");
+        line.push('\n');
+        self.file.write_all(line.as_bytes()).map_err(|e| Error::io(&self.path, e))
+    }
+
+    /// Makes sure that everything appended is on disk.
+    ///
+    /// # Errors
+    /// When the system cannot.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(|e| Error::io(&self.path, e))
+    }
+}
+
+fn kept_lines(path: &Path, step: u64) -> Result<Vec<String>, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    let mut kept = Vec::new();
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(|e| Error::io(path, e))?;
+        match serde_json::from_str::<Stamp>(&line) {
+            Ok(stamp) if stamp.step <= step => kept.push(line),
+            _ => {}
+        }
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Record {
+        step: u64,
+        loss: f64,
+    }
+
+    #[test]
+    fn reopening_drops_what_came_after_the_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let mut log = MetricsLog::open(&path, 0).unwrap();
+        for step in 1..=5 {
+            log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
+        }
+        log.sync().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        // A line cut off by a kill.
+        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"step\":6,").unwrap();
+        let mut log = MetricsLog::open(&path, 3).unwrap();
+        for step in 4..=5 {
+            log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
+    }
+}

@@ -1,0 +1,152 @@
+//! The folder of a pre-training run: its lock, its configuration, where it stands.
+//!
+//! `run.json` says what the run computes: every setting that decides the numbers, and digests of the
+//! data. A run is continued only with an equal `run.json`; how often it saves, evaluates or where
+//! its folders lie may change.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::Manifest;
+use bert_data::files::{OutputLock, write_json_atomic};
+use bert_model::BertConfig;
+use serde_json::{Map, Value, json};
+
+use crate::checkpoint::CheckpointFolder;
+use crate::config::PretrainConfig;
+use crate::error::Error;
+
+const RUN: &str = "run.json";
+
+/// An open run; no other process can open it until this one ends.
+pub struct RunFolder {
+    path: PathBuf,
+    identity: Value,
+    _lock: OutputLock,
+}
+
+impl RunFolder {
+    /// Starts a run in an empty or new folder, or opens the one that is there with `resume`.
+    ///
+    /// # Errors
+    /// When another process has it, when it holds a run and `resume` is off, when there is nothing
+    /// to resume, or when the run there was started differently.
+    pub fn open(config: &PretrainConfig, resume: bool, identity: Value) -> Result<Self, Error> {
+        let path = config.output.clone();
+        let exists = path.join(RUN).exists();
+        if !exists && resume {
+            return Err(Error::NothingToResume { path });
+        }
+        if !exists && std::fs::read_dir(&path).is_ok_and(|mut entries| entries.any(|e| is_foreign(&e))) {
+            let hint = "choose another --output";
+            return Err(Error::OutputExists { path, what: "other files", hint });
+        }
+        if exists && !resume {
+            let hint = "continue it with --resume or choose another --output";
+            return Err(Error::OutputExists { path, what: "a run", hint });
+        }
+        std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
+        let lock = OutputLock::acquire(&path)?;
+        if exists {
+            compare(&path, &identity)?;
+        } else {
+            let whole = json!({ "identity": identity, "config": config });
+            write_json_atomic(&path.join(RUN), &whole)?;
+        }
+        Ok(Self { path, identity, _lock: lock })
+    }
+
+    /// The run's folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What decides the run's numbers.
+    pub fn identity(&self) -> &Value {
+        &self.identity
+    }
+
+    /// The run's checkpoints.
+    pub fn checkpoints(&self) -> CheckpointFolder {
+        CheckpointFolder::of_run(&self.path)
+    }
+}
+
+fn is_foreign(entry: &std::io::Result<std::fs::DirEntry>) -> bool {
+    entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+}
+
+fn compare(path: &Path, identity: &Value) -> Result<(), Error> {
+    let file = path.join(RUN);
+    let text = std::fs::read(&file).map_err(|e| Error::io(&file, e))?;
+    let corrupt = |reason: String| Error::CheckpointCorrupt { path: file.clone(), reason };
+    let saved: Value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
+    let saved = saved.get("identity").ok_or_else(|| corrupt("it has no \"identity\"".to_string()))?;
+    let differences = differences(saved, identity);
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(Error::RunDiffers { path: path.to_path_buf(), differences }),
+    }
+}
+
+/// Every leaf in which two configurations differ, in words.
+pub fn differences(saved: &Value, now: &Value) -> Vec<String> {
+    let empty = Map::new();
+    let (Some(a), Some(b)) = (saved.as_object(), now.as_object()) else {
+        return if saved == now { vec![] } else { vec![format!("{saved} was {now}")] };
+    };
+    let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let null = Value::Null;
+    let mut found = Vec::new();
+    for key in keys {
+        let (x, y) = (a.get(key).unwrap_or(&null), b.get(key).unwrap_or(&null));
+        if x.is_object() || y.is_object() {
+            let nested = differences(
+                &Value::Object(x.as_object().unwrap_or(&empty).clone()),
+                &Value::Object(y.as_object().unwrap_or(&empty).clone()),
+            );
+            found.extend(nested.into_iter().map(|text| format!("{key}.{text}")));
+        } else if x != y {
+            found.push(format!("{key} was {x}, now {y}"));
+        }
+    }
+    found
+}
+
+/// What decides the numbers of a run.
+pub fn identity(config: &PretrainConfig, model: &BertConfig, data: &Manifest, start: Option<String>) -> Value {
+    let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
+    json!({
+        "steps": config.steps,
+        "batch_size": config.batch_size,
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "learning_rate": config.learning_rate,
+        "warmup_steps": config.warmup(),
+        "schedule": config.schedule,
+        "optimizer": config.optimizer(),
+        "seed": config.seed,
+        "device": config.device,
+        "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
+        "init_checkpoint": start,
+        "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),
+        "vocabulary": data.vocabulary.blake3,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_each_leaf() {
+        let saved = json!({ "seed": 1, "optimizer": { "beta1": 0.9, "beta2": 0.99 }, "data": "x" });
+        let now = json!({ "seed": 2, "optimizer": { "beta1": 0.9, "beta2": 0.98 }, "extra": true });
+        let expected = [
+            "data was \"x\", now null",
+            "extra was null, now true",
+            "optimizer.beta2 was 0.99, now 0.98",
+            "seed was 1, now 2",
+        ];
+        assert_eq!(differences(&saved, &now), expected);
+        assert!(differences(&now, &now).is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! Learning-rate schedules as pure functions of the step.
+//!
+//! In: a step number (0 for the first update). Out: the learning rate of that update. Ports
+//! `create_optimizer` of google-research/bert's `optimization.py` (`bert`) and the linear schedule
+//! of Hugging Face transformers (`linear`). Not for state: nothing here remembers anything, so a
+//! resumed run has the learning rates of an uninterrupted one.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// How the learning rate falls after warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleKind {
+    /// The reference: linear to zero over all steps, warm-up included, so that there is a small
+    /// drop at the end of warm-up.
+    Bert,
+    /// Linear from the peak at the end of warm-up to zero at the last step.
+    Linear,
+    /// The peak for ever after warm-up.
+    Constant,
+}
+
+/// A learning-rate schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// What happens after warm-up.
+    pub kind: ScheduleKind,
+    /// The highest learning rate.
+    pub peak: f64,
+    /// Number of all updates, N.
+    pub total_steps: u64,
+    /// Number of warm-up updates, w; the first of them has learning rate 0.
+    pub warmup_steps: u64,
+}
+
+impl Schedule {
+    /// The learning rate of the update number `step`, counted from 0.
+    pub fn learning_rate(&self, step: u64) -> f64 {
+        let (s, w, n) = (step as f64, self.warmup_steps as f64, self.total_steps as f64);
+        if step < self.warmup_steps {
+            return self.peak * s / w;
+        }
+        match self.kind {
+            ScheduleKind::Bert => self.peak * (1.0 - s.min(n) / n),
+            ScheduleKind::Linear => self.peak * ((n - s) / (n - w).max(1.0)).max(0.0),
+            ScheduleKind::Constant => self.peak,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paper(kind: ScheduleKind) -> Schedule {
+        Schedule { kind, peak: 1e-4, total_steps: 1_000_000, warmup_steps: 10_000 }
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+    }
+
+    // Expected values: the formulas of optimization.py worked out by hand for the paper's setting.
+    #[test]
+    fn the_reference_has_a_cliff_at_the_end_of_warmup() {
+        let schedule = paper(ScheduleKind::Bert);
+        close(schedule.learning_rate(0), 0.0);
+        close(schedule.learning_rate(9_999), 9.999e-5);
+        close(schedule.learning_rate(10_000), 9.9e-5);
+        close(schedule.learning_rate(500_000), 5.0e-5);
+        close(schedule.learning_rate(900_000), 1.0e-5);
+        close(schedule.learning_rate(999_999), 1e-10);
+        close(schedule.learning_rate(2_000_000), 0.0);
+    }
+
+    #[test]
+    fn the_linear_schedule_starts_at_the_peak() {
+        let schedule = paper(ScheduleKind::Linear);
+        close(schedule.learning_rate(10_000), 1e-4);
+        close(schedule.learning_rate(505_000), 5e-5);
+        close(schedule.learning_rate(1_000_000), 0.0);
+        close(schedule.learning_rate(1_000_001), 0.0);
+    }
+
+    #[test]
+    fn no_warmup_starts_at_the_peak() {
+        let schedule = Schedule { warmup_steps: 0, ..paper(ScheduleKind::Bert) };
+        close(schedule.learning_rate(0), 1e-4);
+        close(paper(ScheduleKind::Constant).learning_rate(999_999), 1e-4);
+    }
+}

@@ -1,0 +1,84 @@
+//! One optimizer step, shared by pre-training and fine-tuning.
+//!
+//! In: a model, the micro-batches of one global batch, a loss. Out: the updated model and a
+//! [`StepReport`]. Losses are sums divided once by the number of real targets in the whole global
+//! batch, so k micro-batches give the gradient of one batch. Not for logging or checkpoints.
+
+use bert_data::rng::{Domain, Stream};
+use bert_model::Mode;
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::optimizer::{AdamW, GradientSum};
+
+/// What one micro-batch adds to the loss of the global batch.
+pub struct MicroBatchLoss {
+    /// What is differentiated, one element.
+    pub total: Tensor<1>,
+    /// Further values to add up and report, one element each.
+    pub parts: Vec<Tensor<1>>,
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// The total loss of the global batch.
+    pub loss: f64,
+    /// The sums of the parts over the micro-batches, in the order the loss gives them.
+    pub parts: Vec<f64>,
+    /// Norm of all gradients together, before clipping.
+    pub gradient_norm: f64,
+}
+
+/// The loss or the gradient of a step was NaN or infinite; the model is as it was before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotFinite {
+    /// What the step would have reported.
+    pub report: StepReport,
+}
+
+/// The dropout seed of a micro-batch: a pure function of run seed, step and micro-batch.
+pub fn dropout_seed(seed: u64, step: u64, micro_batch: u64) -> u64 {
+    Stream::new(seed, Domain::Dropout, &[step, micro_batch]).next_u64()
+}
+
+/// Forward and backward over all micro-batches, then one update.
+///
+/// `loss` computes a micro-batch's share of the global batch's loss; `seed` and `step` address
+/// dropout. The model comes back whether or not the step succeeded: after [`NotFinite`] neither
+/// parameters nor moments have changed.
+pub fn train_step<M: Module, B>(
+    model: M,
+    optimizer: &mut AdamW,
+    micro_batches: &[B],
+    loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
+    learning_rate: f64,
+    (seed, step): (u64, u64),
+) -> (M, Result<StepReport, NotFinite>) {
+    let mut gradients = GradientSum::default();
+    let mut report = StepReport { loss: 0.0, parts: Vec::new(), gradient_norm: 0.0 };
+    for (micro, batch) in micro_batches.iter().enumerate() {
+        let mode = Mode::Train { seed: dropout_seed(seed, step, micro as u64) };
+        let MicroBatchLoss { total, parts } = loss(&model, batch, mode);
+        gradients.add(&model, &mut total.backward());
+        add_losses(&mut report, total, parts);
+    }
+    report.gradient_norm = gradients.norm();
+    if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
+        return (model, Err(NotFinite { report }));
+    }
+    let model = optimizer.update(model, gradients, report.gradient_norm, learning_rate);
+    (model, Ok(report))
+}
+
+fn add_losses(report: &mut StepReport, total: Tensor<1>, parts: Vec<Tensor<1>>) {
+    report.parts.resize(parts.len(), 0.0);
+    let all = std::iter::once(total).chain(parts).map(Tensor::inner).collect();
+    // One transfer from the device for all of them.
+    let values = Tensor::cat(all, 0).into_data().convert::<f32>();
+    let values = values.as_slice::<f32>().expect("converted to f32");
+    report.loss += f64::from(values[0]);
+    for (sum, &value) in report.parts.iter_mut().zip(&values[1..]) {
+        *sum += f64::from(value);
+    }
+}

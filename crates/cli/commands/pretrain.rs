@@ -1,0 +1,132 @@
+//! `pretrain`: masked LM and next-sentence prediction on a data folder.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use bert_trainer::PretrainConfig;
+use bert_trainer::evaluation::Evaluation;
+use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain};
+use clap::Parser;
+
+use crate::exit::{print, print_json};
+use crate::progress::{Progress, duration};
+use crate::signals::stop_on_signals;
+
+/// Pre-train BERT (masked LM and next-sentence prediction) on a folder made by make-pretrain-data.
+#[derive(Parser, Debug)]
+#[command(name = "pretrain", version, after_help = crate::commands::EXIT_CODES)]
+pub struct Args {
+    #[command(flatten)]
+    config: PretrainConfig,
+
+    /// Continue the run in --output after its newest good checkpoint, bit for bit.
+    #[arg(long)]
+    resume: bool,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What pre-training returns.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let stop = stop_on_signals()?;
+    let mut view = View::new(args.config.steps, args.quiet);
+    let outcome = pretrain(&args.config, args.resume, &stop, &mut |event| view.show(event));
+    view.progress.finish();
+    let outcome = outcome?;
+    match args.json {
+        true => print_json(&outcome),
+        false => print(&summary(&outcome)),
+    }
+}
+
+/// Draws a run's events.
+pub struct View {
+    progress: Progress,
+    steps: u64,
+    batch_size: usize,
+    first_step: u64,
+    started: Instant,
+    waiting: f64,
+}
+
+impl View {
+    /// A view of a run of `steps` steps.
+    pub fn new(steps: u64, quiet: bool) -> Self {
+        let progress = Progress::new("pretrain", steps, quiet);
+        Self { progress, steps, batch_size: 0, first_step: 0, started: Instant::now(), waiting: 0.0 }
+    }
+
+    /// Shows an event.
+    pub fn show(&mut self, event: PretrainEvent) {
+        match event {
+            PretrainEvent::Started { step, steps, parameters, batch_size } => {
+                self.batch_size = batch_size;
+                self.first_step = step;
+                self.started = Instant::now();
+                let from = if step == 0 { String::new() } else { format!(", continuing after step {step}") };
+                let millions = parameters as f64 / 1e6;
+                let text = format!("{millions:.2} M parameters, {steps} steps of {batch_size} sequences{from}");
+                self.progress.line(&text);
+            }
+            PretrainEvent::Step { metrics, timing } => {
+                self.waiting += timing.waiting;
+                let message = self.step_line(&metrics);
+                self.progress.set(metrics.step, &message);
+            }
+            PretrainEvent::Evaluated { step, evaluation } => {
+                self.progress.line(&format!("step {step}: held out: {}", evaluation_line(&evaluation)));
+            }
+            PretrainEvent::Saved { step, path } => {
+                self.progress.line(&format!("step {step}: saved {}", path.display()));
+            }
+            PretrainEvent::Warning(text) => self.progress.line(&format!("warning: {text}")),
+        }
+    }
+
+    fn step_line(&self, metrics: &StepMetrics) -> String {
+        let done = (metrics.step - self.first_step) as f64;
+        let seconds = self.started.elapsed().as_secs_f64();
+        let rate = done * self.batch_size as f64 / seconds;
+        let eta = duration((self.steps - metrics.step) as f64 * seconds / done);
+        format!(
+            "loss {:.4} (mlm {:.4}, nsp {:.4}) lr {:.2e} {rate:.1} sequences/s, loader {:.1} %, {eta} left",
+            metrics.loss,
+            metrics.masked_lm_loss,
+            metrics.next_sentence_loss,
+            metrics.learning_rate,
+            100.0 * self.waiting / seconds,
+        )
+    }
+}
+
+/// An evaluation in one line.
+pub fn evaluation_line(evaluation: &Evaluation) -> String {
+    format!(
+        "masked LM loss {:.4}, accuracy {:.4}; next sentence loss {:.4}, accuracy {:.4} ({} instances)",
+        evaluation.masked_lm_loss,
+        evaluation.masked_lm_accuracy,
+        evaluation.next_sentence_loss,
+        evaluation.next_sentence_accuracy,
+        evaluation.instances,
+    )
+}
+
+fn summary(outcome: &PretrainOutcome) -> String {
+    let mut text = format!("{} steps done; checkpoint {}", outcome.steps, outcome.checkpoint.display());
+    if let Some(metrics) = &outcome.metrics {
+        let _ = write!(text, "\nlast step: loss {:.4}", metrics.loss);
+    }
+    if let Some(evaluation) = &outcome.evaluation {
+        let _ = write!(text, "\nheld out:  {}", evaluation_line(evaluation));
+    }
+    text
+}

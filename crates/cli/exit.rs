@@ -1,0 +1,67 @@
+//! How a program ends: the error printed once, and the documented exit code.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | error |
+//! | 2 | usage |
+//! | 3 | bad or corrupt data |
+//! | 4 | checkpoint invalid or of another shape |
+//! | 5 | numerical failure |
+//! | 6 | output in use by another process |
+//! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Ends a program: prints the error with its causes to stderr and gives its exit code.
+pub fn finish(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // Causes that the message already quotes are not said twice.
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    // A closed stderr is no reason to fail differently.
+    let _ = writeln!(std::io::stderr(), "error: {text}");
+    ExitCode::from(exit_code(&error))
+}
+
+/// The documented exit code of an error.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<bert_trainer::Error>() {
+        return error.exit_code();
+    }
+    if let Some(error) = error.downcast_ref::<bert_data::Error>() {
+        return error.exit_code();
+    }
+    if let Some(error) = error.downcast_ref::<bert_model::Error>() {
+        return error.exit_code();
+    }
+    1
+}
+
+/// Prints a result to stdout. A reader that has gone away (`| head`) is not an error.
+///
+/// # Errors
+/// When stdout cannot be written for another reason.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Prints a value as one JSON object.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(value)?)
+}
