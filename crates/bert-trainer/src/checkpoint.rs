@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{self, digest_bytes, digest_file};
+use bert_data::files::{self, Disk, FileSystem, digest_bytes, digest_file};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,8 @@ impl CheckpointWriter {
     /// # Errors
     /// When it cannot be written.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        files::write_atomic(&self.folder.join(name), |out| out.write_all(bytes)).map_err(std::io::Error::other)?;
+        files::write_atomic(&self.folder.join(name), |out| out.write_all(bytes))
+            .map_err(std::io::Error::other)?;
         let entry = FileEntry { bytes: bytes.len() as u64, blake3: digest_bytes(bytes) };
         self.files.insert(name.to_string(), entry);
         Ok(())
@@ -121,7 +122,8 @@ impl CheckpointFolder {
         fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
         let mut writer = CheckpointWriter { folder: partial.clone(), files: BTreeMap::new() };
         model_files(&mut writer)?;
-        let mut add = |name: &str, bytes: &[u8]| writer.add(name, bytes).map_err(|e| Error::io(&partial.join(name), e));
+        let mut add =
+            |name: &str, bytes: &[u8]| writer.add(name, bytes).map_err(|e| Error::io(&partial.join(name), e));
         add(OPTIMIZER, &optimizer_bytes(optimizer))?;
         add(STATE, &serde_json::to_vec_pretty(state).expect("plain data"))?;
         let committed = Committed { step: state.step, files: writer.files };
@@ -130,7 +132,8 @@ impl CheckpointFolder {
             // The same step, written before a kill or found corrupt: the new one replaces it.
             fs::remove_dir_all(&target).map_err(|e| Error::io(&target, e))?;
         }
-        files::rename_durably(&partial, &target)?;
+        Disk.rename(&partial, &target).map_err(|e| Error::io(&target, e))?;
+        Disk.sync_folder(&self.folder).map_err(|e| Error::io(&self.folder, e))?;
         self.prune(keep)?;
         Ok(target)
     }
@@ -160,7 +163,10 @@ impl CheckpointFolder {
     ///
     /// # Errors
     /// [`Error::NoGoodCheckpoint`] when there are checkpoints but all are corrupt.
-    pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<(PathBuf, TrainerState)>, Error> {
+    pub fn newest_good(
+        &self,
+        warn: &mut dyn FnMut(&Error),
+    ) -> Result<Option<(PathBuf, TrainerState)>, Error> {
         let steps = self.steps();
         let mut newest = None;
         for &step in steps.iter().rev() {
@@ -175,7 +181,9 @@ impl CheckpointFolder {
         }
         match newest {
             None => Ok(None),
-            Some(newest) => Err(Error::NoGoodCheckpoint { path: self.folder.clone(), count: steps.len(), newest }),
+            Some(newest) => {
+                Err(Error::NoGoodCheckpoint { path: self.folder.clone(), count: steps.len(), newest })
+            }
         }
     }
 }
@@ -214,8 +222,7 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
 fn optimizer_bytes(optimizer: &AdamW) -> Vec<u8> {
     let mut tensors = Vec::new();
     for (name, first, second) in optimizer.state() {
-        for (kind, data) in [("first", first), ("second", second)] {
-            let values = data.convert::<f32>().to_vec::<f32>().expect("moments are f32");
+        for (kind, values) in [("first", first), ("second", second)] {
             let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
             tensors.push((format!("{kind}.{name}"), values.len(), bytes));
         }

@@ -19,7 +19,12 @@ pub struct PretrainConfig {
     pub data: PathBuf,
 
     /// Model size (tiny, mini, small, medium, base, large) or a config.json; not with --init-checkpoint.
-    #[arg(long, value_name = "SIZE|FILE", required_unless_present = "init_checkpoint", conflicts_with = "init_checkpoint")]
+    #[arg(
+        long,
+        value_name = "SIZE|FILE",
+        required_unless_present = "init_checkpoint",
+        conflicts_with = "init_checkpoint"
+    )]
     pub model: Option<String>,
 
     /// Hugging Face folder, checkpoint or run to start from (continued pre-training, fresh optimizer).
@@ -125,9 +130,17 @@ impl PretrainConfig {
             "gradient-accumulation-steps",
             "must be between 1 and --batch-size",
         )?;
-        check(self.learning_rate.is_finite() && self.learning_rate > 0.0, "learning-rate", "must be positive")?;
+        check(
+            self.learning_rate.is_finite() && self.learning_rate > 0.0,
+            "learning-rate",
+            "must be positive",
+        )?;
         check(self.warmup() <= self.steps, "warmup-steps", "must not be more than --steps")?;
-        check(self.weight_decay.is_finite() && self.weight_decay >= 0.0, "weight-decay", "must not be negative")?;
+        check(
+            self.weight_decay.is_finite() && self.weight_decay >= 0.0,
+            "weight-decay",
+            "must not be negative",
+        )?;
         check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
         check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
         check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;

@@ -21,11 +21,12 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
 use bert_data::rng::{Domain, Random, Stream};
-use bert_data::{Manifest, ShardRows, read_shard};
-use bert_model::{BertInput, PretrainingInput, PretrainingTargets};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use bert_data::{Manifest, ShardRows, Vocabulary, read_shard};
+use bert_model::{BertConfig, BertInput, PretrainingInput, PretrainingTargets};
+use burn::tensor::{Device, Tensor};
 
 use crate::error::Error;
+use crate::host::{int_matrix, int_vector};
 
 /// One batch of instances on the host, padded to one length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,14 +129,6 @@ impl PretrainingBatch {
     }
 }
 
-pub(crate) fn int_matrix(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
-}
-
-pub(crate) fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
-}
-
 /// Reads the instances of a data folder in the order of a seed.
 pub struct DataLoader {
     folder: PathBuf,
@@ -160,7 +153,7 @@ impl DataLoader {
             return Err(Error::NoInstances { path: folder.to_path_buf() });
         }
         let seq_length = manifest.config.max_seq_length;
-        let pad_id = manifest.vocabulary.pad_id as i32;
+        let pad_id = Vocabulary::read(&manifest.vocabulary_path(folder))?.pad_id() as i32;
         let folder = folder.to_path_buf();
         Ok(Self { folder, manifest, rows, seq_length, pad_id, seed, order: None, shard: None })
     }
@@ -170,9 +163,43 @@ impl DataLoader {
         self.rows
     }
 
+    /// The data folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The folder's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Checks that a model can read this data: its vocabulary and its number of positions are large
+    /// enough, and `vocabulary`, the file the model was made with, is the data's, if it is given and there.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] with every difference.
+    pub fn check_fits(&self, model: &BertConfig, vocabulary: Option<&Path>) -> Result<(), Error> {
+        let mut differences = Vec::new();
+        let (size, length) = (self.manifest.vocabulary.size, self.seq_length);
+        // A table may be larger than the vocabulary (padded to a multiple of 8, say), never smaller.
+        if model.vocab_size < size {
+            differences
+                .push(format!("the model knows {} tokens, the vocabulary has {size}", model.vocab_size));
+        }
+        if model.max_position_embeddings < length {
+            let most = model.max_position_embeddings;
+            differences.push(format!("the model takes {most} positions, the data has {length}"));
+        }
+        if let Some(path) = vocabulary.filter(|path| path.exists()) {
+            if bert_data::files::digest_file(path)? != self.manifest.vocabulary.blake3 {
+                let (ours, theirs) = (self.folder.display(), path.display());
+                differences.push(format!("{ours} was made with another vocabulary than {theirs}"));
+            }
+        }
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Mismatch { differences }),
+        }
     }
 
     /// The samples `start..start + size` of the run as one batch.
@@ -200,8 +227,9 @@ impl DataLoader {
                 row -= self.manifest.shards[shard].rows;
                 shard += 1;
             }
+            let pad_id = self.pad_id;
             let (rows, _) = self.load(0, shard)?;
-            batch.push(rows, row as usize, self.pad_id);
+            batch.push(rows, row as usize, pad_id);
         }
         Ok(batch)
     }
@@ -242,16 +270,16 @@ impl DataLoader {
     }
 
     fn read(&self, shard: usize) -> Result<ShardRows, Error> {
-        let entry = &self.manifest.shards[shard];
-        let path = self.folder.join(&entry.file);
-        let digest = bert_data::files::digest_file(&path)?;
-        if digest != entry.blake3 {
-            return Err(Error::ShardDigest { path, expected: entry.blake3.clone(), found: digest });
-        }
+        self.manifest.verify_shard(&self.folder, shard, true)?;
+        let path = self.manifest.shard_path(&self.folder, shard);
         let rows = read_shard(&path)?;
-        if rows.len() as u64 != entry.rows {
-            return Err(Error::ShardRows { path, expected: entry.rows, found: rows.len() as u64 });
-        }
+        let limits = &self.manifest.config;
+        rows.check(
+            &path,
+            self.manifest.vocabulary.size,
+            limits.max_seq_length,
+            limits.max_predictions_per_seq,
+        )?;
         Ok(rows)
     }
 }

@@ -64,26 +64,6 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
-    /// A shard is not what the manifest says.
-    #[error("{}: the shard is corrupt: its blake3 digest is {found}, the manifest says {expected}", path.display())]
-    ShardDigest {
-        /// The shard.
-        path: PathBuf,
-        /// The manifest's digest.
-        expected: String,
-        /// The file's digest.
-        found: String,
-    },
-    /// A shard has another number of rows than the manifest says.
-    #[error("{}: the shard has {found} rows, the manifest says {expected}", path.display())]
-    ShardRows {
-        /// The shard.
-        path: PathBuf,
-        /// The manifest's count.
-        expected: u64,
-        /// The file's count.
-        found: u64,
-    },
     /// Data and model do not fit.
     #[error("data and model do not fit: {}", differences.join("; "))]
     Mismatch {
@@ -160,6 +140,12 @@ pub enum Error {
         /// Its gradient norm.
         gradient_norm: f64,
     },
+    /// A signal asked for a stop of work that writes no checkpoints.
+    #[error("stopped by signal {signal}; nothing was committed")]
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+    },
     /// A signal asked for a stop; a checkpoint has been written.
     #[error("stopped by signal {signal} after step {step}; a checkpoint was written, continue with --resume")]
     Stopped {
@@ -182,7 +168,7 @@ impl Error {
             Self::Model(error) => error.exit_code(),
             Self::Task(error) => error.exit_code(),
             Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
-            Self::NoInstances { .. } | Self::ShardDigest { .. } | Self::ShardRows { .. } => 3,
+            Self::NoInstances { .. } => 3,
             Self::Mismatch { .. }
             | Self::RunDiffers { .. }
             | Self::NoCheckpoint { .. }
@@ -191,7 +177,7 @@ impl Error {
             | Self::OptimizerState { .. } => 4,
             Self::NotFinite { .. } => 5,
             // 130 for SIGINT, 143 for SIGTERM.
-            Self::Stopped { signal, .. } => 128 + *signal as u8,
+            Self::Stopped { signal, .. } | Self::Interrupted { signal } => 128 + *signal as u8,
             Self::Io { .. }
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. }

@@ -4,8 +4,8 @@
 //! all evaluated instances divided once by the number of targets. Ports the metrics of
 //! `run_pretraining.py`; unlike there, every instance is evaluated once and none twice.
 
-use bert_model::{BertForPreTraining, LossNormalizer, Mode, correct_predictions, pretraining_loss};
-use burn::tensor::Device;
+use bert_model::{BertForPreTraining, Mode, correct_count, cross_entropy_sum};
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
@@ -26,6 +26,8 @@ pub struct Evaluation {
     pub next_sentence_loss: f64,
     /// Share of next-sentence labels predicted right.
     pub next_sentence_accuracy: f64,
+    /// Share of the instances whose second segment is a random one (label 1).
+    pub random_next: f64,
 }
 
 /// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or
@@ -42,27 +44,28 @@ pub fn evaluate(
 ) -> Result<Evaluation, Error> {
     let end = limit.unwrap_or(u64::MAX).min(loader.rows());
     let mut sums = Evaluation { instances: end, ..Evaluation::default() };
+    let count = |tensor: Tensor<1>| f64::from(tensor.into_scalar::<f32>());
     let mut start = 0;
     while start < end {
-        let next = (start + batch_size as u64).min(end);
-        let batch = loader.stored(start, next)?;
+        let stop = (start + batch_size as u64).min(end);
+        let batch = loader.stored(start, stop)?;
         let targets = batch.targets(device);
         let output = model.forward(batch.input(device), Mode::Eval);
-        let masked_ids = targets.masked_lm_ids.clone();
-        let labels = targets.next_sentence_labels.clone();
+        let (words, next) = (output.prediction_logits, output.seq_relationship_logits);
         sums.predictions += batch.num_predictions() as u64;
-        sums.masked_lm_accuracy += correct_predictions(output.prediction_logits.clone(), masked_ids) as f64;
-        sums.next_sentence_accuracy += correct_predictions(output.seq_relationship_logits.clone(), labels) as f64;
-        let sum = LossNormalizer { masked_lm: 1.0, next_sentence: 1.0 };
-        let loss = pretraining_loss(output, targets, sum);
-        sums.masked_lm_loss += f64::from(loss.masked_lm.into_scalar::<f32>());
-        sums.next_sentence_loss += f64::from(loss.next_sentence.into_scalar::<f32>());
-        start = next;
+        sums.masked_lm_accuracy += count(correct_count(words.clone(), targets.masked_lm_ids.clone(), None));
+        sums.masked_lm_loss += count(cross_entropy_sum(words, targets.masked_lm_ids));
+        sums.random_next += batch.next_sentence_labels.iter().sum::<i32>() as f64;
+        let labels = targets.next_sentence_labels;
+        sums.next_sentence_accuracy += count(correct_count(next.clone(), labels.clone(), None));
+        sums.next_sentence_loss += count(cross_entropy_sum(next, labels));
+        start = stop;
     }
     let (predictions, instances) = (sums.predictions.max(1) as f64, sums.instances.max(1) as f64);
     sums.masked_lm_loss /= predictions;
     sums.masked_lm_accuracy /= predictions;
     sums.next_sentence_loss /= instances;
     sums.next_sentence_accuracy /= instances;
+    sums.random_next /= instances;
     Ok(sums)
 }

@@ -10,25 +10,34 @@
 //! | held-out data -> figures | [`evaluation`] |
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
+//! | run -> page | [`report`] |
+//! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
 //! Which backend computes is decided in [`device`] alone. The library prints nothing and ends no
 //! process: it calls closures and returns errors.
 
+pub mod attention;
 pub mod checkpoint;
 pub mod config;
 pub mod data_loader;
 pub mod device;
 pub mod error;
 pub mod evaluation;
+pub mod export;
+pub mod fill_mask;
 pub mod finetune;
+mod host;
 pub mod metrics_log;
 pub mod optimizer;
 pub mod pretrain;
+pub mod report;
 pub mod run_folder;
 pub mod schedule;
 pub mod stop;
 pub mod tasks;
+pub mod text;
 pub mod train_step;
+pub mod unigram;
 
 pub use config::PretrainConfig;
 pub use device::DeviceName;

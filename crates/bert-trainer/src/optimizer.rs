@@ -16,10 +16,11 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::host::{float_vector, values};
 
 /// The hyper-parameters of AdamW, apart from the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,15 +73,12 @@ impl GradientSum {
             return 0.0;
         }
         // One transfer, however many parameters; the last sum in f64.
-        let squares = Tensor::cat(squares, 0).into_data().convert::<f32>();
-        let squares = squares.as_slice::<f32>().expect("converted to f32");
-        squares.iter().map(|&x| f64::from(x)).sum::<f64>().sqrt()
+        values(Tensor::cat(squares, 0)).into_iter().map(|x| f64::from(x)).sum::<f64>().sqrt()
     }
 
     /// The gradients as host values by parameter number, for tests and inspection.
     pub fn values(&self) -> Vec<Option<Vec<f32>>> {
-        let values = |g: &Tensor<1>| g.to_data().convert::<f32>().to_vec::<f32>().expect("f32 values");
-        self.tensors.iter().map(|g| g.as_ref().map(values)).collect()
+        self.tensors.iter().map(|g| g.clone().map(values)).collect()
     }
 }
 
@@ -125,7 +123,8 @@ pub struct AdamW {
 impl AdamW {
     /// An optimizer for `module`, with moments at zero.
     pub fn new<M: Module>(config: AdamWConfig, module: &M) -> Self {
-        let names = bert_model::parameter_names(module);
+        let names: Vec<String> =
+            bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
         let moments = names.iter().map(|_| None).collect();
         Self { config, names, moments, updates: 0 }
     }
@@ -136,11 +135,23 @@ impl AdamW {
     }
 
     /// Applies one update with gradients whose global norm is `norm`.
-    pub fn update<M: Module>(&mut self, module: M, gradients: GradientSum, norm: f64, learning_rate: f64) -> M {
+    pub fn update<M: Module>(
+        &mut self,
+        module: M,
+        gradients: GradientSum,
+        norm: f64,
+        learning_rate: f64,
+    ) -> M {
         self.updates += 1;
         let clip = self.config.max_gradient_norm;
         let scale = if clip > 0.0 { clip / norm.max(clip) } else { 1.0 };
-        module.map(&mut Update { optimizer: self, gradients: gradients.tensors, index: 0, scale, learning_rate })
+        module.map(&mut Update {
+            optimizer: self,
+            gradients: gradients.tensors,
+            index: 0,
+            scale,
+            learning_rate,
+        })
     }
 
     /// The new value of parameter number `index`.
@@ -166,12 +177,12 @@ impl AdamW {
     }
 
     /// Both moments by parameter name, for a checkpoint: `(name, first, second)`.
-    pub fn state(&self) -> Vec<(String, TensorData, TensorData)> {
+    pub fn state(&self) -> Vec<(String, Vec<f32>, Vec<f32>)> {
         let named = self.names.iter().zip(&self.moments);
         named
             .filter_map(|(name, moments)| {
                 let Moments { first, second } = moments.as_ref()?;
-                Some((name.clone(), first.to_data(), second.to_data()))
+                Some((name.clone(), values(first.clone()), values(second.clone())))
             })
             .collect()
     }
@@ -188,12 +199,9 @@ impl AdamW {
     ) -> Result<(), Error> {
         self.updates = updates;
         for (name, slot) in self.names.iter().zip(&mut self.moments) {
-            *slot = state.remove(name).map(|(first, second)| {
-                let tensor = |values: Vec<f32>| {
-                    let length = values.len();
-                    Tensor::<1>::from_data(TensorData::new(values, [length]), device)
-                };
-                Moments { first: tensor(first), second: tensor(second) }
+            *slot = state.remove(name).map(|(first, second)| Moments {
+                first: float_vector(first, device),
+                second: float_vector(second, device),
             });
         }
         match state.into_keys().next() {
@@ -248,8 +256,7 @@ mod tests {
         let mut module = Scalar { weight: Param::from_data([1.0f32], &device) };
         let config = AdamWConfig { bias_correction, weight_decay, ..AdamWConfig::default() };
         let mut optimizer = AdamW::new(config, &module);
-        let schedule =
-            Schedule { kind: ScheduleKind::Bert, peak: 1e-2, total_steps: 10, warmup_steps: 2 };
+        let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-2, total_steps: 10, warmup_steps: 2 };
         let mut values = Vec::new();
         for (step, g) in [0.5f32, -0.25, 0.1, 0.4, -0.3, 0.2].into_iter().enumerate() {
             // The gradient of g * weight is g.
@@ -298,10 +305,7 @@ mod tests {
             b: Param<Tensor<2>>,
         }
         let device = Device::flex().autodiff();
-        let module = Two {
-            a: Param::from_data([0.0f32], &device),
-            b: Param::from_data([[0.0f32]], &device),
-        };
+        let module = Two { a: Param::from_data([0.0f32], &device), b: Param::from_data([[0.0f32]], &device) };
         let loss = (module.a.val() * 3.0).sum() + (module.b.val() * 4.0).sum();
         let mut gradients = loss.backward();
         let mut sum = GradientSum::default();
@@ -311,7 +315,7 @@ mod tests {
         let module = optimizer.update(module, sum, 5.0, 0.0);
         // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
         let state = optimizer.state();
-        let first = |i: usize| state[i].1.as_slice::<f32>().unwrap()[0];
+        let first = |i: usize| state[i].1[0];
         assert!((first(0) - 0.06).abs() < 1e-7 && (first(1) - 0.08).abs() < 1e-7);
         assert_eq!(module.a.val().into_scalar::<f32>(), 0.0);
     }

@@ -8,7 +8,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bert_model::{BertConfig, BertForPreTraining, LossNormalizer, Mode, Preset};
+use bert_model::{
+    Architecture, BertConfig, BertForPreTraining, LoadPolicy, LossNormalizer, Mode, Preset,
+    load_pretrained_weights, save_pretrained,
+};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,7 @@ use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RunFolder, identity};
 use crate::stop::StopFlag;
+use crate::text::Text;
 use crate::train_step::{MicroBatchLoss, train_step};
 
 /// What happened in one step, as in `metrics.jsonl`: repeatable values only.
@@ -126,6 +130,9 @@ pub fn pretrain(
     let (mut run, mut model, mut optimizer) = Run::open(config, resume, tell)?;
     let mut batches = Prefetcher::start(run.loader()?, run.step..config.steps, config.batch_size);
     let schedule = config.schedule();
+    if run.step == 0 {
+        run.evaluate(&model, tell)?;
+    }
 
     while run.step < config.steps {
         let started = Instant::now();
@@ -136,7 +143,8 @@ pub fn pretrain(
         let micro_batches = batch.split(config.gradient_accumulation_steps);
         let loss = pretraining_objective(&batch, &run.device);
         let address = (config.seed, run.step);
-        let (updated, report) = train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
+        let (updated, report) =
+            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
         model = updated;
         let report = report.map_err(|failure| run.not_finite(&failure.report))?;
 
@@ -171,9 +179,8 @@ fn pretraining_objective(
     global: &PretrainingBatch,
     device: &Device,
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
-    // 1e-5 is the reference's guard against a batch without targets.
     let normalizer = LossNormalizer {
-        masked_lm: global.num_predictions() as f64 + 1e-5,
+        masked_lm: global.num_predictions() as f64,
         next_sentence: global.batch_size as f64,
     };
     let device = device.clone();
@@ -188,6 +195,7 @@ struct Run<'a> {
     config: &'a PretrainConfig,
     folder: RunFolder,
     model_config: BertConfig,
+    text: Text,
     device: Device,
     step: u64,
     metrics: MetricsLog,
@@ -208,10 +216,20 @@ impl<'a> Run<'a> {
         config.validate()?;
         let device = config.device.open()?.autodiff();
         let loader = DataLoader::open(&config.data, config.seed)?;
-        let eval_loader = config.eval_data.as_ref().map(|path| DataLoader::open(path, config.seed)).transpose()?;
+        let eval_loader =
+            config.eval_data.as_ref().map(|path| DataLoader::open(path, config.seed)).transpose()?;
         let (model_config, start) = model_config(config, &loader, tell)?;
-        check_fit(&model_config, &loader, eval_loader.as_ref())?;
-        let identity = identity(config, &model_config, loader.manifest(), start.as_ref().map(|(_, digest)| digest.clone()));
+        let vocabulary = config.data.join("vocab.txt");
+        loader.check_fits(&model_config, None)?;
+        if let Some(eval) = &eval_loader {
+            eval.check_fits(&model_config, Some(&vocabulary))?;
+        }
+        let identity = identity(
+            config,
+            &model_config,
+            loader.manifest(),
+            start.as_ref().map(|(_, digest)| digest.clone()),
+        );
         let folder = RunFolder::open(config, resume, identity)?;
 
         let found = folder.checkpoints().newest_good(&mut |error| {
@@ -220,7 +238,8 @@ impl<'a> Run<'a> {
         let from = found.as_ref().map(|(path, _)| path.clone()).or(start.map(|(path, _)| path));
         let mut model = BertForPreTraining::new(&model_config, config.seed, &device);
         if let Some(path) = &from {
-            model = bert_model::load_weights(model, path)?;
+            // Exact: a head that is not in the checkpoint is an error, never silently random.
+            (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
         let mut optimizer = AdamW::new(config.optimizer(), &model);
         let mut step = 0;
@@ -234,6 +253,7 @@ impl<'a> Run<'a> {
             timing: log("timing.jsonl")?,
             evaluations: log("evaluations.jsonl")?,
             last_saved: found.map(|(path, state)| (state.step, path)),
+            text: Text::of_data(&config.data, loader.manifest())?,
             config,
             folder,
             model_config,
@@ -252,7 +272,12 @@ impl<'a> Run<'a> {
         DataLoader::open(&self.config.data, self.config.seed)
     }
 
-    fn log(&mut self, metrics: StepMetrics, timing: StepTiming, tell: &mut dyn FnMut(PretrainEvent)) -> Result<(), Error> {
+    fn log(
+        &mut self,
+        metrics: StepMetrics,
+        timing: StepTiming,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
         self.metrics.append(&metrics)?;
         self.timing.append(&timing)?;
         self.last_metrics = Some(metrics.clone());
@@ -269,7 +294,11 @@ impl<'a> Run<'a> {
         self.eval_loader.is_some() && (self.step.is_multiple_of(every) || self.step == self.config.steps)
     }
 
-    fn evaluate(&mut self, model: &BertForPreTraining, tell: &mut dyn FnMut(PretrainEvent)) -> Result<(), Error> {
+    fn evaluate(
+        &mut self,
+        model: &BertForPreTraining,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
         let Some(loader) = &mut self.eval_loader else { return Ok(()) };
         let device = self.device.clone().inner();
         let limit = self.config.eval_instances;
@@ -280,20 +309,28 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn save(&mut self, model: &BertForPreTraining, optimizer: &AdamW, tell: &mut dyn FnMut(PretrainEvent)) -> Result<(), Error> {
+    fn save(
+        &mut self,
+        model: &BertForPreTraining,
+        optimizer: &AdamW,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
         // The records of all steps that the checkpoint holds must be on disk before it is.
         for log in [&self.metrics, &self.timing, &self.evaluations] {
             log.sync()?;
         }
-        let state =
-            TrainerState { step: self.step, updates: optimizer.updates(), run: self.folder.identity().clone() };
-        let vocabulary = self.config.data.join("vocab.txt");
-        let path = self.folder.checkpoints().write(&state, optimizer, self.config.keep_checkpoints, |writer| {
-            bert_model::save_pretrained(model, &self.model_config, "BertForPreTraining", &vocabulary, &mut |name, bytes| {
-                writer.add(name, bytes)
-            })
-            .map_err(Error::from)
-        })?;
+        let state = TrainerState {
+            step: self.step,
+            updates: optimizer.updates(),
+            run: self.folder.identity().clone(),
+        };
+        let vocabulary = self.text.files(self.model_config.max_position_embeddings);
+        let path =
+            self.folder.checkpoints().write(&state, optimizer, self.config.keep_checkpoints, |writer| {
+                let mut sink = |name: &str, bytes: &[u8]| writer.add(name, bytes);
+                let architecture = Architecture::BertForPreTraining;
+                Ok(save_pretrained(&mut sink, model, &self.model_config, architecture, Some(vocabulary))?)
+            })?;
         self.last_saved = Some((self.step, path.clone()));
         tell(PretrainEvent::Saved { step: self.step, path });
         Ok(())
@@ -304,7 +341,8 @@ impl<'a> Run<'a> {
     }
 
     fn finish(self) -> Result<PretrainOutcome, Error> {
-        let (_, checkpoint) = self.last_saved.ok_or_else(|| Error::NoCheckpoint { path: self.config.output.clone() })?;
+        let (_, checkpoint) =
+            self.last_saved.ok_or_else(|| Error::NoCheckpoint { path: self.config.output.clone() })?;
         Ok(PretrainOutcome {
             steps: self.step,
             checkpoint,
@@ -338,30 +376,4 @@ fn model_config(
         return Err(Error::Configuration { flag: "model", reason });
     }
     Ok((BertConfig::read(path)?, None))
-}
-
-/// Vocabulary and lengths of data and model must agree before anything is written.
-fn check_fit(model: &BertConfig, data: &DataLoader, eval: Option<&DataLoader>) -> Result<(), Error> {
-    let mut differences = Vec::new();
-    for loader in std::iter::once(data).chain(eval) {
-        let manifest = loader.manifest();
-        let (size, length) = (manifest.vocabulary.size, manifest.config.max_seq_length);
-        // A model's table may be larger than the vocabulary (padded to a multiple of 8, say), never smaller.
-        if model.vocab_size < size {
-            differences.push(format!("the model knows {} tokens, the vocabulary has {size}", model.vocab_size));
-        }
-        if model.max_position_embeddings < length {
-            let most = model.max_position_embeddings;
-            differences.push(format!("the model takes {most} positions, the data has {length}"));
-        }
-    }
-    if let Some(eval) = eval {
-        if eval.manifest().vocabulary.blake3 != data.manifest().vocabulary.blake3 {
-            differences.push("--data and --eval-data have different vocabularies".to_string());
-        }
-    }
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Mismatch { differences }),
-    }
 }

@@ -113,7 +113,12 @@ pub fn differences(saved: &Value, now: &Value) -> Vec<String> {
 }
 
 /// What decides the numbers of a run.
-pub fn identity(config: &PretrainConfig, model: &BertConfig, data: &Manifest, start: Option<String>) -> Value {
+pub fn identity(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    data: &Manifest,
+    start: Option<String>,
+) -> Value {
     let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
     json!({
         "steps": config.steps,

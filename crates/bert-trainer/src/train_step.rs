@@ -9,6 +9,7 @@ use bert_model::Mode;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
+use crate::host::values;
 use crate::optimizer::{AdamW, GradientSum};
 
 /// What one micro-batch adds to the loss of the global batch.
@@ -75,8 +76,7 @@ fn add_losses(report: &mut StepReport, total: Tensor<1>, parts: Vec<Tensor<1>>) 
     report.parts.resize(parts.len(), 0.0);
     let all = std::iter::once(total).chain(parts).map(Tensor::inner).collect();
     // One transfer from the device for all of them.
-    let values = Tensor::cat(all, 0).into_data().convert::<f32>();
-    let values = values.as_slice::<f32>().expect("converted to f32");
+    let values = values(Tensor::cat(all, 0));
     report.loss += f64::from(values[0]);
     for (sum, &value) in report.parts.iter_mut().zip(&values[1..]) {
         *sum += f64::from(value);

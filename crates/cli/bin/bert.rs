@@ -1,2 +1,41 @@
-//! .
-fn main() {}
+//! The tool `bert`: everything beside the three main programs.
+
+use std::process::ExitCode;
+
+use bert_cli::{commands, exit};
+use clap::{Parser, Subcommand};
+
+/// BERT from raw text to a scored task: the tool beside make-pretrain-data, pretrain and finetune.
+#[derive(Parser)]
+#[command(name = "bert", version, after_help = commands::EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Quickstart(commands::quickstart::Args),
+    MakeVocab(commands::make_vocab::Args),
+    Inspect(commands::inspect::Args),
+    Verify(commands::verify::Args),
+    Evaluate(commands::evaluate::Args),
+    FillMask(commands::fill_mask::Args),
+    Attention(commands::attention::Args),
+    Report(commands::report::Args),
+    Export(commands::export::Args),
+}
+
+fn main() -> ExitCode {
+    exit::finish(match Cli::parse().command {
+        Command::Quickstart(args) => commands::quickstart::run(&args),
+        Command::MakeVocab(args) => commands::make_vocab::run(&args),
+        Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
+        Command::Evaluate(args) => commands::evaluate::run(&args),
+        Command::FillMask(args) => commands::fill_mask::run(&args),
+        Command::Attention(args) => commands::attention::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Export(args) => commands::export::run(&args),
+    })
+}

@@ -40,7 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let mut view = View::new(args.config.steps, args.quiet);
     let outcome = pretrain(&args.config, args.resume, &stop, &mut |event| view.show(event));
-    view.progress.finish();
+    view.finish();
     let outcome = outcome?;
     match args.json {
         true => print_json(&outcome),
@@ -90,6 +90,11 @@ impl View {
             }
             PretrainEvent::Warning(text) => self.progress.line(&format!("warning: {text}")),
         }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.progress.finish();
     }
 
     fn step_line(&self, metrics: &StepMetrics) -> String {

@@ -1,0 +1,288 @@
+//! From names to blocks of lines.
+//!
+//! In go files, folders and patterns; out come, file by file in bytewise order, [`Block`]s of whole lines in bounded
+//! memory, with plain, gzip and zstd told apart by their first bytes, and each file's size, line count and digest.
+//! Not for decoding or splitting text: a block is bytes. Of the reference it ports the line terminator (`\n` only);
+//! unlike it, inputs are sorted and a missing one is an error.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// How much text a block holds before it is closed at the next line end.
+const BLOCK: usize = 1 << 18;
+/// The longest line that is accepted: far above any text, far below any memory.
+pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
+/// One input file as it was read; part of the manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputEntry {
+    /// The path as it was opened.
+    pub path: String,
+    /// Its size on disk.
+    pub bytes: u64,
+    /// Its lines, after decompression.
+    pub lines: u64,
+    /// The BLAKE3 digest of its bytes on disk.
+    pub blake3: String,
+}
+
+/// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.
+///
+/// A folder means all regular files below it that are not hidden. An existing path is never read as a pattern.
+///
+/// # Errors
+/// One of the input variants of [`Error`], naming the argument.
+pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if inputs.is_empty() {
+        return Err(Error::NoInputNamed);
+    }
+    let mut files = Vec::new();
+    for input in inputs {
+        files.extend(expand_one(input)?);
+    }
+    Ok(files)
+}
+
+/// The first file that is named more than once, if any.
+#[must_use]
+pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
+    let mut seen = HashSet::new();
+    files.iter().find(|file| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf())))
+}
+
+fn expand_one(input: &Path) -> Result<Vec<PathBuf>> {
+    if let Ok(metadata) = fs::metadata(input) {
+        if metadata.is_dir() {
+            let mut found = Vec::new();
+            walk(input, &mut found)?;
+            if found.is_empty() {
+                return Err(Error::InputFolderEmpty { path: input.to_owned() });
+            }
+            return Ok(sorted(found));
+        }
+        if metadata.is_file() {
+            return Ok(vec![input.to_owned()]);
+        }
+        return Err(Error::InputNotAFile { path: input.to_owned() });
+    }
+    match input.to_str() {
+        Some(pattern) if pattern.contains(['*', '?', '[']) => expand_pattern(pattern),
+        _ => Err(Error::InputMissing { path: input.to_owned() }),
+    }
+}
+
+fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
+    let paths = glob::glob(pattern)
+        .map_err(|source| Error::InvalidPattern { pattern: pattern.to_owned(), source })?;
+    let mut found = Vec::new();
+    for path in paths {
+        let path = path.map_err(|error| {
+            let path = error.path().to_owned();
+            Error::io("read", &path)(error.into())
+        })?;
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+            found.push(path);
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::PatternMatchesNothing { pattern: pattern.to_owned() });
+    }
+    Ok(sorted(found))
+}
+
+/// Collects the files below a folder. Linked folders are not followed, so that a loop of links ends.
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
+        let entry = entry.map_err(Error::io("read folder", folder))?;
+        if is_hidden(&entry.file_name()) {
+            continue;
+        }
+        let path = entry.path();
+        let kind = entry.file_type().map_err(Error::io("read", &path))?;
+        if kind.is_dir() {
+            walk(&path, found)?;
+        } else if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().first() == Some(&b'.')
+}
+
+fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    paths
+}
+
+/// Whole lines of one file: every line but a file's last ends in `\n`.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Which file, by its place in the list.
+    pub file: usize,
+    /// The number of the block's first line in its file, counted from 1.
+    pub first_line: u64,
+    /// The lines.
+    pub bytes: Vec<u8>,
+    /// Whether the file ends with this block. A file's last block may be empty.
+    pub ends_file: bool,
+}
+
+impl Block {
+    /// The lines without their `\n`, with their numbers.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        let mut number = self.first_line;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let (line, after) = match rest.iter().position(|&byte| byte == b'\n') {
+                Some(end) => (&rest[..end], &rest[end + 1..]),
+                None => (rest, &rest[rest.len()..]),
+            };
+            rest = after;
+            number += 1;
+            Some((number - 1, line))
+        })
+    }
+}
+
+/// Counts and digests the bytes that come from disk.
+struct Tee {
+    file: File,
+    seen: Rc<RefCell<(blake3::Hasher, u64)>>,
+}
+
+impl Read for Tee {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        let mut seen = self.seen.borrow_mut();
+        seen.0.update(&buffer[..length]);
+        seen.1 += length as u64;
+        Ok(length)
+    }
+}
+
+/// Reads one file as blocks.
+pub struct BlockReader {
+    path: PathBuf,
+    file: usize,
+    format: Option<&'static str>,
+    text: Box<dyn BufRead>,
+    seen: Rc<RefCell<(blake3::Hasher, u64)>>,
+    next_line: u64,
+    done: bool,
+}
+
+impl BlockReader {
+    /// Opens a file, plain or compressed; `file` is its place in the list.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be opened, [`Error::CorruptCompression`] when its first bytes promise a format
+    /// that does not follow.
+    pub fn open(path: &Path, file: usize) -> Result<Self> {
+        let seen = Rc::new(RefCell::new((blake3::Hasher::new(), 0)));
+        let source = File::open(path).map_err(Error::io("open", path))?;
+        let mut raw = BufReader::with_capacity(1 << 17, Tee { file: source, seen: seen.clone() });
+        let head = raw.fill_buf().map_err(Error::io("read", path))?;
+        let format = match head {
+            [0x1f, 0x8b, ..] => Some("gzip"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
+            _ => None,
+        };
+        let text: Box<dyn BufRead> = match format {
+            Some("gzip") => {
+                Box::new(BufReader::with_capacity(1 << 17, flate2::bufread::MultiGzDecoder::new(raw)))
+            }
+            Some(_) => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(raw).map_err(Error::io("read", path))?;
+                Box::new(BufReader::with_capacity(1 << 17, decoder))
+            }
+            None => Box::new(raw),
+        };
+        Ok(Self { path: path.to_owned(), file, format, text, seen, next_line: 1, done: false })
+    }
+
+    /// The next block, or `None` after the one that ends the file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::CorruptCompression`] or [`Error::LineTooLong`].
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
+        if self.done {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(BLOCK + BLOCK / 4);
+        let mut lines = 0;
+        // Where the line begins that is being read.
+        let mut line_start = 0;
+        let mut line_is_open = false;
+        while bytes.len() < BLOCK || line_is_open {
+            let available = match self.text.fill_buf() {
+                Ok([]) => {
+                    self.done = true;
+                    break;
+                }
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => return Err(self.damaged(source)),
+            };
+            // Never past the first line end behind the block's size, so that a block ends with a line.
+            let room = BLOCK.saturating_sub(bytes.len()).min(available.len());
+            let end = available[room..].iter().position(|&byte| byte == b'\n').map(|at| room + at + 1);
+            let taken = &available[..end.unwrap_or(available.len())];
+            lines += taken.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            if let Some(last) = taken.iter().rposition(|&byte| byte == b'\n') {
+                line_start = bytes.len() + last + 1;
+            }
+            bytes.extend_from_slice(taken);
+            line_is_open = taken.last() != Some(&b'\n');
+            let length = taken.len();
+            self.text.consume(length);
+            if bytes.len() - line_start > LONGEST_LINE {
+                let line = self.next_line + lines;
+                return Err(Error::LineTooLong { path: self.path.clone(), line, limit: LONGEST_LINE });
+            }
+        }
+        let first_line = self.next_line;
+        self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
+        Ok(Some(Block { file: self.file, first_line, bytes, ends_file: self.done }))
+    }
+
+    fn damaged(&self, source: io::Error) -> Error {
+        match self.format {
+            Some(format) => Error::CorruptCompression { path: self.path.clone(), format, source },
+            None => Error::io("read", &self.path)(source),
+        }
+    }
+
+    /// What was read, once the last block is out.
+    #[must_use]
+    pub fn entry(&self) -> InputEntry {
+        let seen = self.seen.borrow();
+        InputEntry {
+            path: self.path.to_string_lossy().into_owned(),
+            bytes: seen.1,
+            lines: self.next_line - 1,
+            blake3: seen.0.finalize().to_hex().to_string(),
+        }
+    }
+
+    /// Bytes taken from disk so far.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.seen.borrow().1
+    }
+}

@@ -1,0 +1,169 @@
+//! Looking at a finished data folder.
+//!
+//! In goes a folder, out come its manifest, some instances as words, its counts and the state of its digests, as
+//! values and text; the programs print them. Changes nothing. The reference has nothing like it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::preview::render;
+use crate::shard::{read_shard, read_shard_rows};
+use crate::vocabulary::Vocabulary;
+
+/// What a data folder holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Instances as words.
+    pub instances: Vec<String>,
+    /// The most frequent tokens among the rows looked at, with their counts.
+    pub frequent_tokens: Vec<(String, u64)>,
+}
+
+/// Looks at a data folder: its manifest and the first `instances` rows.
+///
+/// # Errors
+/// As [`Manifest::read`], [`read_shard`] and [`Vocabulary::read`].
+pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
+    let manifest = Manifest::read(folder)?;
+    manifest.verify(folder, false)?;
+    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+    let mut shown = Vec::new();
+    for shard in 0..manifest.shards.len() {
+        if shown.len() >= instances {
+            break;
+        }
+        let rows = read_shard_rows(&manifest.shard_path(folder, shard), Some(instances - shown.len()))?;
+        shown.extend(rows.iter().map(|row| render(row, &vocabulary)));
+    }
+    let frequent_tokens = match manifest.shards.is_empty() {
+        true => Vec::new(),
+        false => frequent(&manifest.shard_path(folder, 0), &vocabulary, 20)?,
+    };
+    Ok(Inspection { folder: folder.to_owned(), manifest, instances: shown, frequent_tokens })
+}
+
+/// Counts the original tokens of a shard.
+fn frequent(path: &Path, vocabulary: &Vocabulary, most: usize) -> Result<Vec<(String, u64)>> {
+    let rows = read_shard_rows(path, Some(10_000))?;
+    rows.check(path, vocabulary.len(), usize::MAX, usize::MAX)?;
+    let mut counts = vec![0u64; vocabulary.len()];
+    for row in rows.iter() {
+        for &id in row.input_ids {
+            counts[id as usize] += 1;
+        }
+    }
+    let mut order: Vec<usize> = (0..counts.len()).collect();
+    order.sort_by_key(|&id| (std::cmp::Reverse(counts[id]), id));
+    order.truncate(most);
+    let entry = |id: usize| (vocabulary.token(id as u32).to_owned(), counts[id]);
+    Ok(order.into_iter().filter(|&id| counts[id] > 0).map(entry).collect())
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let manifest = &self.manifest;
+        writeln!(f, "{}", self.folder.display())?;
+        writeln!(f, "made by {}, format {}", manifest.program, manifest.format_version)?;
+        for input in &manifest.inputs {
+            writeln!(f, "input {} ({} lines, {} bytes, {})", input.path, input.lines, input.bytes, short(&input.blake3))?;
+        }
+        let vocabulary = &manifest.vocabulary;
+        writeln!(f, "{} ({} tokens, {})", vocabulary.file, vocabulary.size, short(&vocabulary.blake3))?;
+        for shard in &manifest.shards {
+            writeln!(f, "{} ({} rows, {} bytes, {})", shard.file, shard.rows, shard.bytes, short(&shard.blake3))?;
+        }
+        writeln!(f, "\n{}", manifest.report)?;
+        let words: Vec<String> =
+            self.frequent_tokens.iter().map(|(token, count)| format!("{token} {count}")).collect();
+        writeln!(f, "frequent tokens: {}", words.join(", "))?;
+        self.instances.iter().enumerate().try_for_each(|(index, text)| writeln!(f, "\n#{index}: {text}"))
+    }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..16).unwrap_or(digest)
+}
+
+/// One file of a data folder and what is wrong with it.
+#[derive(Debug)]
+pub struct CheckedFile {
+    /// Its name inside the folder.
+    pub file: String,
+    /// Its rows; 0 for the vocabulary.
+    pub rows: u64,
+    /// The problem, if any.
+    pub problem: Option<Error>,
+}
+
+/// The result of checking a data folder.
+#[derive(Debug)]
+pub struct Verification {
+    /// Each file, the vocabulary first.
+    pub files: Vec<CheckedFile>,
+}
+
+impl Verification {
+    /// Whether every file is as the manifest says.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.files.iter().all(|file| file.problem.is_none())
+    }
+
+    /// The first problem.
+    #[must_use]
+    pub fn into_problem(self) -> Option<Error> {
+        self.files.into_iter().find_map(|file| file.problem)
+    }
+}
+
+impl fmt::Display for Verification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files.iter().try_for_each(|checked| match &checked.problem {
+            None => writeln!(f, "good  {} ({} rows)", checked.file, checked.rows),
+            Some(problem) => writeln!(f, "BAD   {}: {problem}", checked.file),
+        })
+    }
+}
+
+/// Checks every file of a data folder against its manifest and goes on after a bad one.
+///
+/// # Errors
+/// Only when the manifest itself cannot be used; what is wrong with other files is in the result.
+pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
+    let manifest = Manifest::read(folder)?;
+    let vocabulary = Manifest { shards: Vec::new(), ..manifest.clone() }.verify(folder, deep).err();
+    let mut files =
+        vec![CheckedFile { file: manifest.vocabulary.file.clone(), rows: 0, problem: vocabulary }];
+    for (index, shard) in manifest.shards.iter().enumerate() {
+        let problem = manifest.verify_shard(folder, index, deep).err();
+        files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem });
+    }
+    Ok(Verification { files })
+}
+
+/// One row of a data folder, counted over all its shards.
+///
+/// # Errors
+/// As [`Manifest::read`] and [`read_shard`]; [`Error::InvalidOption`] when there is no such row.
+pub fn instance(folder: &Path, index: u64) -> Result<String> {
+    let manifest = Manifest::read(folder)?;
+    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+    let mut before = 0;
+    for (shard, entry) in manifest.shards.iter().enumerate() {
+        if index < before + entry.rows {
+            let rows = read_shard(&manifest.shard_path(folder, shard))?;
+            return Ok(render(rows.row((index - before) as usize), &vocabulary));
+        }
+        before += entry.rows;
+    }
+    let expected = "below the number of instances";
+    Err(Error::InvalidOption { option: "instance", value: index.to_string(), expected })
+}

@@ -1,0 +1,166 @@
+//! From documents to sentence pairs.
+//!
+//! In goes one document of a corpus and a source of draws; out come [`Instance`]s, one after another, each a pair
+//! `[CLS] A [SEP] B [SEP]` where B follows A or is taken from another document. Not for masks: the caller masks each
+//! instance as it comes, because the reference draws for the mask before it draws for the next pair. Ports
+//! `create_instances_from_document` and `truncate_seq_pair`, draw by draw.
+
+use std::ops::Range;
+
+use crate::document::{Document, Documents};
+use crate::error::Result;
+use crate::rng::Random;
+use crate::vocabulary::Vocabulary;
+
+/// One sentence pair, not yet masked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    /// Token ids with `[CLS]` and both `[SEP]`.
+    pub tokens: Vec<u32>,
+    /// 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
+    pub segment_ids: Vec<i8>,
+    /// Whether B does not follow A in the text.
+    pub is_random_next: bool,
+}
+
+impl Instance {
+    /// Number of tokens of `[CLS] A [SEP]`.
+    #[must_use]
+    pub fn first_segment_tokens(&self) -> usize {
+        self.segment_ids.partition_point(|&segment| segment == 0)
+    }
+}
+
+/// How pairs are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairRules {
+    /// Most tokens of an instance.
+    pub max_seq_length: usize,
+    /// Probability that a document's instances are made short.
+    pub short_seq_prob: f64,
+    /// The 2018 script's rules: another document is sought in ten draws, and the same one taken if they all fail.
+    /// Otherwise one exact draw among the others; in a corpus of one document, only pairs that follow each other.
+    pub reference: bool,
+    cls: u32,
+    sep: u32,
+}
+
+impl PairRules {
+    /// Rules over a vocabulary.
+    #[must_use]
+    pub fn new(vocabulary: &Vocabulary, max_seq_length: usize, short_seq_prob: f64, reference: bool) -> Self {
+        Self { max_seq_length, short_seq_prob, reference, cls: vocabulary.cls_id(), sep: vocabulary.sep_id() }
+    }
+}
+
+/// Makes all instances of one document in one pass and hands each to `emit`, together with the source of draws.
+///
+/// # Errors
+/// Only those of `emit`.
+pub fn create_instances_from_document<R: Random>(
+    documents: &Documents,
+    index: usize,
+    rules: &PairRules,
+    random: &mut R,
+    mut emit: impl FnMut(&mut R, &Instance) -> Result<()>,
+) -> Result<()> {
+    let document = documents.document(index);
+    let most_tokens = rules.max_seq_length - 3;
+    // One draw for each document and pass: truncation is to `most_tokens`, this is only a rough target.
+    let mut target = most_tokens;
+    if random.chance(rules.short_seq_prob) {
+        target = random.range_inclusive(2, most_tokens);
+    }
+    // One document gives no random next: its pairs are then all taken from consecutive text.
+    let alone = documents.len() == 1 && !rules.reference;
+    let mut instance = Instance::default();
+    let (mut start, mut length, mut i) = (0, 0, 0);
+    while i < document.sentences() {
+        length += document.sentence_tokens(i);
+        let segments = i + 1 - start;
+        let is_last = i + 1 == document.sentences();
+        if (is_last || length >= target) && !(alone && segments == 1) {
+            let a_end = if segments >= 2 { random.range_inclusive(1, segments - 1) } else { 1 };
+            let mut a = document.token_range(start..start + a_end);
+            let is_random_next = !alone && (segments == 1 || random.chance(0.5));
+            let mut b;
+            if is_random_next {
+                b = random_next(documents, index, rules.reference, target.saturating_sub(a.len()), random);
+                // The unused segments are put back, so that they do not go to waste.
+                i -= segments - a_end;
+            } else {
+                b = document.token_range(start + a_end..i + 1);
+            }
+            truncate_seq_pair(&mut a, &mut b, most_tokens, random);
+            fill(&mut instance, document, a, b, is_random_next, rules);
+            emit(random, &instance)?;
+            start = i + 1;
+            length = 0;
+        }
+        i += 1;
+    }
+    Ok(())
+}
+
+/// Text from another document: from a random sentence on, until there is enough or the document ends.
+fn random_next<R: Random>(
+    documents: &Documents,
+    index: usize,
+    reference: bool,
+    target: usize,
+    random: &mut R,
+) -> Range<usize> {
+    let mut other = index;
+    if reference {
+        for _ in 0..10 {
+            other = random.below(documents.len());
+            if other != index {
+                break;
+            }
+        }
+    } else {
+        // Every other document is equally likely.
+        other = random.below(documents.len() - 1);
+        other += usize::from(other >= index);
+    }
+    let document = documents.document(other);
+    let start = random.below(document.sentences());
+    let mut end = start + 1;
+    while end < document.sentences() && document.token_range(start..end).len() < target {
+        end += 1;
+    }
+    document.token_range(start..end)
+}
+
+/// Cuts single tokens from the longer side (B on a tie), front or back at random, until the pair fits.
+fn truncate_seq_pair<R: Random>(a: &mut Range<usize>, b: &mut Range<usize>, most_tokens: usize, random: &mut R) {
+    while a.len() + b.len() > most_tokens {
+        let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
+        if random.chance(0.5) {
+            longer.start += 1;
+        } else {
+            longer.end -= 1;
+        }
+    }
+}
+
+fn fill(
+    instance: &mut Instance,
+    document: Document<'_>,
+    a: Range<usize>,
+    b: Range<usize>,
+    is_random_next: bool,
+    rules: &PairRules,
+) {
+    let (first, second) = (a.len() + 2, b.len() + 1);
+    instance.tokens.clear();
+    instance.tokens.push(rules.cls);
+    document.append_tokens(a, &mut instance.tokens);
+    instance.tokens.push(rules.sep);
+    document.append_tokens(b, &mut instance.tokens);
+    instance.tokens.push(rules.sep);
+    instance.segment_ids.clear();
+    instance.segment_ids.resize(first, 0);
+    instance.segment_ids.resize(first + second, 1);
+    instance.is_random_next = is_random_next;
+}

@@ -1,0 +1,46 @@
+//! Pre-training data for BERT: from raw text to Parquet shards.
+//!
+//! | # | stage | type that leaves it | module |
+//! |---|---|---|---|
+//! | 1 | text -> documents | [`document::Documents`] (sentences of token ids) | [`input`], [`tokenization`], [`document`] |
+//! | 2 | documents -> instances | [`instance::Instance`] | [`instance`] |
+//! | 3 | instances -> masked instances | [`masking::MaskedInstance`] | [`masking`] |
+//! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
+//! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`manifest`] |
+//!
+//! [`build`] runs them all. The behaviour and the names are those of `create_pretraining_data.py` of
+//! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
+//! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
+//! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
+
+mod build;
+pub mod config;
+pub mod document;
+mod error;
+pub mod files;
+pub mod input;
+pub mod inspect;
+pub mod instance;
+pub mod make_vocab;
+pub mod manifest;
+pub mod masking;
+mod output;
+pub mod preview;
+pub mod record_batch;
+pub mod report;
+pub mod rng;
+pub mod shard;
+mod spill;
+pub mod tokenization;
+pub mod vocabulary;
+
+pub use build::{BuildOutcome, BuildProgress, BuildStage, build};
+pub use config::{BuildConfig, RandomMode, ResolvedConfig};
+pub use error::{Error, Result, RowProblem};
+pub use inspect::{inspect, verify};
+pub use manifest::Manifest;
+pub use preview::preview;
+pub use report::DataReport;
+pub use shard::{Row, ShardRows, read_shard};
+pub use tokenization::Tokenizer;
+pub use vocabulary::Vocabulary;

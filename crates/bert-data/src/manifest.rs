@@ -1,0 +1,208 @@
+//! `manifest.json`: what a data folder holds, written last, so that its presence means the data set is complete.
+//!
+//! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
+//! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
+//! (parquet-rs writes no page checksums). Not for configuration of later stages. The reference has nothing like it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::ResolvedConfig;
+use crate::error::{Error, Result};
+use crate::files::{digest_file, write_json_atomic};
+use crate::input::InputEntry;
+use crate::report::DataReport;
+use crate::shard::read_shard;
+use crate::vocabulary::Vocabulary;
+
+/// The file name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+/// The file name of the vocabulary's copy.
+pub const VOCABULARY: &str = "vocab.txt";
+/// The version of the format that this program writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One Parquet file of the data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShardEntry {
+    /// Its name inside the folder.
+    pub file: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its BLAKE3 digest in hex.
+    pub blake3: String,
+}
+
+/// The vocabulary that the ids belong to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VocabularyEntry {
+    /// Its name inside the folder.
+    pub file: String,
+    /// Number of tokens.
+    pub size: usize,
+    /// Its BLAKE3 digest in hex.
+    pub blake3: String,
+}
+
+/// What a data folder holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`FORMAT_VERSION`] of the program that wrote it.
+    pub format_version: u32,
+    /// Name and version of the program that wrote it.
+    pub program: String,
+    /// The options as they were used, the seed among them.
+    pub config: ResolvedConfig,
+    /// The files that were read.
+    pub inputs: Vec<InputEntry>,
+    /// The vocabulary, copied into the folder.
+    pub vocabulary: VocabularyEntry,
+    /// The Parquet files in order.
+    pub shards: Vec<ShardEntry>,
+    /// Rows of all shards.
+    pub instances: u64,
+    /// What is in the data.
+    pub report: DataReport,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    format_version: u32,
+}
+
+impl Manifest {
+    /// The path of the manifest of a data folder.
+    #[must_use]
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join(MANIFEST)
+    }
+
+    /// The path of one of its shards.
+    #[must_use]
+    pub fn shard_path(&self, folder: &Path, shard: usize) -> PathBuf {
+        folder.join(&self.shards[shard].file)
+    }
+
+    /// The path of its vocabulary.
+    #[must_use]
+    pub fn vocabulary_path(&self, folder: &Path) -> PathBuf {
+        folder.join(&self.vocabulary.file)
+    }
+
+    /// Reads and checks the manifest of a data folder; looks at no other file.
+    ///
+    /// # Errors
+    /// One of the `Manifest...` variants of [`Error`], or [`Error::Io`].
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = Self::path(folder);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::ManifestMissing { path: folder.to_owned() });
+            }
+            Err(source) => return Err(Error::io("read", &path)(source)),
+        };
+        let invalid = |source| Error::ManifestInvalid { path: path.clone(), source };
+        let version: Version = serde_json::from_slice(&bytes).map_err(invalid)?;
+        if version.format_version != FORMAT_VERSION {
+            let (found, expected) = (version.format_version, FORMAT_VERSION);
+            return Err(Error::ManifestVersion { path, found, expected });
+        }
+        let manifest: Self = serde_json::from_slice(&bytes).map_err(invalid)?;
+        manifest.check(&path)?;
+        Ok(manifest)
+    }
+
+    /// Writes the manifest, which commits the data set.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let path = Self::path(folder);
+        self.check(&path)?;
+        write_json_atomic(&path, self).map(drop)
+    }
+
+    fn check(&self, path: &Path) -> Result<()> {
+        for file in self.shards.iter().map(|shard| &shard.file).chain([&self.vocabulary.file]) {
+            let plain = !file.is_empty()
+                && !file.starts_with('.')
+                && !file.contains(['/', '\\', ':', '\0'])
+                && file != MANIFEST;
+            if !plain {
+                return Err(Error::ManifestUnsafePath { path: path.to_owned(), file: file.clone() });
+            }
+        }
+        let same = |what, found: u64, expected: u64| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(Error::ManifestCount { path: path.to_owned(), what, found, expected })
+        };
+        let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
+        same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
+        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), self.instances)?;
+        same("the number of instances in the report", self.report.instances, self.instances)
+    }
+
+    /// Compares the folder's files with the manifest: presence, sizes and the vocabulary's digest; with `deep` also
+    /// every shard's digest and every row.
+    ///
+    /// # Errors
+    /// The first difference, naming file, found and expected.
+    pub fn verify(&self, folder: &Path, deep: bool) -> Result<()> {
+        let vocabulary_path = self.vocabulary_path(folder);
+        same_digest(&vocabulary_path, &self.vocabulary.blake3)?;
+        let size = Vocabulary::read(&vocabulary_path)?.len();
+        if size != self.vocabulary.size {
+            let (found, expected) = (size as u64, self.vocabulary.size as u64);
+            let path = Self::path(folder);
+            return Err(Error::ManifestCount { path, what: "the vocabulary's size", found, expected });
+        }
+        for index in 0..self.shards.len() {
+            self.verify_shard(folder, index, deep)?;
+        }
+        Ok(())
+    }
+
+    /// [`Manifest::verify`] for one shard.
+    ///
+    /// # Errors
+    /// As [`Manifest::verify`].
+    pub fn verify_shard(&self, folder: &Path, index: usize, deep: bool) -> Result<()> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        let found = match std::fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::FileMissing { path }),
+            Err(source) => return Err(Error::io("read", &path)(source)),
+        };
+        if found != shard.bytes {
+            return Err(Error::FileSize { path, found, expected: shard.bytes });
+        }
+        if !deep {
+            return Ok(());
+        }
+        same_digest(&path, &shard.blake3)?;
+        let rows = read_shard(&path)?;
+        let found = rows.len() as u64;
+        if found != shard.rows {
+            return Err(Error::ManifestCount { path, what: "the shard's rows", found, expected: shard.rows });
+        }
+        let config = &self.config;
+        rows.check(&path, self.vocabulary.size, config.max_seq_length, config.max_predictions_per_seq)
+    }
+}
+
+fn same_digest(path: &Path, expected: &str) -> Result<()> {
+    if !path.exists() {
+        return Err(Error::FileMissing { path: path.to_owned() });
+    }
+    let found = digest_file(path)?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::FileDigest { path: path.to_owned(), found, expected: expected.to_owned() })
+}

@@ -1,0 +1,183 @@
+//! From sentence pairs to masked sentence pairs.
+//!
+//! In goes an [`Instance`] and a source of draws, out comes a [`MaskedInstance`]: some tokens hidden, their positions
+//! and originals beside it. Not for padding. Ports `create_masked_lm_predictions`, draw by draw in the reference's
+//! mode.
+//!
+//! Whole-word masking outside that mode: a word is a piece with the `##` pieces after it *within its segment* (the
+//! reference glues a `##` that begins B to the last word of A), and one decision (80 % `[MASK]`, 10 % kept, 10 %
+//! random pieces) is made for all pieces of a word, so that no word is half hidden. As in the reference a word that
+//! would exceed the budget is passed over, which makes long words a little rarer among the masked.
+
+use crate::instance::Instance;
+use crate::rng::Random;
+use crate::vocabulary::Vocabulary;
+
+/// One masked sentence pair: a row of the training data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaskedInstance {
+    /// Token ids after masking (`input_ids`).
+    pub tokens: Vec<u32>,
+    /// 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
+    pub segment_ids: Vec<i8>,
+    /// Positions of the masked tokens, ascending.
+    pub masked_lm_positions: Vec<u32>,
+    /// The original ids at these positions.
+    pub masked_lm_ids: Vec<u32>,
+    /// Whether B does not follow A in the text.
+    pub is_random_next: bool,
+}
+
+/// How tokens are masked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MaskRules {
+    /// Share of the tokens to mask.
+    pub masked_lm_prob: f64,
+    /// Most masked tokens.
+    pub max_predictions_per_seq: usize,
+    /// Whole words instead of single pieces.
+    pub do_whole_word_mask: bool,
+    /// The 2018 script's rules and its order of draws.
+    pub reference: bool,
+}
+
+/// How many tokens of an instance to mask: a share of *all* its tokens, rounded half to even, at least one.
+#[must_use]
+pub fn number_to_predict(tokens: usize, masked_lm_prob: f64, max_predictions_per_seq: usize) -> usize {
+    let rounded = (tokens as f64 * masked_lm_prob).round_ties_even() as usize;
+    rounded.max(1).min(max_predictions_per_seq)
+}
+
+/// What becomes of a chosen token.
+enum Fate {
+    Mask,
+    Keep,
+    Random,
+}
+
+fn draw_fate<R: Random>(random: &mut R) -> Fate {
+    if random.chance(0.8) {
+        Fate::Mask
+    } else if random.chance(0.5) {
+        Fate::Keep
+    } else {
+        Fate::Random
+    }
+}
+
+/// Masks instances; keeps its buffers from one to the next.
+#[derive(Clone, Debug)]
+pub struct Masker {
+    rules: MaskRules,
+    mask: u32,
+    cls: u32,
+    sep: u32,
+    /// For each id whether its token begins with `##`; its length is the vocabulary's.
+    continues: Vec<bool>,
+    /// The sets of positions that are masked together: first position and number of tokens.
+    candidates: Vec<(u32, u32)>,
+    chosen: Vec<(u32, u32)>,
+}
+
+impl Masker {
+    /// A masker over a vocabulary.
+    #[must_use]
+    pub fn new(vocabulary: &Vocabulary, rules: MaskRules) -> Self {
+        Self {
+            rules,
+            mask: vocabulary.mask_id(),
+            cls: vocabulary.cls_id(),
+            sep: vocabulary.sep_id(),
+            continues: vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect(),
+            candidates: Vec::new(),
+            chosen: Vec::new(),
+        }
+    }
+
+    /// Masks `instance` into `masked`, whose former content is dropped.
+    pub fn mask<R: Random>(&mut self, instance: &Instance, random: &mut R, masked: &mut MaskedInstance) {
+        masked.tokens.clone_from(&instance.tokens);
+        masked.segment_ids.clone_from(&instance.segment_ids);
+        masked.is_random_next = instance.is_random_next;
+        self.find_candidates(instance);
+        self.choose(instance, random, &mut masked.tokens);
+        self.chosen.sort_unstable();
+        masked.masked_lm_positions.clear();
+        masked.masked_lm_positions.extend(self.chosen.iter().map(|&(position, _)| position));
+        masked.masked_lm_ids.clear();
+        masked.masked_lm_ids.extend(self.chosen.iter().map(|&(_, id)| id));
+    }
+
+    fn is_special(&self, id: u32) -> bool {
+        id == self.cls || id == self.sep
+    }
+
+    fn find_candidates(&mut self, instance: &Instance) {
+        self.candidates.clear();
+        let mut segment_begins = true;
+        for (position, &id) in instance.tokens.iter().enumerate() {
+            if self.is_special(id) {
+                segment_begins = true;
+                continue;
+            }
+            let joins = self.rules.do_whole_word_mask
+                && self.continues[id as usize]
+                && (self.rules.reference || !segment_begins);
+            match self.candidates.last_mut() {
+                Some((_, tokens)) if joins => *tokens += 1,
+                _ => self.candidates.push((position as u32, 1)),
+            }
+            segment_begins = false;
+        }
+    }
+
+    fn choose<R: Random>(&mut self, instance: &Instance, random: &mut R, tokens: &mut [u32]) {
+        let rules = self.rules;
+        let wanted =
+            number_to_predict(instance.tokens.len(), rules.masked_lm_prob, rules.max_predictions_per_seq);
+        self.chosen.clear();
+        if rules.reference {
+            random.shuffle(&mut self.candidates);
+        }
+        for next in 0..self.candidates.len() {
+            if self.chosen.len() >= wanted {
+                break;
+            }
+            if !rules.reference {
+                // The same uniform order as a shuffle, drawn only as far as it is used.
+                let other = next + random.below(self.candidates.len() - next);
+                self.candidates.swap(next, other);
+            }
+            let (first, count) = self.candidates[next];
+            if self.chosen.len() + count as usize <= wanted {
+                self.hide(instance, first, count, random, tokens);
+            }
+        }
+    }
+
+    /// Decides over the tokens of one set. In the reference a set may reach over a `[SEP]`, and each token is
+    /// decided for itself.
+    fn hide<R: Random>(&mut self, instance: &Instance, first: u32, count: u32, random: &mut R, tokens: &mut [u32]) {
+        let mut fate = draw_fate(random);
+        let mut hidden = 0;
+        for position in first.. {
+            let original = instance.tokens[position as usize];
+            if self.is_special(original) {
+                continue;
+            }
+            tokens[position as usize] = match fate {
+                Fate::Mask => self.mask,
+                Fate::Keep => original,
+                Fate::Random => random.below(self.continues.len()) as u32,
+            };
+            self.chosen.push((position, original));
+            hidden += 1;
+            if hidden == count {
+                break;
+            }
+            if self.rules.reference {
+                fate = draw_fate(random);
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What is in the data: counts, shares and warnings in words.
+//!
+//! In go the rows as they are made ([`Counters`], which add up in any order) and what reading saw; out comes a
+//! [`DataReport`] that is saved in the manifest and printed. Not for judging a model. Most confusion about this kind
+//! of data (labels all 1, wrong counts) would be seen here; the reference reports nothing.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{Documents, ReadReport};
+use crate::masking::MaskedInstance;
+use crate::vocabulary::Vocabulary;
+
+/// Number of equal ranges of the length histogram.
+const RANGES: usize = 16;
+
+/// Sums over instances. Adding is commutative, so the sums do not depend on threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    instances: u64,
+    tokens: u64,
+    random_next: u64,
+    masked: u64,
+    mask_tokens: u64,
+    kept: u64,
+    lengths: Vec<u64>,
+}
+
+impl Counters {
+    pub(crate) fn new(max_seq_length: usize) -> Self {
+        Self { lengths: vec![0; max_seq_length + 1], ..Self::default() }
+    }
+
+    pub(crate) fn count(&mut self, row: &MaskedInstance, mask: u32) {
+        self.instances += 1;
+        self.tokens += row.tokens.len() as u64;
+        self.lengths[row.tokens.len()] += 1;
+        self.random_next += u64::from(row.is_random_next);
+        self.masked += row.masked_lm_positions.len() as u64;
+        for (&position, &original) in row.masked_lm_positions.iter().zip(&row.masked_lm_ids) {
+            let shown = row.tokens[position as usize];
+            self.mask_tokens += u64::from(shown == mask);
+            self.kept += u64::from(shown != mask && shown == original);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.instances += other.instances;
+        self.tokens += other.tokens;
+        self.random_next += other.random_next;
+        self.masked += other.masked;
+        self.mask_tokens += other.mask_tokens;
+        self.kept += other.kept;
+        for (sum, more) in self.lengths.iter_mut().zip(&other.lengths) {
+            *sum += more;
+        }
+    }
+
+    pub(crate) fn instances(&self) -> u64 {
+        self.instances
+    }
+}
+
+/// One range of the length histogram.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LengthRange {
+    /// Shortest length of the range.
+    pub from: usize,
+    /// Longest length of the range.
+    pub to: usize,
+    /// Instances in it.
+    pub instances: u64,
+}
+
+/// What is in a data set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataReport {
+    /// Documents with at least one token.
+    pub documents: u64,
+    /// Documents whose lines gave no token; left out.
+    pub empty_documents: u64,
+    /// Documents with one sentence only.
+    pub one_sentence_documents: u64,
+    /// Sentences of the text.
+    pub sentences: u64,
+    /// Word pieces of the text.
+    pub tokens: u64,
+    /// Word pieces that are `[UNK]`.
+    pub unknown_tokens: u64,
+    /// Lines that were not UTF-8 and were repaired.
+    pub invalid_utf8_lines: u64,
+    /// Rows of the data set.
+    pub instances: u64,
+    /// Tokens of all rows, `[CLS]` and `[SEP]` included. More than `tokens` times passes, because random next
+    /// sentences are extra text.
+    pub instance_tokens: u64,
+    /// Rows whose B is random.
+    pub random_next: u64,
+    /// Masked tokens of all rows.
+    pub masked_tokens: u64,
+    /// Masked tokens shown as `[MASK]`.
+    pub shown_as_mask: u64,
+    /// Masked tokens shown as they are.
+    pub shown_unchanged: u64,
+    /// Masked tokens shown as another token.
+    pub shown_as_random: u64,
+    /// The longest a row may be.
+    pub max_seq_length: usize,
+    /// How long the rows are.
+    pub length_histogram: Vec<LengthRange>,
+    /// What the maker of the data should know.
+    pub warnings: Vec<String>,
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl DataReport {
+    pub(crate) fn new(documents: &Documents, read: &ReadReport, counters: &Counters) -> Self {
+        let mut report = Self {
+            documents: documents.len() as u64,
+            empty_documents: read.empty_documents,
+            one_sentence_documents: read.one_sentence_documents,
+            sentences: documents.sentences() as u64,
+            tokens: documents.tokens(),
+            unknown_tokens: read.unknown_tokens,
+            invalid_utf8_lines: read.invalid_utf8_lines,
+            instances: counters.instances,
+            instance_tokens: counters.tokens,
+            random_next: counters.random_next,
+            masked_tokens: counters.masked,
+            shown_as_mask: counters.mask_tokens,
+            shown_unchanged: counters.kept,
+            shown_as_random: counters.masked - counters.mask_tokens - counters.kept,
+            max_seq_length: counters.lengths.len() - 1,
+            length_histogram: histogram(&counters.lengths),
+            warnings: Vec::new(),
+        };
+        report.warnings = report.find_warnings();
+        report
+    }
+
+    /// Share of the text's word pieces that are `[UNK]`.
+    #[must_use]
+    pub fn unknown_share(&self) -> f64 {
+        share(self.unknown_tokens, self.tokens)
+    }
+
+    /// Share of the rows whose B is random.
+    #[must_use]
+    pub fn random_next_share(&self) -> f64 {
+        share(self.random_next, self.instances)
+    }
+
+    /// Masked tokens over all tokens of the rows.
+    #[must_use]
+    pub fn masked_share(&self) -> f64 {
+        share(self.masked_tokens, self.instance_tokens)
+    }
+
+    /// Share of padding if every row were padded to `max_seq_length`.
+    #[must_use]
+    pub fn padding_share(&self) -> f64 {
+        let padded = self.instances * self.max_seq_length as u64;
+        share(padded - self.instance_tokens.min(padded), padded)
+    }
+
+    fn find_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |text: String| warnings.push(text);
+        if self.documents == 1 {
+            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
+                  sentence labels teach nothing. Put blank lines between documents, or give more files."
+                .to_owned());
+        }
+        if 2 * self.one_sentence_documents > self.documents {
+            warn(format!(
+                "{} of {} documents have one sentence only, and such documents give random next sentences only. Put \
+                 blank lines between documents, not between sentences; if the lines are paragraphs, use \
+                 --split-sentences.",
+                self.one_sentence_documents, self.documents
+            ));
+        }
+        let random = self.random_next_share();
+        if self.instances > 0 && !(0.4..=0.6).contains(&random) {
+            let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
+            warn(format!(
+                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. Short documents and \
+                 documents with one sentence are the usual cause: check that blank lines stand between documents \
+                 only, and use --split-sentences if the lines are paragraphs.",
+                100.0 * part
+            ));
+        }
+        if self.unknown_share() > 0.05 {
+            warn(format!(
+                "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
+                 fit the vocabulary.",
+                100.0 * self.unknown_share()
+            ));
+        }
+        if self.invalid_utf8_lines > 0 {
+            warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
+        }
+        warnings
+    }
+}
+
+fn histogram(lengths: &[u64]) -> Vec<LengthRange> {
+    let longest = lengths.len() - 1;
+    let ranges = RANGES.min(longest);
+    (0..ranges)
+        .map(|range| {
+            let (from, to) = (longest * range / ranges + 1, longest * (range + 1) / ranges);
+            LengthRange { from, to, instances: lengths[from..=to].iter().sum() }
+        })
+        .collect()
+}
+
+impl fmt::Display for DataReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |value: f64| format!("{:.2} %", 100.0 * value);
+        let mut line = |name: &str, value: &dyn fmt::Display, note: &str| {
+            let gap = if note.is_empty() { "" } else { "  " };
+            writeln!(f, "{name:<28}{:>14}{gap}{note}", value.to_string())
+        };
+        let empty = format!("{} more without text were left out", self.empty_documents);
+        line("documents", &self.documents, if self.empty_documents > 0 { &empty } else { "" })?;
+        line("  with one sentence", &self.one_sentence_documents, "")?;
+        line("sentences", &self.sentences, "")?;
+        line("tokens", &self.tokens, "")?;
+        line("  [UNK]", &percent(self.unknown_share()), "")?;
+        line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
+        line("instances", &self.instances, "")?;
+        line("  random next sentence", &percent(self.random_next_share()), "")?;
+        line("  masked tokens", &percent(self.masked_share()), "of all tokens")?;
+        line("    shown as [MASK]", &percent(share(self.shown_as_mask, self.masked_tokens)), "80 % by rule")?;
+        line("    unchanged", &percent(share(self.shown_unchanged, self.masked_tokens)), "10 % by rule")?;
+        line("    another token", &percent(share(self.shown_as_random, self.masked_tokens)), "10 % by rule")?;
+        line("  padding if padded", &percent(self.padding_share()), &format!("to {}", self.max_seq_length))?;
+        let most = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
+        for range in &self.length_histogram {
+            let bar = "#".repeat((40 * range.instances).div_ceil(most) as usize);
+            line(&format!("  length {} to {}", range.from, range.to), &range.instances, &bar)?;
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
+    }
+}
+
+/// The word of an id where only part of a vocabulary is at hand.
+pub(crate) fn word(vocabulary: &Vocabulary, id: i32) -> &str {
+    u32::try_from(id).map_or("[?]", |id| vocabulary.token(id))
+}

@@ -1,0 +1,158 @@
+//! The WordPiece vocabulary: token <-> id.
+//!
+//! In goes a file with one token per line, out comes a [`Vocabulary`] whose ids are line numbers from 0. Not for
+//! training one (`make_vocab`). Ports `load_vocab` of the reference's `tokenization.py`, blank lines included (the
+//! published Chinese vocabulary has one); where that lets a later duplicate overwrite an earlier token, it is refused.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::files::digest_bytes;
+use crate::tokenization::python_strip;
+
+/// Padding.
+pub const PAD: &str = "[PAD]";
+/// A word that no pieces spell.
+pub const UNK: &str = "[UNK]";
+/// Before the first segment.
+pub const CLS: &str = "[CLS]";
+/// After each segment.
+pub const SEP: &str = "[SEP]";
+/// In the place of a masked token.
+pub const MASK: &str = "[MASK]";
+
+/// The tokens and their ids.
+#[derive(Clone, Debug)]
+pub struct Vocabulary {
+    tokens: Vec<String>,
+    ids: HashMap<String, u32>,
+    special: [u32; 5],
+    bytes: Vec<u8>,
+}
+
+impl Vocabulary {
+    /// Reads a vocabulary file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or one of the `Vocabulary...` variants, which say what is wrong and on which line.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(Error::io("read vocabulary", path))?;
+        Self::from_bytes(bytes, path)
+    }
+
+    /// A vocabulary from the bytes of its file; `path` is named in errors.
+    ///
+    /// # Errors
+    /// As [`Vocabulary::read`], without [`Error::Io`].
+    pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<Self> {
+        let text = match std::str::from_utf8(&bytes) {
+            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+            Err(error) => {
+                let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+                return Err(Error::VocabularyInvalidUtf8 { path: path.to_owned(), line });
+            }
+        };
+        let mut tokens: Vec<String> = Vec::new();
+        let mut ids = HashMap::new();
+        for (index, line) in text.split_terminator('\n').enumerate() {
+            let token = python_strip(line);
+            if let Some(first) = ids.insert(token.to_owned(), index as u32) {
+                return Err(Error::VocabularyDuplicateToken {
+                    path: path.to_owned(),
+                    line: index + 1,
+                    first_line: first as usize + 1,
+                    token: token.to_owned(),
+                });
+            }
+            tokens.push(token.to_owned());
+        }
+        if tokens.iter().all(String::is_empty) {
+            return Err(Error::VocabularyEmpty { path: path.to_owned() });
+        }
+        let mut special = [0; 5];
+        for (place, token) in special.iter_mut().zip([PAD, UNK, CLS, SEP, MASK]) {
+            match ids.get(token) {
+                Some(&id) => *place = id,
+                // The reference pads with 0 whatever stands there, so only the others are needed.
+                None if token == PAD => *place = 0,
+                None => {
+                    return Err(Error::VocabularyLacksToken { path: path.to_owned(), size: tokens.len(), token });
+                }
+            }
+        }
+        Ok(Self { tokens, ids, special, bytes })
+    }
+
+    /// Number of tokens.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Never true: an empty vocabulary is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The id of a token.
+    #[must_use]
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// The token of an id; `[UNK]` for an id outside the vocabulary.
+    #[must_use]
+    pub fn token(&self, id: u32) -> &str {
+        self.tokens.get(id as usize).map_or(UNK, String::as_str)
+    }
+
+    /// All tokens in the order of their ids.
+    #[must_use]
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// The id of `[PAD]`, or 0 where there is none.
+    #[must_use]
+    pub fn pad_id(&self) -> u32 {
+        self.special[0]
+    }
+
+    /// The id of `[UNK]`.
+    #[must_use]
+    pub fn unk_id(&self) -> u32 {
+        self.special[1]
+    }
+
+    /// The id of `[CLS]`.
+    #[must_use]
+    pub fn cls_id(&self) -> u32 {
+        self.special[2]
+    }
+
+    /// The id of `[SEP]`.
+    #[must_use]
+    pub fn sep_id(&self) -> u32 {
+        self.special[3]
+    }
+
+    /// The id of `[MASK]`.
+    #[must_use]
+    pub fn mask_id(&self) -> u32 {
+        self.special[4]
+    }
+
+    /// The file's bytes as they were read.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The BLAKE3 digest of the file, in hex.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest_bytes(&self.bytes)
+    }
+}

@@ -1,0 +1,138 @@
+//! What the integration tests share.
+
+#![expect(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::{Path, PathBuf};
+
+use bert_data::{BuildConfig, BuildOutcome, Error, RandomMode, Row, ShardRows, build, read_shard};
+
+/// The reference material, or `None` with a line that says so.
+pub(crate) fn shared() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("skipped: ../shared is not here");
+    None
+}
+
+pub(crate) fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Writes the stand-in for the uncased vocabulary (see `tests/golden/README.md`) and returns its path.
+pub(crate) fn golden_vocabulary(folder: &Path) -> PathBuf {
+    let mut tokens: Vec<String> = (0..30_522).map(|id| format!("[filler{id}]")).collect();
+    for line in std::fs::read_to_string(golden("tokens.tsv")).unwrap().lines() {
+        let (id, token) = line.split_once('\t').unwrap();
+        tokens[id.parse::<usize>().unwrap()] = token.to_owned();
+    }
+    let path = folder.join("vocab.txt");
+    std::fs::write(&path, tokens.join("\n") + "\n").unwrap();
+    path
+}
+
+/// A small vocabulary: letters, some words and pieces.
+pub(crate) fn small_vocabulary(folder: &Path) -> PathBuf {
+    let mut tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from).to_vec();
+    tokens.extend("[].,!?".chars().map(String::from));
+    tokens.extend(('a'..='z').map(String::from));
+    tokens.extend(('a'..='z').map(|c| format!("##{c}")));
+    tokens.extend("the cat sat on mat dog ran far away sun is hot sep ##ing ##ed".split(' ').map(String::from));
+    let path = folder.join("small-vocab.txt");
+    std::fs::write(&path, tokens.join("\n") + "\n").unwrap();
+    path
+}
+
+/// Text of `documents` documents over [`small_vocabulary`].
+pub(crate) fn small_text(documents: usize) -> String {
+    let sentences = ["the cat sat on the mat.", "the dog ran far away!", "is the sun hot?", "walking, talking, far."];
+    let mut text = String::new();
+    for document in 0..documents {
+        for sentence in 0..3 + document % 5 {
+            text += sentences[(document * 7 + sentence * 3) % sentences.len()];
+            text += "\n";
+        }
+        text += "\n";
+    }
+    text
+}
+
+pub(crate) fn config(input: &[&Path], vocab: &Path, output: &Path) -> BuildConfig {
+    BuildConfig {
+        input: input.iter().map(|path| path.to_path_buf()).collect(),
+        vocab: Some(vocab.to_owned()),
+        output: Some(output.to_owned()),
+        ..BuildConfig::default()
+    }
+}
+
+pub(crate) fn run(config: &BuildConfig) -> Result<BuildOutcome, Error> {
+    build(config, &mut |_| {})
+}
+
+/// All shards of an outcome, in order.
+pub(crate) fn shards(outcome: &BuildOutcome) -> Vec<ShardRows> {
+    (0..outcome.manifest.shards.len())
+        .map(|shard| read_shard(&outcome.manifest.shard_path(&outcome.output, shard)).unwrap())
+        .collect()
+}
+
+pub(crate) fn reference(config: BuildConfig) -> BuildConfig {
+    BuildConfig { random: RandomMode::Reference, ..config }
+}
+
+/// The line of a row in the canonical form that the reference digests are made over.
+pub(crate) fn canonical(row: Row<'_>) -> String {
+    fn join<T: ToString>(values: &[T]) -> String {
+        values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+    format!(
+        "{}|{}|{}|{}|{}\n",
+        join(row.input_ids),
+        join(row.segment_ids),
+        join(row.masked_lm_positions),
+        join(row.masked_lm_ids),
+        row.next_sentence_label
+    )
+}
+
+/// SHA-256 (FIPS 180-4), because the reference digests are made with it.
+pub(crate) fn sha256(message: &[u8]) -> String {
+    let primes = || (2u64..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0));
+    let fraction = |root: f64| (root.fract() * 4_294_967_296.0) as u32;
+    let k: Vec<u32> = primes().take(64).map(|prime| fraction((prime as f64).cbrt())).collect();
+    let mut hash: Vec<u32> = primes().take(8).map(|prime| fraction((prime as f64).sqrt())).collect();
+    let mut bytes = message.to_vec();
+    bytes.push(0x80);
+    bytes.resize(bytes.len().next_multiple_of(64), 0);
+    if bytes.len() - message.len() < 9 {
+        bytes.resize(bytes.len() + 64, 0);
+    }
+    let end = bytes.len() - 8;
+    bytes[end..].copy_from_slice(&(8 * message.len() as u64).to_be_bytes());
+    for block in bytes.chunks_exact(64) {
+        let mut w: Vec<u32> =
+            block.chunks_exact(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
+        for i in 16..64 {
+            let s0 = w[i - 15].rotate_right(7) ^ w[i - 15].rotate_right(18) ^ (w[i - 15] >> 3);
+            let s1 = w[i - 2].rotate_right(17) ^ w[i - 2].rotate_right(19) ^ (w[i - 2] >> 10);
+            w.push(w[i - 16].wrapping_add(s0).wrapping_add(w[i - 7]).wrapping_add(s1));
+        }
+        let mut v = hash.clone();
+        for i in 0..64 {
+            let s1 = v[4].rotate_right(6) ^ v[4].rotate_right(11) ^ v[4].rotate_right(25);
+            let choice = (v[4] & v[5]) ^ (!v[4] & v[6]);
+            let t1 = v[7].wrapping_add(s1).wrapping_add(choice).wrapping_add(k[i]).wrapping_add(w[i]);
+            let s0 = v[0].rotate_right(2) ^ v[0].rotate_right(13) ^ v[0].rotate_right(22);
+            let majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+            v.rotate_right(1);
+            v[4] = v[4].wrapping_add(t1);
+            v[0] = t1.wrapping_add(s0).wrapping_add(majority);
+        }
+        for (sum, part) in hash.iter_mut().zip(v) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+    hash.iter().map(|word| format!("{word:08x}")).collect()
+}

@@ -1,0 +1,180 @@
+//! Multi-head self-attention, with its output projection and residual.
+//!
+//! In: hidden states `[batch, seq, hidden]` and the key mask. Out: hidden states of the same shape. Ports
+//! `attention_layer` of the reference's `modeling.py` and the `attention/output` scope of
+//! `transformer_model`: `softmax(q k' / sqrt(d) + mask) v`, section 3.2 of "Attention is all you need".
+//! Not for causal or cross attention.
+
+use burn::module::Module;
+use burn::nn::{Initializer, LayerNorm, Linear, LinearConfig};
+use burn::tensor::activation::softmax;
+use burn::tensor::{Device, Int, Tensor, assert_shape};
+
+use crate::config::BertConfig;
+use crate::dropout::{Mode, Site, dropout};
+use crate::embeddings::layer_norm;
+
+/// The reference's penalty for a masked key. It is added to the score, so that a row without any real key
+/// still has finite probabilities.
+const MASKED_KEY: f64 = -10_000.0;
+
+/// What is added to the scores: 0 for a real key, -10000 for padding.
+///
+/// The mask is over keys only: padded queries attend as well, and nothing reads what they get.
+///
+/// # Shapes
+///
+/// - input_mask: `[batch, seq]`, 1 for a real token
+/// - output: `[batch, 1, 1, seq]`
+pub fn attention_bias(input_mask: Tensor<2, Int>) -> Tensor<4> {
+    let [batch, seq] = input_mask.dims();
+    let padding = input_mask.float().neg().add_scalar(1.0);
+    padding.mul_scalar(MASKED_KEY).reshape([batch, 1, 1, seq]) // [batch, 1, 1, seq]
+}
+
+/// Queries, keys, values: the heads.
+#[derive(Module, Debug)]
+pub struct BertSelfAttention {
+    /// `hidden -> hidden`, all heads side by side.
+    pub query: Linear,
+    /// `hidden -> hidden`, all heads side by side.
+    pub key: Linear,
+    /// `hidden -> hidden`, all heads side by side.
+    pub value: Linear,
+    num_attention_heads: usize,
+    pub(crate) attention_probs_dropout_prob: f64,
+}
+
+impl BertSelfAttention {
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        let hidden = config.hidden_size;
+        Self {
+            query: linear(hidden, hidden, device),
+            key: linear(hidden, hidden, device),
+            value: linear(hidden, hidden, device),
+            num_attention_heads: config.num_attention_heads,
+            attention_probs_dropout_prob: config.attention_probs_dropout_prob,
+        }
+    }
+
+    /// The context of every token, and the probabilities before dropout if `keep` is given.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - output: `[batch, seq, hidden]`
+    /// - kept probabilities: `[batch, heads, seq, seq]`
+    pub fn forward(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        mode: Mode,
+        layer: usize,
+        keep: Option<&mut Vec<Tensor<4>>>,
+    ) -> Tensor<3> {
+        let [batch, seq, hidden_size] = hidden.dims();
+        assert_shape!(bias, [batch, 1, 1, seq]);
+        let heads = self.num_attention_heads;
+        let head_dim = hidden_size / heads;
+        let split = |x: Tensor<3>| {
+            x.reshape([batch, seq, heads, head_dim]) // [batch, seq, heads, head_dim]
+                .swap_dims(1, 2) // [batch, heads, seq, head_dim]
+        };
+
+        let query = split(self.query.forward(hidden.clone()));
+        let key = split(self.key.forward(hidden.clone()));
+        let value = split(self.value.forward(hidden));
+
+        let scale = 1.0 / (head_dim as f64).sqrt();
+        let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
+        let probabilities = softmax(scores, 3);
+        if let Some(keep) = keep {
+            keep.push(probabilities.clone());
+        }
+        let probabilities = dropout(
+            probabilities,
+            self.attention_probs_dropout_prob,
+            mode.site(Site::AttentionProbabilities(layer)),
+        );
+
+        let context = probabilities.matmul(value); // [batch, heads, seq, head_dim]
+        context
+            .swap_dims(1, 2) // [batch, seq, heads, head_dim]
+            .reshape([batch, seq, hidden_size]) // [batch, seq, hidden]
+    }
+}
+
+/// A projection, dropout, and LayerNorm over the sum with the residual. It ends both halves of a layer.
+#[derive(Module, Debug)]
+pub struct BertResidualOutput {
+    /// `width -> hidden`.
+    pub dense: Linear,
+    /// Over the last axis.
+    pub layer_norm: LayerNorm,
+    pub(crate) hidden_dropout_prob: f64,
+}
+
+impl BertResidualOutput {
+    pub(crate) fn zeroed(config: &BertConfig, width: usize, device: &Device) -> Self {
+        Self {
+            dense: linear(width, config.hidden_size, device),
+            layer_norm: layer_norm(config, device),
+            hidden_dropout_prob: config.hidden_dropout_prob,
+        }
+    }
+
+    /// `LayerNorm(residual + dropout(dense(x)))`: the paper's post-LN.
+    ///
+    /// # Shapes
+    ///
+    /// - x: `[batch, seq, width]`
+    /// - residual and output: `[batch, seq, hidden]`
+    pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
+        let [batch, seq, hidden] = residual.dims();
+        assert_shape!(x, [batch, seq, _]);
+        let x = self.dense.forward(x);
+        assert_shape!(x, [batch, seq, hidden]);
+        let x = dropout(x, self.hidden_dropout_prob, mode.site(site));
+        self.layer_norm.forward(x + residual)
+    }
+}
+
+/// Self-attention and its output, as one half of a layer.
+#[derive(Module, Debug)]
+pub struct BertAttention {
+    /// Published as `attention.self`.
+    pub self_attention: BertSelfAttention,
+    /// Published as `attention.output`.
+    pub output: BertResidualOutput,
+}
+
+impl BertAttention {
+    pub(crate) fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            self_attention: BertSelfAttention::zeroed(config, device),
+            output: BertResidualOutput::zeroed(config, config.hidden_size, device),
+        }
+    }
+
+    /// # Shapes
+    ///
+    /// - hidden and output: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    pub fn forward(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        mode: Mode,
+        layer: usize,
+        keep: Option<&mut Vec<Tensor<4>>>,
+    ) -> Tensor<3> {
+        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer, keep);
+        self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
+    }
+}
+
+/// A dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
+pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
+    LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
+}

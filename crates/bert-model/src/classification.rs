@@ -1,0 +1,81 @@
+//! Sequence classification and regression.
+//!
+//! In: a batch of ids. Out: `[batch, labels]` logits (one column for regression). Ports `create_model` of
+//! the reference's `run_classifier.py`: dropout on the pooled output, then one dense layer. Not for token
+//! classification.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Tensor};
+
+use crate::attention::linear;
+use crate::config::BertConfig;
+use crate::dropout::{Mode, Site, dropout};
+use crate::init::initialize;
+use crate::model::{BertInput, BertModel};
+
+/// BERT with a classifier on the pooled output.
+#[derive(Module, Debug)]
+pub struct BertForSequenceClassification {
+    /// The encoder.
+    pub bert: BertModel,
+    /// `hidden -> labels`.
+    pub classifier: Linear,
+    classifier_dropout_prob: f64,
+}
+
+impl BertForSequenceClassification {
+    /// A fresh model with `config.num_labels` outputs. Each parameter is a pure function of
+    /// `(seed, its name)`.
+    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+        let model = Self {
+            bert: BertModel::zeroed(config, device),
+            classifier: linear(config.hidden_size, config.num_labels, device),
+            classifier_dropout_prob: config.classifier_dropout_prob(),
+        };
+        initialize(model, config, seed)
+    }
+
+    /// Logits of a batch.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, labels]`
+    pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        let pooled = self.bert.forward(input, mode).pooled_output;
+        self.classify(pooled, mode)
+    }
+
+    /// The head alone.
+    ///
+    /// # Shapes
+    ///
+    /// - pooled: `[batch, hidden]`
+    /// - output: `[batch, labels]`
+    pub fn classify(&self, pooled: Tensor<2>, mode: Mode) -> Tensor<2> {
+        let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
+        self.classifier.forward(pooled)
+    }
+
+    /// Logits with the encoder frozen: no gradient reaches it and nothing is dropped in it, while the head
+    /// follows `mode`. Its pooled outputs are the same each time and may be kept ([`Self::pooled`]).
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, labels]`
+    pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        self.classify(self.pooled(input), mode)
+    }
+
+    /// The pooled outputs of the frozen encoder.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, hidden]`
+    pub fn pooled(&self, input: BertInput) -> Tensor<2> {
+        self.bert.forward(input, Mode::Eval).pooled_output.detach()
+    }
+}

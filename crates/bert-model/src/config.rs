@@ -1,0 +1,300 @@
+//! The sizes of a model, and the presets that were released.
+//!
+//! In: the name of a preset, or sizes. Out: a checked [`BertConfig`], and the counts that follow from it.
+//! It is read from and written to `config.json`: keys that this model does not use are kept and written
+//! back; keys that would make another model of it (relative positions, a decoder, another activation) are
+//! refused by name. Not for training settings.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// The activation of the feed-forward network and of the masked-LM head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HiddenAct {
+    /// `gelu`: with the error function, as the reference had it in October 2018 and `transformers` has it.
+    Gelu,
+    /// `gelu_new`, also read as `gelu_pytorch_tanh`: the tanh approximation of the reference since 2019.
+    GeluNew,
+}
+
+impl HiddenAct {
+    /// The name in `config.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gelu => "gelu",
+            Self::GeluNew => "gelu_new",
+        }
+    }
+}
+
+impl FromStr for HiddenAct {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "gelu" => Ok(Self::Gelu),
+            "gelu_new" | "gelu_pytorch_tanh" => Ok(Self::GeluNew),
+            _ => Err(wrong(
+                "hidden_act",
+                format!("is `{name}`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported"),
+            )),
+        }
+    }
+}
+
+/// The sizes that Google released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// 2 layers, 128 hidden.
+    Tiny,
+    /// 4 layers, 256 hidden.
+    Mini,
+    /// 4 layers, 512 hidden.
+    Small,
+    /// 8 layers, 512 hidden.
+    Medium,
+    /// 12 layers, 768 hidden.
+    Base,
+    /// 24 layers, 1024 hidden.
+    Large,
+}
+
+impl Preset {
+    /// From the smallest to the largest.
+    pub const ALL: [Self; 6] = [Self::Tiny, Self::Mini, Self::Small, Self::Medium, Self::Base, Self::Large];
+
+    /// The lower-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Mini => "mini",
+            Self::Small => "small",
+            Self::Medium => "medium",
+            Self::Base => "base",
+            Self::Large => "large",
+        }
+    }
+
+    fn layers_and_hidden(self) -> (usize, usize) {
+        match self {
+            Self::Tiny => (2, 128),
+            Self::Mini => (4, 256),
+            Self::Small => (4, 512),
+            Self::Medium => (8, 512),
+            Self::Base => (12, 768),
+            Self::Large => (24, 1024),
+        }
+    }
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|preset| preset.name() == name)
+            .ok_or_else(|| Error::UnknownPreset { name: name.into() })
+    }
+}
+
+/// The sizes and constants of one model. Field names are `config.json`'s.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BertConfig {
+    /// Rows of the word embedding table.
+    pub vocab_size: usize,
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Layers of the encoder.
+    pub num_hidden_layers: usize,
+    /// Heads of each attention; divides `hidden_size`.
+    pub num_attention_heads: usize,
+    /// Width inside the feed-forward network.
+    pub intermediate_size: usize,
+    /// The activation.
+    pub hidden_act: HiddenAct,
+    /// Dropout on embeddings and on the two outputs of each layer.
+    pub hidden_dropout_prob: f64,
+    /// Dropout on the attention probabilities.
+    pub attention_probs_dropout_prob: f64,
+    /// Rows of the position embedding table: the longest sequence.
+    pub max_position_embeddings: usize,
+    /// Rows of the segment embedding table.
+    pub type_vocab_size: usize,
+    /// Standard deviation of the normal that initial weights are drawn from, before it is cut at 2 sigma.
+    pub initializer_range: f64,
+    /// Added to the variance inside LayerNorm's square root.
+    pub layer_norm_eps: f64,
+    /// The id of `[PAD]`.
+    pub pad_token_id: usize,
+    /// Dropout before the classifier; `hidden_dropout_prob` if absent.
+    pub classifier_dropout: Option<f64>,
+    /// The classifier's outputs; 1 for regression.
+    pub num_labels: usize,
+    /// The outputs' names, by number.
+    pub id2label: Option<BTreeMap<usize, String>>,
+    /// The outputs' numbers, by name.
+    pub label2id: Option<BTreeMap<String, usize>>,
+    /// `regression`, `single_label_classification`, or absent.
+    pub problem_type: Option<String>,
+    /// Every other key that was in `config.json`.
+    pub extra: Map<String, Value>,
+}
+
+impl BertConfig {
+    /// One of the released sizes, for a vocabulary of `vocab_size` words.
+    pub fn preset(preset: Preset, vocab_size: usize) -> Self {
+        let (num_hidden_layers, hidden_size) = preset.layers_and_hidden();
+        Self {
+            vocab_size,
+            hidden_size,
+            num_hidden_layers,
+            num_attention_heads: hidden_size / 64,
+            intermediate_size: 4 * hidden_size,
+            hidden_act: HiddenAct::Gelu,
+            hidden_dropout_prob: 0.1,
+            attention_probs_dropout_prob: 0.1,
+            max_position_embeddings: 512,
+            type_vocab_size: 2,
+            initializer_range: 0.02,
+            layer_norm_eps: 1e-12,
+            pad_token_id: 0,
+            classifier_dropout: None,
+            num_labels: 2,
+            id2label: None,
+            label2id: None,
+            problem_type: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// The same model with a classifier over these labels.
+    pub fn with_labels(mut self, labels: &[&str]) -> Self {
+        let named = || labels.iter().map(|label| label.to_string()).enumerate();
+        self.num_labels = labels.len();
+        self.id2label = Some(named().collect());
+        self.label2id = Some(named().map(|(id, label)| (label, id)).collect());
+        self.problem_type = Some("single_label_classification".into());
+        self
+    }
+
+    /// The same model with one regression output.
+    pub fn with_regression(mut self) -> Self {
+        self = self.with_labels(&["LABEL_0"]);
+        self.problem_type = Some("regression".into());
+        self
+    }
+
+    /// Checks that the sizes make a model.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] with the key.
+    pub fn validate(&self) -> Result<(), Error> {
+        let sizes = [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("intermediate_size", self.intermediate_size),
+            ("max_position_embeddings", self.max_position_embeddings),
+            ("type_vocab_size", self.type_vocab_size),
+            ("num_labels", self.num_labels),
+        ];
+        for (key, size) in sizes {
+            if size == 0 {
+                return Err(wrong(key, "is 0, but must be at least 1"));
+            }
+        }
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            let heads = self.num_attention_heads;
+            return Err(wrong(
+                "hidden_size",
+                format!("is {}, not a multiple of the {heads} attention heads", self.hidden_size),
+            ));
+        }
+        if self.pad_token_id >= self.vocab_size {
+            return Err(wrong(
+                "pad_token_id",
+                format!("is {}, outside the vocabulary of {}", self.pad_token_id, self.vocab_size),
+            ));
+        }
+        let probabilities = [
+            ("hidden_dropout_prob", self.hidden_dropout_prob),
+            ("attention_probs_dropout_prob", self.attention_probs_dropout_prob),
+            ("classifier_dropout", self.classifier_dropout_prob()),
+        ];
+        for (key, prob) in probabilities {
+            if !(0.0..1.0).contains(&prob) {
+                return Err(wrong(key, format!("is {prob}, but must be in [0, 1)")));
+            }
+        }
+        let positive =
+            [("initializer_range", self.initializer_range), ("layer_norm_eps", self.layer_norm_eps)];
+        for (key, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(wrong(key, format!("is {value}, but must be above 0")));
+            }
+        }
+        match &self.id2label {
+            Some(names) if names.len() != self.num_labels => Err(wrong(
+                "id2label",
+                format!("names {} labels, but there are {}", names.len(), self.num_labels),
+            )),
+            Some(names) if !names.keys().copied().eq(0..self.num_labels) => {
+                Err(wrong("id2label", "must number the labels from 0 without gaps"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Dropout before the classifier.
+    pub fn classifier_dropout_prob(&self) -> f64 {
+        self.classifier_dropout.unwrap_or(self.hidden_dropout_prob)
+    }
+
+    /// Parameters of embeddings, encoder and pooler.
+    pub fn parameter_count(&self) -> usize {
+        let (h, inner) = (self.hidden_size, self.intermediate_size);
+        let dense = |input: usize, output: usize| input * output + output;
+        let layer_norm = 2 * h;
+        let rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size;
+        let layer = 4 * dense(h, h) + dense(h, inner) + dense(inner, h) + 2 * layer_norm;
+        rows * h + layer_norm + self.num_hidden_layers * layer + dense(h, h)
+    }
+
+    /// Parameters of [`Self::parameter_count`] and of both pre-training heads; the tied table counts once.
+    pub fn pretraining_parameter_count(&self) -> usize {
+        let h = self.hidden_size;
+        let masked_lm = h * h + h + 2 * h + self.vocab_size;
+        self.parameter_count() + masked_lm + 2 * h + 2
+    }
+
+    /// Floating-point operations of one sequence, forward and backward, matrix products only:
+    /// `3 [2 L (4 H^2 + 2 H I) S + 4 L S^2 H + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `S` tokens with `P`
+    /// masked positions. Padding counts as work.
+    pub fn flops_per_sequence(&self, seq: usize, predictions: usize) -> f64 {
+        let [l, h, i, v, s, p] = [
+            self.num_hidden_layers,
+            self.hidden_size,
+            self.intermediate_size,
+            self.vocab_size,
+            seq,
+            predictions,
+        ]
+        .map(|n| n as f64);
+        let projections = 2.0 * l * (4.0 * h * h + 2.0 * h * i) * s;
+        let attention = 4.0 * l * s * s * h;
+        let masked_lm = 2.0 * p * (h * h + h * v);
+        let pooled = 2.0 * (h * h + 2.0 * h);
+        3.0 * (projections + attention + masked_lm + pooled)
+    }
+}
+
+pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> Error {
+    Error::Config { key: key.into(), reason: reason.into() }
+}

@@ -1,0 +1,148 @@
+//! `config.json`, in and out.
+//!
+//! In: the JSON of `transformers` (or of a released BERT). Out: a checked [`BertConfig`], and JSON again.
+//! Each key is taken by hand, so that an error names it; keys that are left over are kept and written back.
+//! Not for defaults and checks of sizes: see [`crate::config`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::config::{BertConfig, Preset, wrong};
+use crate::error::Error;
+
+impl BertConfig {
+    /// Reads a `config.json`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::Json`], or [`Error::Config`] with the key.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let json: Map<String, Value> = serde_json::from_str(&text)
+            .map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })?;
+        Self::from_json(json)
+    }
+
+    /// Takes the object of a `config.json`. The five sizes must be there; all else has BERT's defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] with the key.
+    pub fn from_json(mut json: Map<String, Value>) -> Result<Self, Error> {
+        refuse_other_models(&json)?;
+        let json = &mut json;
+        let mut config = Self::preset(Preset::Base, required(json, "vocab_size")?);
+        config.hidden_size = required(json, "hidden_size")?;
+        config.num_hidden_layers = required(json, "num_hidden_layers")?;
+        config.num_attention_heads = required(json, "num_attention_heads")?;
+        config.intermediate_size = required(json, "intermediate_size")?;
+        if let Some(name) = optional::<String>(json, "hidden_act")? {
+            config.hidden_act = name.parse()?;
+        }
+        or_default(json, "hidden_dropout_prob", &mut config.hidden_dropout_prob)?;
+        or_default(json, "attention_probs_dropout_prob", &mut config.attention_probs_dropout_prob)?;
+        or_default(json, "max_position_embeddings", &mut config.max_position_embeddings)?;
+        or_default(json, "type_vocab_size", &mut config.type_vocab_size)?;
+        or_default(json, "initializer_range", &mut config.initializer_range)?;
+        or_default(json, "layer_norm_eps", &mut config.layer_norm_eps)?;
+        or_default(json, "pad_token_id", &mut config.pad_token_id)?;
+        config.classifier_dropout = optional(json, "classifier_dropout")?;
+        config.problem_type = optional(json, "problem_type")?;
+        config.id2label = optional(json, "id2label")?;
+        config.label2id = optional(json, "label2id")?;
+        let num_labels = optional(json, "num_labels")?;
+        // `transformers` derives the number from the names and writes only those.
+        let named = config.id2label.as_ref().map(BTreeMap::len);
+        config.num_labels = num_labels.or(named).unwrap_or(config.num_labels);
+        // The first three are written anew; the last two speak of the file's numbers, and ours are f32.
+        for key in ["architectures", "model_type", "position_embedding_type", "dtype", "torch_dtype"] {
+            json.remove(key);
+        }
+        config.extra = std::mem::take(json);
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The text of `config.json` for a model of this architecture (`BertForPreTraining`, for example).
+    pub fn to_json_string(&self, architecture: &str) -> String {
+        let mut json = self.extra.clone();
+        let mut put = |key: &str, value: Value| json.insert(key.into(), value);
+        put("architectures", json!([architecture]));
+        put("model_type", json!("bert"));
+        put("vocab_size", json!(self.vocab_size));
+        put("hidden_size", json!(self.hidden_size));
+        put("num_hidden_layers", json!(self.num_hidden_layers));
+        put("num_attention_heads", json!(self.num_attention_heads));
+        put("intermediate_size", json!(self.intermediate_size));
+        put("hidden_act", json!(self.hidden_act.name()));
+        put("hidden_dropout_prob", json!(self.hidden_dropout_prob));
+        put("attention_probs_dropout_prob", json!(self.attention_probs_dropout_prob));
+        put("max_position_embeddings", json!(self.max_position_embeddings));
+        put("type_vocab_size", json!(self.type_vocab_size));
+        put("initializer_range", json!(self.initializer_range));
+        put("layer_norm_eps", json!(self.layer_norm_eps));
+        put("pad_token_id", json!(self.pad_token_id));
+        put("classifier_dropout", json!(self.classifier_dropout));
+        put("position_embedding_type", json!("absolute"));
+        if let Some(problem_type) = &self.problem_type {
+            put("problem_type", json!(problem_type));
+        }
+        match (&self.id2label, &self.label2id) {
+            (None, None) if self.num_labels != 2 => {
+                put("num_labels", json!(self.num_labels));
+            }
+            (id2label, label2id) => {
+                id2label.iter().for_each(|names| {
+                    put("id2label", json!(names));
+                });
+                label2id.iter().for_each(|ids| {
+                    put("label2id", json!(ids));
+                });
+            }
+        }
+        // Display of a JSON value cannot fail.
+        format!("{:#}\n", Value::Object(json))
+    }
+}
+
+/// Refuses what would be another model under the same names.
+fn refuse_other_models(json: &Map<String, Value>) -> Result<(), Error> {
+    let refuse = |key: &str, fine: &dyn Fn(&Value) -> bool, supported: &str| match json.get(key) {
+        Some(value) if !value.is_null() && !fine(value) => {
+            Err(wrong(key, format!("is {value}; only {supported} is supported")))
+        }
+        _ => Ok(()),
+    };
+    refuse("model_type", &|v| v == "bert", "\"bert\"")?;
+    refuse("position_embedding_type", &|v| v == "absolute", "\"absolute\"")?;
+    refuse("is_decoder", &|v| v == false, "false")?;
+    refuse("add_cross_attention", &|v| v == false, "false")?;
+    refuse("tie_word_embeddings", &|v| v == true, "true")
+}
+
+/// Takes a key out of the object; `null` counts as absent.
+fn optional<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<Option<T>, Error> {
+    match json.remove(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => T::deserialize(&value).map(Some).map_err(|e| wrong(key, format!("is {value}: {e}"))),
+    }
+}
+
+fn required<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<T, Error> {
+    optional(json, key)?.ok_or_else(|| wrong(key, "is missing"))
+}
+
+fn or_default<T: DeserializeOwned>(
+    json: &mut Map<String, Value>,
+    key: &str,
+    field: &mut T,
+) -> Result<(), Error> {
+    if let Some(value) = optional(json, key)? {
+        *field = value;
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Dropout from a counter.
+//!
+//! In: a tensor, a probability, and a key made of (seed, place in the network). Out: the tensor with a
+//! share of its elements set to zero and the rest scaled up, so that the mean stays. A mask is a pure
+//! function of (seed, site, element index): there is no generator whose state would have to be saved, and
+//! the mask is the same on every backend and for any number of threads. Not for other noise.
+//!
+//! BERT drops in four places and nowhere else ([`Site`]); in particular not after the GELU and not in
+//! the pre-training heads.
+
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+/// What dropout does in one forward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is dropped.
+    Eval,
+    /// Elements are dropped. The seed belongs to one forward pass: take another for the next micro-batch.
+    Train {
+        /// Names the masks of this pass.
+        seed: u64,
+    },
+}
+
+/// A place where BERT drops. Each has its own masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// After the embeddings' LayerNorm.
+    Embeddings,
+    /// On the attention probabilities of a layer.
+    AttentionProbabilities(usize),
+    /// After the attention's output projection of a layer, before the residual.
+    AttentionOutput(usize),
+    /// After the second feed-forward projection of a layer, before the residual.
+    FeedForwardOutput(usize),
+    /// On the pooled output, before the classifier.
+    Classifier,
+}
+
+impl Site {
+    fn number(self) -> u64 {
+        match self {
+            Self::Embeddings => 0,
+            Self::Classifier => 1,
+            Self::AttentionProbabilities(layer) => 3 * layer as u64 + 2,
+            Self::AttentionOutput(layer) => 3 * layer as u64 + 3,
+            Self::FeedForwardOutput(layer) => 3 * layer as u64 + 4,
+        }
+    }
+}
+
+impl Mode {
+    /// The masks of one place in this pass.
+    pub fn site(self, site: Site) -> DropoutKey {
+        DropoutKey(match self {
+            Self::Eval => None,
+            // Two rounds, so that neighbouring seeds and sites share nothing.
+            Self::Train { seed } => Some(mix(mix(seed) ^ site.number())),
+        })
+    }
+}
+
+/// Names the mask of one place in one forward pass; holds nothing when nothing is to be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropoutKey(Option<u64>);
+
+/// Elements decided by one 64-bit word: one 16-bit lane each.
+const LANES: usize = 4;
+/// Elements that one task fills; a multiple of [`LANES`].
+const CHUNK: usize = 1 << 14;
+
+impl DropoutKey {
+    /// The key's 64 bits, or `None` when this pass does not drop.
+    pub fn bits(self) -> Option<u64> {
+        self.0
+    }
+
+    /// The mask of `len` elements for probability `prob`: 0 or `1 / (1 - p)`. `None`: nothing is dropped.
+    ///
+    /// `p` is `prob` rounded to a multiple of 2^-16, and the scale is that of the rounded `p`, so that the
+    /// expectation is exact.
+    pub fn mask(self, prob: f64, len: usize) -> Option<Vec<f32>> {
+        let threshold = threshold(prob);
+        let key = self.0.filter(|_| threshold > 0)?;
+        let scale = (1.0 / (1.0 - f64::from(threshold) / 65536.0)) as f32;
+        let mut mask = vec![0f32; len];
+        mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, elements)| {
+            let first_word = (chunk * (CHUNK / LANES)) as u64;
+            for (word, lanes) in elements.chunks_mut(LANES).enumerate() {
+                let bits = word_at(key, first_word + word as u64);
+                for (lane, element) in lanes.iter_mut().enumerate() {
+                    let keep = (bits >> (16 * lane)) as u16 >= threshold;
+                    *element = if keep { scale } else { 0.0 };
+                }
+            }
+        });
+        Some(mask)
+    }
+}
+
+/// Applies dropout with probability `prob`; the identity in [`Mode::Eval`] and for `prob` 0.
+///
+/// The mask is a constant to autodiff.
+///
+/// # Shapes
+///
+/// - input and output: `[..]`, any shape
+pub fn dropout<const D: usize>(x: Tensor<D>, prob: f64, key: DropoutKey) -> Tensor<D> {
+    let shape = x.shape();
+    match key.mask(prob, shape.num_elements()) {
+        None => x,
+        Some(mask) => {
+            let mask = Tensor::from_data(TensorData::new(mask, shape), (&x.device(), x.dtype()));
+            x * mask
+        }
+    }
+}
+
+/// 16-bit lanes below this are dropped.
+fn threshold(prob: f64) -> u16 {
+    // A probability of 1 would leave nothing to scale; the configuration refuses it.
+    (prob * 65536.0).round().clamp(0.0, 65535.0) as u16
+}
+
+/// Word `index` of the sequence named `key`: SplitMix64, which is a counter put through [`mix`].
+fn word_at(key: u64, index: u64) -> u64 {
+    mix(key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+fn mix(z: u64) -> u64 {
+    let z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRAIN: Mode = Mode::Train { seed: 7 };
+
+    #[test]
+    fn the_rate_is_the_probability_within_five_sigma() {
+        let n = 1_000_000;
+        for prob in [0.1, 0.5, 0.02] {
+            let mask = TRAIN.site(Site::Embeddings).mask(prob, n).unwrap();
+            let dropped = mask.iter().filter(|m| **m == 0.0).count() as f64;
+            let sigma = (n as f64 * prob * (1.0 - prob)).sqrt();
+            assert!((dropped - n as f64 * prob).abs() < 5.0 * sigma, "{prob}: {dropped}");
+            let mean = mask.iter().map(|m| f64::from(*m)).sum::<f64>() / n as f64;
+            assert!((mean - 1.0).abs() < 5.0 * (prob / (1.0 - prob) / n as f64).sqrt());
+        }
+    }
+
+    #[test]
+    fn neighbours_and_sites_are_independent_within_five_sigma() {
+        let n = 1_000_000;
+        let mask = |mode: Mode, site| mode.site(site).mask(0.5, n).unwrap();
+        let agreement = |a: &[f32], b: &[f32]| {
+            let same = a.iter().zip(b).filter(|(a, b)| a == b).count() as f64;
+            (same - a.len() as f64 / 2.0) / (a.len() as f64 / 4.0).sqrt()
+        };
+        let a = mask(TRAIN, Site::Embeddings);
+        for lag in 1..=9 {
+            assert!(agreement(&a[lag..], &a[..n - lag]).abs() < 5.0, "lag {lag}");
+        }
+        for b in [
+            mask(TRAIN, Site::Classifier),
+            mask(TRAIN, Site::AttentionProbabilities(0)),
+            mask(Mode::Train { seed: 8 }, Site::Embeddings),
+        ] {
+            assert!(agreement(&a, &b).abs() < 5.0);
+        }
+    }
+
+    #[test]
+    fn every_site_of_a_deep_network_has_its_own_number() {
+        let mut numbers: Vec<u64> = (0..48)
+            .flat_map(|layer| {
+                [
+                    Site::AttentionProbabilities(layer),
+                    Site::AttentionOutput(layer),
+                    Site::FeedForwardOutput(layer),
+                ]
+            })
+            .chain([Site::Embeddings, Site::Classifier])
+            .map(Site::number)
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 48 * 3 + 2);
+    }
+
+    #[test]
+    fn a_prefix_of_a_mask_is_the_mask_of_the_prefix_and_threads_do_not_matter() {
+        let key = TRAIN.site(Site::AttentionOutput(3));
+        let long = key.mask(0.1, 3 * CHUNK + 5).unwrap();
+        let short = key.mask(0.1, CHUNK + 3).unwrap();
+        assert_eq!(long[..short.len()], short);
+        let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        assert_eq!(one_thread.install(|| key.mask(0.1, long.len())).unwrap(), long);
+    }
+
+    #[test]
+    fn evaluation_and_probability_zero_drop_nothing() {
+        assert!(Mode::Eval.site(Site::Embeddings).mask(0.1, 10).is_none());
+        assert!(TRAIN.site(Site::Embeddings).mask(0.0, 10).is_none());
+    }
+
+    #[test]
+    fn the_gradient_is_the_mask() {
+        let device = burn::tensor::Device::flex().autodiff();
+        let key = TRAIN.site(Site::Embeddings);
+        let x = Tensor::<2>::ones([8, 50], &device).require_grad();
+        let gradients = dropout(x.clone(), 0.2, key).sum().backward();
+        let gradient = x.grad(&gradients).unwrap().into_data();
+        let mask = TensorData::new(key.mask(0.2, 400).unwrap(), [8, 50]);
+        gradient.assert_eq(&mask, true);
+    }
+}

@@ -1,0 +1,160 @@
+//! Everything that can be wrong with a configuration, a checkpoint or its files.
+//!
+//! In: nothing. Out: one enum whose messages name the file, the key or the tensor. Wrong tensor shapes in
+//! a forward pass are programmer errors and panic (`assert_shape!`); they are not in here.
+
+use std::path::PathBuf;
+
+use crate::loading::LoadReport;
+
+/// What went wrong, with the place.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's own error.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A JSON file is not JSON, or not an object.
+    #[error("{}: not valid JSON: {reason}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said, with line and column.
+        reason: String,
+    },
+
+    /// A key of `config.json` is absent, of the wrong type, or has a value this model does not have.
+    #[error("model configuration: `{key}` {reason}")]
+    Config {
+        /// The key of `config.json`.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// No such preset.
+    #[error("unknown model size `{name}`; the sizes are tiny, mini, small, medium, base and large")]
+    UnknownPreset {
+        /// The name as given.
+        name: String,
+    },
+
+    /// A safetensors file is cut short, or its header is damaged.
+    #[error("{}: damaged safetensors file: {reason}", path.display())]
+    CorruptSafetensors {
+        /// The file.
+        path: PathBuf,
+        /// What the format's reader said.
+        reason: String,
+    },
+
+    /// A tensor holds numbers that are not floats.
+    #[error("tensor `{name}` has element type {dtype}; f32, f16 and bf16 are read")]
+    UnsupportedDtype {
+        /// The tensor.
+        name: String,
+        /// Its element type, as the file has it.
+        dtype: String,
+    },
+
+    /// The tensors of a checkpoint are not those of the model.
+    #[error("the checkpoint does not fit the model: {report}")]
+    TensorMismatch {
+        /// Every missing, unexpected and misshapen tensor.
+        report: LoadReport,
+    },
+
+    /// A second copy of a tied tensor differs from the first.
+    #[error("tensor `{name}` must equal `{tied_to}` (they are one parameter), but differs")]
+    TiedTensorDiffers {
+        /// The copy.
+        name: String,
+        /// The parameter itself.
+        tied_to: String,
+    },
+
+    /// Two names in the file stand for one parameter.
+    #[error("tensor `{name}` occurs twice, under its present and its old name")]
+    DuplicateTensor {
+        /// The present name.
+        name: String,
+    },
+
+    /// The folder has weights only as a pickle, which can run code when it is read.
+    #[error(
+        "{}: only pickled weights here, and pickles are not read because they can run code. \
+         Convert them once in Python: \
+         `from transformers import AutoModelForPreTraining as M; \
+         M.from_pretrained(\"DIR\").save_pretrained(\"NEW_DIR\")` writes model.safetensors",
+        path.display()
+    )]
+    PickledWeights {
+        /// The pickle.
+        path: PathBuf,
+    },
+
+    /// A checkpoint split over several files.
+    #[error(
+        "{}: the weights are split over several files, which is not read; write one model.safetensors \
+         (`save_pretrained(dir, max_shard_size=\"100GB\")`)",
+        path.display()
+    )]
+    ShardedWeights {
+        /// The index file.
+        path: PathBuf,
+    },
+
+    /// A file that every checkpoint folder has is not there.
+    #[error("{}: no {file} in this folder, so it is not a checkpoint", path.display())]
+    MissingFile {
+        /// The folder.
+        path: PathBuf,
+        /// The file's name.
+        file: &'static str,
+    },
+
+    /// The vocabulary has more words than the table has rows.
+    #[error("the vocabulary has {words} words, but the model's `vocab_size` is {vocab_size}")]
+    VocabularySize {
+        /// Lines of `vocab.txt`.
+        words: usize,
+        /// Rows of the word embedding table.
+        vocab_size: usize,
+    },
+
+    /// A vocabulary without a token that BERT needs.
+    #[error("the vocabulary has no {token}")]
+    MissingSpecialToken {
+        /// The token.
+        token: &'static str,
+    },
+}
+
+impl Error {
+    /// The documented exit code of a program that ends with this error: 1 for input and output, 2 for a
+    /// wrong flag value, 3 for a damaged file, 4 for a checkpoint of another shape.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Io { .. } => 1,
+            Self::UnknownPreset { .. } => 2,
+            Self::Json { .. } | Self::CorruptSafetensors { .. } => 3,
+            Self::MissingSpecialToken { .. } => 3,
+            Self::Config { .. }
+            | Self::UnsupportedDtype { .. }
+            | Self::TensorMismatch { .. }
+            | Self::TiedTensorDiffers { .. }
+            | Self::DuplicateTensor { .. }
+            | Self::PickledWeights { .. }
+            | Self::ShardedWeights { .. }
+            | Self::MissingFile { .. }
+            | Self::VocabularySize { .. } => 4,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! BERT in [burn]: the encoder, the pre-training heads, the classifier, and Hugging Face's folder format.
+//!
+//! In: a [`BertConfig`] and batches of token ids as tensors. Out: logits, losses, named parameters, and
+//! the bytes of `config.json`, `model.safetensors` and the tokenizer files. Not for reading text, for
+//! optimizing, or for choosing a device: those are `bert-data`'s and `bert-trainer`'s.
+//!
+//! What stands where, in the order of the data:
+//!
+//! | room | what |
+//! |---|---|
+//! | [`config`] | the sizes: `config.json`, the released presets, parameter and FLOP counts |
+//! | [`mod@dropout`] | dropout from a counter, and whether a forward pass drops at all ([`Mode`]) |
+//! | [`embeddings`] | words + segments + positions |
+//! | [`attention`] | multi-head self-attention |
+//! | [`encoder`] | the layers |
+//! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
+//! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
+//! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
+//! | [`loss`] | the losses and counts of right answers |
+//! | [`init`] | truncated-normal initialization from addressed streams |
+//! | [`parameters`] | parameters by their published names |
+//! | [`loading`] | those parameters out of a checkpoint, with an account of what did not fit |
+//! | [`weights`] | those parameters as bytes |
+//! | [`pretrained`] | a whole Hugging Face folder, in and out |
+//! | [`tokenizer_files`] | the tokenizer files of such a folder |
+//!
+//! The reference for behaviour is google-research/bert (`modeling.py`, `run_pretraining.py`); the
+//! reference for names and files is `transformers`. `tests/golden` holds the numbers.
+
+pub mod attention;
+pub mod classification;
+pub mod config;
+mod config_json;
+pub mod dropout;
+pub mod embeddings;
+pub mod encoder;
+pub mod error;
+pub mod init;
+pub mod loading;
+pub mod loss;
+pub mod model;
+pub mod parameters;
+pub mod pretrained;
+pub mod pretraining;
+pub mod tokenizer_files;
+pub mod weights;
+
+pub use classification::BertForSequenceClassification;
+pub use config::{BertConfig, HiddenAct, Preset};
+pub use dropout::{DropoutKey, Mode, Site, dropout};
+pub use error::Error;
+pub use loading::{LoadPolicy, LoadReport, load_named_tensors};
+pub use loss::{
+    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, correct_count,
+    cross_entropy_sum, pretraining_loss, regression_loss,
+};
+pub use model::{BertInput, BertModel, BertOutput, BertStates};
+pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
+pub use pretrained::{
+    Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
+    load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, save_pretrained,
+};
+pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput};
+pub use tokenizer_files::Vocabulary;
+pub use weights::{named_tensors_from_bytes, read_safetensors, to_safetensors_bytes};

@@ -1,0 +1,166 @@
+//! Losses and counts of right answers.
+//!
+//! In: logits and targets of one micro-batch, and by how much the whole batch divides. Out: scalars.
+//! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch,
+//! so that the losses and gradients of micro-batches or devices simply add up. Ports
+//! `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`, which
+//! divides per device instead. Not for metrics beyond counts.
+
+use burn::tensor::{Int, Tensor, assert_shape};
+
+use crate::pretraining::PretrainingOutput;
+
+/// What the heads should have said about a micro-batch.
+#[derive(Debug, Clone)]
+pub struct PretrainingTargets {
+    /// `[n]`: the words that were at the masked positions.
+    pub masked_lm_ids: Tensor<1, Int>,
+    /// `[n]`: 1 for a real prediction, 0 for padding.
+    pub masked_lm_weights: Tensor<1>,
+    /// `[batch]`: 0 if the second text follows the first, 1 if it is random.
+    pub next_sentence_labels: Tensor<1, Int>,
+}
+
+/// What the sums are divided by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossNormalizer {
+    /// Real masked positions in the global batch: the sum of `masked_lm_weights`.
+    pub masked_lm: f64,
+    /// Rows in the global batch.
+    pub next_sentence: f64,
+}
+
+impl LossNormalizer {
+    /// The reference's guard against a batch without predictions.
+    const GUARD: f64 = 1e-5;
+
+    pub(crate) fn masked_lm_scale(&self) -> f64 {
+        1.0 / (self.masked_lm + Self::GUARD)
+    }
+}
+
+/// The losses of one micro-batch, already divided: they add up over the global batch.
+#[derive(Debug, Clone)]
+pub struct PretrainingLoss {
+    /// `[1]`: the sum of the two.
+    pub total: Tensor<1>,
+    /// `[1]`
+    pub masked_lm: Tensor<1>,
+    /// `[1]`
+    pub next_sentence: Tensor<1>,
+}
+
+impl PretrainingLoss {
+    pub(crate) fn new(masked_lm: Tensor<1>, next_sentence: Tensor<1>) -> Self {
+        Self { total: masked_lm.clone() + next_sentence.clone(), masked_lm, next_sentence }
+    }
+}
+
+/// Both losses from the logits.
+///
+/// For training, [`crate::BertForPreTraining::loss`] gives the same without picking from the logits.
+///
+/// # Shapes
+///
+/// - output: `[n, vocab]` and `[batch, 2]`
+/// - targets: `[n]`, `[n]`, `[batch]`
+pub fn pretraining_loss(
+    output: PretrainingOutput,
+    targets: PretrainingTargets,
+    normalizer: LossNormalizer,
+) -> PretrainingLoss {
+    let [n, _] = output.prediction_logits.dims();
+    assert_shape!(targets.masked_lm_weights, [n]);
+    let nll = cross_entropy(output.prediction_logits, targets.masked_lm_ids);
+    let masked_lm = (nll * targets.masked_lm_weights).sum().mul_scalar(normalizer.masked_lm_scale());
+    let next_sentence =
+        next_sentence_loss(output.seq_relationship_logits, targets.next_sentence_labels, normalizer);
+    PretrainingLoss::new(masked_lm, next_sentence)
+}
+
+pub(crate) fn next_sentence_loss(
+    logits: Tensor<2>,
+    labels: Tensor<1, Int>,
+    normalizer: LossNormalizer,
+) -> Tensor<1> {
+    cross_entropy_sum(logits, labels).div_scalar(normalizer.next_sentence)
+}
+
+/// `log(sum(exp(logits)))` of each row.
+///
+/// # Shapes
+///
+/// - logits: `[rows, classes]`
+/// - output: `[rows]`
+pub fn log_sum_exp(logits: Tensor<2>) -> Tensor<1> {
+    let [rows, _] = logits.dims();
+    // The greatest logit cancels out of value and gradient; it only keeps exp() from overflowing.
+    let greatest = logits.clone().detach().max_dim(1); // [rows, 1]
+    let sum = (logits - greatest.clone()).exp().sum_dim(1); // [rows, 1]
+    (sum.log() + greatest).reshape([rows]) // [rows]
+}
+
+/// `-log p(label)` of each row.
+///
+/// # Shapes
+///
+/// - logits: `[rows, classes]`
+/// - labels and output: `[rows]`
+pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    let [rows, _] = logits.dims();
+    assert_shape!(labels, [rows]);
+    let picked = logits
+        .clone()
+        .gather(1, labels.reshape([rows, 1])) // [rows, 1]
+        .reshape([rows]); // [rows]
+    log_sum_exp(logits) - picked
+}
+
+/// The sum of `-log p(label)` over the rows.
+///
+/// # Shapes
+///
+/// - logits: `[rows, classes]`; labels: `[rows]`
+/// - output: `[1]`
+pub fn cross_entropy_sum(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    cross_entropy(logits, labels).sum()
+}
+
+/// Cross-entropy of a classifier, divided by the rows of the global batch.
+///
+/// # Shapes
+///
+/// - logits: `[batch, labels]`; labels: `[batch]`
+/// - output: `[1]`
+pub fn classification_loss(logits: Tensor<2>, labels: Tensor<1, Int>, rows: f64) -> Tensor<1> {
+    cross_entropy_sum(logits, labels).div_scalar(rows)
+}
+
+/// Squared error of a regression, divided by the rows of the global batch.
+///
+/// # Shapes
+///
+/// - predictions: `[batch, 1]`; targets: `[batch]`
+/// - output: `[1]`
+pub fn regression_loss(predictions: Tensor<2>, targets: Tensor<1>, rows: f64) -> Tensor<1> {
+    let [batch] = targets.dims();
+    assert_shape!(predictions, [batch, 1]);
+    let error = predictions.reshape([batch]) - targets; // [batch]
+    error.square().sum().div_scalar(rows)
+}
+
+/// The sum of the weights of the rows whose greatest logit is the label's.
+///
+/// # Shapes
+///
+/// - logits: `[rows, classes]`; labels and weights: `[rows]`
+/// - output: `[1]`
+pub fn correct_count(logits: Tensor<2>, labels: Tensor<1, Int>, weights: Option<Tensor<1>>) -> Tensor<1> {
+    let [rows, _] = logits.dims();
+    let predicted = logits.argmax(1).reshape([rows]); // [rows]
+    let correct = predicted.equal(labels).float();
+    match weights {
+        Some(weights) => (correct * weights).sum(),
+        None => correct.sum(),
+    }
+}

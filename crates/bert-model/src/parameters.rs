@@ -1,0 +1,171 @@
+//! Parameters under their published names.
+//!
+//! In: any module of this crate. Out: its parameters by the names, shapes and layout of Hugging Face's
+//! checkpoints, and the module again with other values. Field names are chosen so that a module's path is
+//! the published name but for a handful of substitutions ([`hf_name`]). Dense weights are the one
+//! difference in layout: `[out, in]` in a checkpoint, `[in, out]` in burn. Not for files
+//! ([`crate::weights`]) nor for deciding whether a checkpoint fits ([`crate::loading`]).
+
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::tensor::{Tensor, TensorData};
+
+/// Shape and values of each tensor by its published name, in the published layout.
+pub type NamedTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
+/// The published name of the parameter at a module path:
+/// `bert.encoder.layer.0.attention.self_attention.query.weight` is
+/// `bert.encoder.layer.0.attention.self.query.weight`, and `layer_norm.gamma` is `LayerNorm.weight`.
+pub fn hf_name(path: &str) -> String {
+    let parts: Vec<&str> = path
+        .split('.')
+        .map(|part| match part {
+            "self_attention" => "self", // a keyword in Rust
+            "layer_norm" => "LayerNorm",
+            "gamma" => "weight",
+            "beta" => "bias",
+            part => part,
+        })
+        .collect();
+    parts.join(".")
+}
+
+/// Whether burn holds this tensor transposed: every dense weight, and no table.
+pub fn is_transposed(name: &str, rank: usize) -> bool {
+    rank == 2 && !name.ends_with("_embeddings.weight")
+}
+
+/// Name, id and published shape of every parameter, in the order of the module's fields.
+pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize>)> {
+    let mut lister = Lister::default();
+    model.visit(&mut lister);
+    lister.found
+}
+
+/// The values of every parameter, on the host.
+pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
+    let mut reader = Reader::default();
+    model.visit(&mut reader);
+    reader.tensors
+}
+
+/// The module with other values: `f` is given each parameter's published name and shape, and gives its
+/// values in the published layout, or `None` to leave it as it is.
+///
+/// Ids, devices and whether gradients are tracked stay as they are.
+///
+/// # Panics
+///
+/// If `f` gives another number of values than the shape has.
+pub fn map_parameters<M: Module>(model: M, f: impl FnMut(&str, &[usize]) -> Option<Vec<f32>>) -> M {
+    let mut mapper = Mapper { path: vec![], f };
+    model.map(&mut mapper)
+}
+
+/// Rows become columns.
+fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    // In square blocks, so that reads and writes both stay within the cache.
+    const BLOCK: usize = 32;
+    let mut out = vec![0f32; values.len()];
+    for row in (0..rows).step_by(BLOCK) {
+        for column in (0..columns).step_by(BLOCK) {
+            for r in row..(row + BLOCK).min(rows) {
+                for c in column..(column + BLOCK).min(columns) {
+                    out[c * rows + r] = values[r * columns + c];
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Published name and shape of a parameter.
+fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
+    let name = hf_name(&path.join("."));
+    let mut shape = shape.to_vec();
+    if is_transposed(&name, shape.len()) {
+        shape.reverse();
+    }
+    (name, shape)
+}
+
+#[derive(Default)]
+struct Lister {
+    path: Vec<String>,
+    found: Vec<(String, ParamId, Vec<usize>)>,
+}
+
+impl ModuleVisitor for Lister {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let (name, shape) = published(&self.path, &param.lazy_shape());
+        self.found.push((name, param.id, shape));
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    path: Vec<String>,
+    tensors: NamedTensors,
+}
+
+impl ModuleVisitor for Reader {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let tensor = param.val();
+        let (name, shape) = published(&self.path, &tensor.shape());
+        let values: Vec<f32> =
+            tensor.into_data_as::<f32>().try_into_vec().expect("data converted to f32 holds f32");
+        let values = match is_transposed(&name, D) {
+            true => transpose(&values, shape[1], shape[0]),
+            false => values,
+        };
+        self.tensors.insert(name, (shape, values));
+    }
+}
+
+struct Mapper<F> {
+    path: Vec<String>,
+    f: F,
+}
+
+impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Mapper<F> {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (name, shape) = published(&self.path, &param.lazy_shape());
+        let Some(values) = (self.f)(&name, &shape) else {
+            return param;
+        };
+        assert_eq!(values.len(), shape.iter().product::<usize>(), "{name}");
+        let values = match is_transposed(&name, D) {
+            true => transpose(&values, shape[0], shape[1]),
+            false => values,
+        };
+        param.map(|old| {
+            let data = TensorData::new(values, old.shape());
+            Tensor::from_data(data, (&old.device(), old.dtype())).set_require_grad(old.is_require_grad())
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! A whole Hugging Face folder, in and out.
+//!
+//! In: a folder with `config.json` and `model.safetensors`, as `transformers` or [`save_pretrained`]
+//! writes it. Out: a model, or the files of such a folder, handed one by one to a sink that decides how
+//! they reach the disk. Not for checkpoints of a training run: those also hold moments and counters.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::tensor::Device;
+
+use crate::classification::BertForSequenceClassification;
+use crate::config::BertConfig;
+use crate::error::Error;
+use crate::loading::{LoadPolicy, LoadReport, load_named_tensors};
+use crate::parameters::NamedTensors;
+use crate::pretraining::BertForPreTraining;
+use crate::tokenizer_files::Vocabulary;
+use crate::weights::{read_safetensors, to_safetensors_bytes};
+
+/// Takes a file's name and bytes.
+pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
+
+/// The class of `transformers` that loads the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// [`crate::BertModel`]
+    BertModel,
+    /// [`BertForPreTraining`]
+    BertForPreTraining,
+    /// [`BertForSequenceClassification`]
+    BertForSequenceClassification,
+}
+
+impl Architecture {
+    /// The name in `config.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BertModel => "BertModel",
+            Self::BertForPreTraining => "BertForPreTraining",
+            Self::BertForSequenceClassification => "BertForSequenceClassification",
+        }
+    }
+}
+
+/// Hands out every file of a folder: the tokenizer's, `model.safetensors`, and `config.json` last.
+///
+/// # Errors
+///
+/// [`Error::Io`] with the file's name; [`Error::VocabularySize`] and [`Error::MissingSpecialToken`] before
+/// anything is handed out.
+pub fn save_pretrained<M: Module>(
+    sink: &mut Sink<'_>,
+    model: &M,
+    config: &BertConfig,
+    architecture: Architecture,
+    vocabulary: Option<Vocabulary<'_>>,
+) -> Result<(), Error> {
+    let mut files = Vec::new();
+    if let Some(vocabulary) = vocabulary {
+        let words = vocabulary.words.len();
+        // The table may be padded to a round number of rows, but each word needs one.
+        if words > config.vocab_size {
+            let vocab_size = config.vocab_size;
+            return Err(Error::VocabularySize { words, vocab_size });
+        }
+        for (name, text) in vocabulary.files()? {
+            files.push((name, text.into_bytes()));
+        }
+    }
+    files.push(("model.safetensors", to_safetensors_bytes(model)));
+    let json = config.to_json_string(architecture.name());
+    files.push(("config.json", json.into_bytes()));
+    for (name, bytes) in files {
+        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
+    }
+    Ok(())
+}
+
+/// A sink that creates the folder and writes plain files into it.
+pub fn folder_sink(dir: impl Into<PathBuf>) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
+    let dir = dir.into();
+    move |name, bytes| {
+        std::fs::create_dir_all(&dir)?;
+        std::fs::write(dir.join(name), bytes)
+    }
+}
+
+/// The folder's `config.json`.
+///
+/// # Errors
+///
+/// [`Error::MissingFile`]; otherwise as [`BertConfig::read`].
+pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
+    let path = dir.join("config.json");
+    if !path.is_file() {
+        return Err(Error::MissingFile { path: dir.into(), file: "config.json" });
+    }
+    BertConfig::read(path)
+}
+
+/// The folder's weights.
+///
+/// # Errors
+///
+/// [`Error::PickledWeights`] and [`Error::ShardedWeights`] if they are there but not in one safetensors
+/// file, [`Error::MissingFile`] if they are not there; otherwise as [`read_safetensors`].
+pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
+    let path = dir.join("model.safetensors");
+    if path.is_file() {
+        return read_safetensors(&path);
+    }
+    let index = dir.join("model.safetensors.index.json");
+    if index.is_file() {
+        return Err(Error::ShardedWeights { path: index });
+    }
+    let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.bin"];
+    for path in pickles.map(|name| dir.join(name)) {
+        if path.is_file() {
+            return Err(Error::PickledWeights { path });
+        }
+    }
+    Err(Error::MissingFile { path: dir.into(), file: "model.safetensors" })
+}
+
+/// Puts the folder's weights into a model; `FreshHeads` leaves heads that are not there as they are.
+///
+/// # Errors
+///
+/// As [`read_pretrained_tensors`] and [`load_named_tensors`].
+pub fn load_pretrained_weights<M: Module>(
+    model: M,
+    dir: &Path,
+    policy: LoadPolicy,
+) -> Result<(M, LoadReport), Error> {
+    load_named_tensors(model, read_pretrained_tensors(dir)?, policy)
+}
+
+/// A model for pre-training from a folder. Under `FreshHeads`, heads that are not there are drawn from
+/// `seed`.
+///
+/// # Errors
+///
+/// As [`read_pretrained_config`] and [`load_pretrained_weights`].
+pub fn load_pretrained_pretraining(
+    dir: &Path,
+    policy: LoadPolicy,
+    seed: u64,
+    device: &Device,
+) -> Result<(BertForPreTraining, BertConfig, LoadReport), Error> {
+    let config = read_pretrained_config(dir)?;
+    let model = BertForPreTraining::new(&config, seed, device);
+    let (model, report) = load_pretrained_weights(model, dir, policy)?;
+    Ok((model, config, report))
+}
+
+/// A classifier from a folder; `labels` turns the folder's configuration into the classifier's
+/// ([`BertConfig::with_labels`], or the identity for a classifier that is already one). Under
+/// `FreshHeads`, a classifier that is not there is drawn from `seed`.
+///
+/// # Errors
+///
+/// As [`read_pretrained_config`] and [`load_pretrained_weights`].
+pub fn load_pretrained_classifier(
+    dir: &Path,
+    labels: impl FnOnce(BertConfig) -> BertConfig,
+    policy: LoadPolicy,
+    seed: u64,
+    device: &Device,
+) -> Result<(BertForSequenceClassification, BertConfig, LoadReport), Error> {
+    let config = labels(read_pretrained_config(dir)?);
+    config.validate()?;
+    let model = BertForSequenceClassification::new(&config, seed, device);
+    let (model, report) = load_pretrained_weights(model, dir, policy)?;
+    Ok((model, config, report))
+}

@@ -1,0 +1,210 @@
+//! The two pre-training heads: masked words and next sentence.
+//!
+//! In: a batch with the flat places of its masked tokens. Out: logits over the vocabulary for those places
+//! and two logits per row, or both losses at once. Ports `get_masked_lm_output` and
+//! `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked positions are gathered before
+//! the projection, and the projection is the word embedding table itself. The heads have no dropout.
+
+use burn::module::{Module, Param};
+use burn::nn::{LayerNorm, Linear};
+use burn::tensor::{Device, Int, Tensor, assert_shape};
+
+use crate::attention::linear;
+use crate::config::{BertConfig, HiddenAct};
+use crate::dropout::Mode;
+use crate::embeddings::layer_norm;
+use crate::encoder::activation;
+use crate::init::initialize;
+use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, log_sum_exp, next_sentence_loss};
+use crate::model::{BertInput, BertModel};
+
+/// One micro-batch of pre-training.
+#[derive(Debug, Clone)]
+pub struct PretrainingInput {
+    /// The tokens.
+    pub bert: BertInput,
+    /// `[n]`: `row * seq + position` of each masked token.
+    pub masked_lm_positions: Tensor<1, Int>,
+}
+
+/// What both heads say.
+#[derive(Debug, Clone)]
+pub struct PretrainingOutput {
+    /// `[n, vocab]`
+    pub prediction_logits: Tensor<2>,
+    /// `[batch, 2]`: the second text follows, or is random.
+    pub seq_relationship_logits: Tensor<2>,
+}
+
+/// What stands between a hidden state and the projection onto the vocabulary.
+#[derive(Module, Debug)]
+pub struct BertPredictionHeadTransform {
+    /// `hidden -> hidden`.
+    pub dense: Linear,
+    /// Over the last axis.
+    pub layer_norm: LayerNorm,
+    #[module(skip)]
+    hidden_act: HiddenAct,
+}
+
+/// The masked-LM head. Its projection is the word embedding table and is not held here.
+#[derive(Module, Debug)]
+pub struct BertPredictionHead {
+    /// Before the projection.
+    pub transform: BertPredictionHeadTransform,
+    /// `[vocab]`: the reference's `output_bias`.
+    pub bias: Param<Tensor<1>>,
+}
+
+impl BertPredictionHead {
+    /// The transformed hidden states at the masked places.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - positions: `[n]`
+    /// - output: `[n, hidden]`
+    pub fn transform(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
+        let [batch, seq, hidden] = sequence_output.dims();
+        let masked = sequence_output
+            .reshape([batch * seq, hidden]) // [batch * seq, hidden]
+            .select(0, positions); // [n, hidden]
+        let masked = self.transform.dense.forward(masked);
+        let masked = activation(masked, self.transform.hidden_act);
+        self.transform.layer_norm.forward(masked)
+    }
+
+    /// Logits over the vocabulary.
+    ///
+    /// # Shapes
+    ///
+    /// - transformed: `[n, hidden]`
+    /// - table: `[vocab, hidden]`
+    /// - output: `[n, vocab]`
+    pub fn project(&self, transformed: Tensor<2>, table: Tensor<2>) -> Tensor<2> {
+        let [_, hidden] = transformed.dims();
+        let [vocab] = self.bias.val().dims();
+        assert_shape!(table, [vocab, hidden]);
+        transformed.matmul(table.transpose()) + self.bias.val().unsqueeze::<2>() // [n, vocab]
+    }
+}
+
+/// Both heads.
+#[derive(Module, Debug)]
+pub struct BertPretrainingHeads {
+    /// Masked words.
+    pub predictions: BertPredictionHead,
+    /// Next sentence: `hidden -> 2`.
+    pub seq_relationship: Linear,
+}
+
+/// BERT with both pre-training heads.
+#[derive(Module, Debug)]
+pub struct BertForPreTraining {
+    /// The encoder.
+    pub bert: BertModel,
+    /// The heads.
+    pub cls: BertPretrainingHeads,
+}
+
+impl BertForPreTraining {
+    /// A fresh model. Each parameter is a pure function of `(seed, its name)`.
+    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+        initialize(Self::zeroed(config, device), config, seed)
+    }
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        let hidden = config.hidden_size;
+        let bias = burn::nn::Initializer::Zeros.init([config.vocab_size], device);
+        let transform = BertPredictionHeadTransform {
+            dense: linear(hidden, hidden, device),
+            layer_norm: layer_norm(config, device),
+            hidden_act: config.hidden_act,
+        };
+        Self {
+            bert: BertModel::zeroed(config, device),
+            cls: BertPretrainingHeads {
+                predictions: BertPredictionHead { transform, bias },
+                seq_relationship: linear(hidden, 2, device),
+            },
+        }
+    }
+
+    /// Both heads' logits.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each, and `[n]` with `n >= 1`
+    /// - output: `[n, vocab]` and `[batch, 2]`
+    pub fn forward(&self, input: PretrainingInput, mode: Mode) -> PretrainingOutput {
+        let output = self.bert.forward(input.bert, mode);
+        let predictions = &self.cls.predictions;
+        let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
+        PretrainingOutput {
+            prediction_logits: predictions.project(transformed, self.word_embeddings()),
+            seq_relationship_logits: self.cls.seq_relationship.forward(output.pooled_output),
+        }
+    }
+
+    /// Both losses, as [`crate::pretraining_loss`] gives them from the logits.
+    ///
+    /// `-log p(label) = log_sum_exp(logits) - logit(label)`, and the label's logit is one dot product, so
+    /// nothing is gathered from (nor its gradient scattered into) the `[n, vocab]` logits.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
+    /// - targets: `[n]`, `[n]`, `[batch]`
+    /// - output: `[1]` each
+    pub fn loss(
+        &self,
+        input: PretrainingInput,
+        targets: PretrainingTargets,
+        normalizer: LossNormalizer,
+        mode: Mode,
+    ) -> PretrainingLoss {
+        let [n] = input.masked_lm_positions.dims();
+        assert_shape!(targets.masked_lm_ids, [n]);
+        assert_shape!(targets.masked_lm_weights, [n]);
+        let output = self.bert.forward(input.bert, mode);
+        let next_sentence = next_sentence_loss(
+            self.cls.seq_relationship.forward(output.pooled_output),
+            targets.next_sentence_labels,
+            normalizer,
+        );
+        if n == 0 {
+            let nothing = next_sentence.zeros_like().detach();
+            return PretrainingLoss::new(nothing, next_sentence);
+        }
+
+        let predictions = &self.cls.predictions;
+        let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
+        let table = self.word_embeddings();
+        let label_rows = table.clone().select(0, targets.masked_lm_ids.clone()); // [n, hidden]
+        let label_bias = predictions.bias.val().select(0, targets.masked_lm_ids); // [n]
+        let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
+        let nll = log_sum_exp(predictions.project(transformed, table)) - label_logits; // [n]
+        let masked_lm = (nll * targets.masked_lm_weights).sum().mul_scalar(normalizer.masked_lm_scale());
+        PretrainingLoss::new(masked_lm, next_sentence)
+    }
+
+    /// The tied table, `[vocab, hidden]`.
+    fn word_embeddings(&self) -> Tensor<2> {
+        self.bert.embeddings.word_embeddings.weight.val()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    #[test]
+    fn sizes_of_bert_base_with_both_heads() {
+        let config = BertConfig::preset(Preset::Base, 30522);
+        // Modules are lazy: nothing of this size is allocated.
+        let model = BertForPreTraining::zeroed(&config, &Device::flex());
+        assert_eq!(model.num_params(), 110_106_428);
+        assert_eq!(config.pretraining_parameter_count(), 110_106_428);
+    }
+}

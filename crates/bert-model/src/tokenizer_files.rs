@@ -1,0 +1,126 @@
+//! The tokenizer files of a Hugging Face folder.
+//!
+//! In: the vocabulary, one word per row of the table, and whether text is lower-cased. Out: `vocab.txt`,
+//! `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`, from which `AutoTokenizer`
+//! makes BERT's tokenizer without converting anything. Not for tokenizing: that is `bert-data`'s.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+
+/// A word longer than this is `[UNK]`, as in the reference's `tokenization.py`.
+const MAX_INPUT_CHARS_PER_WORD: usize = 200;
+
+/// What a folder says about text.
+#[derive(Clone, Copy, Debug)]
+pub struct Vocabulary<'a> {
+    /// The words; a word's place is its id.
+    pub words: &'a [String],
+    /// Whether text is lower-cased and stripped of accents.
+    pub do_lower_case: bool,
+    /// The longest sequence.
+    pub max_length: usize,
+}
+
+impl Vocabulary<'_> {
+    /// Every file with its name and text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MissingSpecialToken`] if one of the five is not a word.
+    pub fn files(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        let mut vocab = String::new();
+        for word in self.words {
+            vocab.push_str(word);
+            vocab.push('\n');
+        }
+        Ok(vec![
+            ("vocab.txt", vocab),
+            ("tokenizer.json", pretty(&self.tokenizer()?)),
+            ("tokenizer_config.json", pretty(&self.tokenizer_config())),
+            ("special_tokens_map.json", pretty(&special_tokens_map())),
+        ])
+    }
+
+    fn id(&self, token: &'static str) -> Result<usize, Error> {
+        let place = self.words.iter().position(|word| word == token);
+        place.ok_or(Error::MissingSpecialToken { token })
+    }
+
+    fn tokenizer_config(&self) -> Value {
+        let mut config = special_tokens_map();
+        config["tokenizer_class"] = json!("BertTokenizer");
+        config["do_lower_case"] = json!(self.do_lower_case);
+        config["tokenize_chinese_chars"] = json!(true);
+        config["strip_accents"] = Value::Null;
+        config["clean_up_tokenization_spaces"] = json!(true);
+        config["model_max_length"] = json!(self.max_length);
+        config
+    }
+
+    /// The format of the `tokenizers` library.
+    fn tokenizer(&self) -> Result<Value, Error> {
+        let mut special = Vec::new();
+        for token in ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] {
+            special.push((self.id(token)?, token));
+        }
+        special.sort_unstable();
+        let added: Vec<Value> = special
+            .iter()
+            .map(|(id, token)| {
+                json!({
+                    "id": id, "content": token, "single_word": false, "lstrip": false,
+                    "rstrip": false, "normalized": false, "special": true
+                })
+            })
+            .collect();
+        let mut vocab = Map::new();
+        for (id, word) in self.words.iter().enumerate() {
+            vocab.insert(word.clone(), json!(id));
+        }
+        let token = |token: &str, type_id: u8| json!({"SpecialToken": {"id": token, "type_id": type_id}});
+        let text = |text: &str, type_id: u8| json!({"Sequence": {"id": text, "type_id": type_id}});
+        let template_token = |token: &'static str| -> Result<Value, Error> {
+            Ok(json!({"id": token, "ids": [self.id(token)?], "tokens": [token]}))
+        };
+        Ok(json!({
+            "version": "1.0",
+            "truncation": null,
+            "padding": null,
+            "added_tokens": added,
+            "normalizer": {
+                "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                "strip_accents": null, "lowercase": self.do_lower_case
+            },
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [token("[CLS]", 0), text("A", 0), token("[SEP]", 0)],
+                "pair": [
+                    token("[CLS]", 0), text("A", 0), token("[SEP]", 0), text("B", 1), token("[SEP]", 1)
+                ],
+                "special_tokens": {
+                    "[CLS]": template_token("[CLS]")?,
+                    "[SEP]": template_token("[SEP]")?
+                }
+            },
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+            "model": {
+                "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": MAX_INPUT_CHARS_PER_WORD, "vocab": vocab
+            }
+        }))
+    }
+}
+
+fn special_tokens_map() -> Value {
+    json!({
+        "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
+        "sep_token": "[SEP]", "mask_token": "[MASK]"
+    })
+}
+
+fn pretty(json: &Value) -> String {
+    // Display of a JSON value cannot fail.
+    format!("{json:#}\n")
+}

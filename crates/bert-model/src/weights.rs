@@ -1,0 +1,103 @@
+//! Parameters as the bytes of a safetensors file.
+//!
+//! In: named tensors, or bytes. Out: bytes, or named tensors in f32. f16 and bf16 are widened when read.
+//! The file's metadata says `format: pt`, which `transformers` insists on. Not for pickles: they can run
+//! code, and are refused in [`crate::pretrained`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use burn::module::Module;
+use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
+
+use crate::error::Error;
+use crate::parameters::{NamedTensors, to_named_tensors};
+
+/// The bytes of `model.safetensors` for a module. Equal parameters give equal bytes.
+pub fn to_safetensors_bytes<M: Module>(model: &M) -> Vec<u8> {
+    named_tensors_to_bytes(&to_named_tensors(model))
+}
+
+/// The bytes of a safetensors file with these tensors, in f32.
+pub fn named_tensors_to_bytes(tensors: &NamedTensors) -> Vec<u8> {
+    let views = tensors.iter().map(|(name, (shape, values))| (name, F32View { shape, values }));
+    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
+    serialize(views, Some(metadata)).expect("the header of a model's tensors is small")
+}
+
+/// Values that become bytes one tensor at a time, so that the file's bytes are the only copy.
+struct F32View<'a> {
+    shape: &'a [usize],
+    values: &'a [f32],
+}
+
+impl View for F32View<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let mut bytes = Vec::with_capacity(self.data_len());
+        for value in self.values {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
+        Cow::Owned(bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        size_of_val(self.values)
+    }
+}
+
+/// Reads a safetensors file.
+///
+/// # Errors
+///
+/// [`Error::Io`]; otherwise as [`named_tensors_from_bytes`].
+pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
+    let bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    named_tensors_from_bytes(&bytes, path)
+}
+
+/// The tensors in the bytes of a safetensors file; `path` is for messages.
+///
+/// # Errors
+///
+/// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for numbers that are not
+/// floats (a buffer of positions is left out instead).
+pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|e| Error::CorruptSafetensors { path: path.into(), reason: e.to_string() })?;
+    let mut tensors = NamedTensors::new();
+    for (name, view) in file.iter() {
+        // An integer buffer of older versions of `transformers`, not a parameter.
+        if name.ends_with("embeddings.position_ids") {
+            continue;
+        }
+        let values = widen(view.dtype(), view.data()).ok_or_else(|| Error::UnsupportedDtype {
+            name: name.into(),
+            dtype: format!("{:?}", view.dtype()),
+        })?;
+        tensors.insert(name.into(), (view.shape().to_vec(), values));
+    }
+    Ok(tensors)
+}
+
+/// Little-endian floats as f32.
+fn widen(dtype: Dtype, data: &[u8]) -> Option<Vec<f32>> {
+    let halves = || data.chunks_exact(2).map(|b| [b[0], b[1]]);
+    Some(match dtype {
+        Dtype::F32 => {
+            let words = data.chunks_exact(4);
+            words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        }
+        Dtype::F16 => halves().map(|b| half::f16::from_le_bytes(b).to_f32()).collect(),
+        Dtype::BF16 => halves().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,97 @@
+//! What `transformers` says about folders that we write.
+//!
+//! Runs `tests/golden/check_export.py` with the interpreter that the environment variable `BERT_PYTHON`
+//! names (torch and transformers installed); without it the test says "skipped" and passes.
+
+use std::path::Path;
+use std::process::Command;
+
+use bert_model::weights::named_tensors_to_bytes;
+use bert_model::{
+    Architecture, BertForPreTraining, BertForSequenceClassification, BertModel, LoadPolicy, Mode,
+    NamedTensors, PretrainingInput, Vocabulary, folder_sink, load_named_tensors, read_pretrained_tensors,
+    save_pretrained, to_named_tensors,
+};
+use burn::tensor::{Int, Tensor};
+
+use crate::common::{batch, device, small_config, values};
+
+const WORDS: [&str; 12] =
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "!", "cafe", "un", "##do"];
+
+fn floats<const D: usize>(tensor: Tensor<D>) -> (Vec<usize>, Vec<f32>) {
+    (tensor.dims().to_vec(), values(tensor))
+}
+
+#[test]
+fn transformers_loads_our_folders_and_we_load_its() {
+    let Ok(python) = std::env::var("BERT_PYTHON") else {
+        println!("skipped: BERT_PYTHON names no interpreter");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let config = small_config().with_labels(&["no", "yes", "maybe"]);
+    let pretraining = BertForPreTraining::new(&config, 1, &device());
+    let classifier = BertForSequenceClassification::new(&config, 2, &device());
+    let encoder = BertModel::new(&config, 3, &device());
+
+    let words = WORDS.map(String::from);
+    let vocabulary = Some(Vocabulary { words: &words, do_lower_case: true, max_length: 20 });
+    let save = |name: &str| folder_sink(dir.path().join(name));
+    let kind = Architecture::BertForPreTraining;
+    save_pretrained(&mut save("pretraining"), &pretraining, &config, kind, vocabulary).unwrap();
+    let kind = Architecture::BertForSequenceClassification;
+    save_pretrained(&mut save("classifier"), &classifier, &config, kind, vocabulary).unwrap();
+    let kind = Architecture::BertModel;
+    save_pretrained(&mut save("encoder"), &encoder, &config, kind, None).unwrap();
+
+    let input = || batch(&[8, 6], 8, config.vocab_size, &device());
+    let every = Tensor::<1, Int>::arange(0..16, &device());
+    let heads = PretrainingInput { bert: input(), masked_lm_positions: every };
+    let heads = pretraining.forward(heads, Mode::Eval);
+    let states = encoder.forward(input(), Mode::Eval);
+    let expected: NamedTensors = [
+        ("input_ids", floats(input().input_ids.float())),
+        ("input_mask", floats(input().input_mask.float())),
+        ("segment_ids", floats(input().segment_ids.float())),
+        ("prediction_logits", floats(heads.prediction_logits)),
+        ("seq_relationship_logits", floats(heads.seq_relationship_logits)),
+        ("classifier_logits", floats(classifier.forward(input(), Mode::Eval))),
+        ("sequence_output", floats(states.sequence_output)),
+        ("pooled_output", floats(states.pooled_output)),
+        // "Hello worlds!" and "café undo xyz" as a pair.
+        ("pair_ids", (vec![12], [2, 5, 6, 7, 8, 3, 9, 10, 11, 1, 3, 0].map(|i| i as f32).to_vec())),
+    ]
+    .map(|(name, tensor)| (name.to_string(), tensor))
+    .into();
+    let bytes = named_tensors_to_bytes(&expected);
+    std::fs::write(dir.path().join("expected.safetensors"), bytes).unwrap();
+
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/check_export.py");
+    let output = Command::new(python).arg(script).arg(dir.path()).output().unwrap();
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    // The script saved every model again, under each class: the same numbers come back.
+    let read = |name: &str| read_pretrained_tensors(&dir.path().join(name)).unwrap();
+    let (exact, fresh_heads) = (LoadPolicy::Exact, LoadPolicy::FreshHeads);
+    let fresh = || BertForPreTraining::new(&config, 9, &device());
+    let weights = to_named_tensors(&pretraining);
+    let (model, _) = load_named_tensors(fresh(), read("again-BertForPreTraining"), exact).unwrap();
+    assert_eq!(to_named_tensors(&model), weights);
+    for (class, lost) in [
+        ("again-BertForMaskedLM", &["bert.pooler.", "cls.seq_relationship."][..]),
+        ("again-BertModel", &["cls."]),
+    ] {
+        let (model, report) = load_named_tensors(fresh(), read(class), fresh_heads).unwrap();
+        assert!(report.missing.iter().all(|name| lost.iter().any(|l| name.starts_with(l))));
+        assert!(!report.missing.is_empty());
+        for (name, tensor) in to_named_tensors(&model) {
+            assert!(tensor == weights[&name] || report.missing.contains(&name), "{class} {name}");
+        }
+    }
+    let again = read("again-BertForSequenceClassification");
+    let fresh = BertForSequenceClassification::new(&config, 9, &device());
+    let (model, _) = load_named_tensors(fresh, again, exact).unwrap();
+    assert_eq!(to_named_tensors(&model), to_named_tensors(&classifier));
+}

@@ -1,0 +1,298 @@
+//! Checkpoint folders: what is written is read, names old and new, and each way a folder can be wrong.
+
+use std::path::Path;
+
+use bert_model::weights::named_tensors_to_bytes;
+use bert_model::{
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, LoadPolicy,
+    NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained_classifier,
+    load_pretrained_pretraining, named_parameters, named_tensors_from_bytes, save_pretrained,
+    to_named_tensors, to_safetensors_bytes,
+};
+use safetensors::tensor::{Dtype, TensorView, serialize};
+
+use crate::common::{device, golden_folder, small_config, small_model};
+
+fn words() -> Vec<String> {
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "!"];
+    special.map(String::from).to_vec()
+}
+
+fn tensors() -> NamedTensors {
+    to_named_tensors(&small_model(&small_config()))
+}
+
+fn load(tensors: NamedTensors, policy: LoadPolicy) -> Result<NamedTensors, Error> {
+    let fresh = BertForPreTraining::new(&small_config(), 77, &device());
+    load_named_tensors(fresh, tensors, policy).map(|(model, _)| to_named_tensors(&model))
+}
+
+fn renamed(tensors: NamedTensors, f: impl Fn(&str) -> String) -> NamedTensors {
+    tensors.into_iter().map(|(name, t)| (f(&name), t)).collect()
+}
+
+#[test]
+fn names_are_the_published_ones() {
+    let bytes = std::fs::read(golden_folder("gelu").join("model.safetensors")).unwrap();
+    let published = named_tensors_from_bytes(&bytes, Path::new("golden")).unwrap();
+    let config = BertConfig::read(golden_folder("gelu").join("config.json")).unwrap();
+    let mut ours = named_parameters(&BertForPreTraining::new(&config, 0, &device()));
+    ours.sort_by(|a, b| a.0.cmp(&b.0));
+    let ours: Vec<_> = ours.into_iter().map(|(name, _, shape)| (name, shape)).collect();
+    let published: Vec<_> = published.into_iter().map(|(name, (shape, _))| (name, shape)).collect();
+    assert_eq!(ours, published);
+    assert_eq!(
+        hf_name("bert.encoder.layer.0.attention.self_attention.query.weight"),
+        "bert.encoder.layer.0.attention.self.query.weight"
+    );
+    assert_eq!(hf_name("embeddings.layer_norm.beta"), "embeddings.LayerNorm.bias");
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, words) = (small_config(), words());
+    let model = small_model(&config);
+    let vocabulary = Vocabulary { words: &words, do_lower_case: true, max_length: 20 };
+    let save = |dir: &Path| {
+        let sink = &mut folder_sink(dir);
+        let kind = Architecture::BertForPreTraining;
+        save_pretrained(sink, &model, &config, kind, Some(vocabulary)).unwrap();
+    };
+    save(&dir.path().join("a"));
+    save(&dir.path().join("b"));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir.path().join("a")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let [a, b] = ["a", "b"].map(|d| std::fs::read(dir.path().join(d).join(&name)).unwrap());
+        assert_eq!(a, b, "{name}: equal models, equal bytes");
+        files.push(name);
+    }
+    files.sort_unstable();
+    let expected = [
+        "config.json",
+        "model.safetensors",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ];
+    assert_eq!(files, expected);
+
+    let a = dir.path().join("a");
+    let (read, read_config, report) =
+        load_pretrained_pretraining(&a, LoadPolicy::Exact, 99, &device()).unwrap();
+    assert_eq!(read_config, config);
+    assert_eq!(to_named_tensors(&read), to_named_tensors(&model));
+    assert!(report.missing.is_empty() && report.unexpected.is_empty());
+
+    // The same folder as the start of a classifier: the encoder as it was, the classifier from the seed.
+    let labels = |config: BertConfig| config.with_labels(&["a", "b", "c"]);
+    let (classifier, config, report) =
+        load_pretrained_classifier(&a, labels, LoadPolicy::FreshHeads, 3, &device()).unwrap();
+    assert_eq!(report.missing, ["classifier.weight", "classifier.bias"]);
+    assert!(report.unexpected.iter().all(|name| name.starts_with("cls.")));
+    let classifier = to_named_tensors(&classifier);
+    let pooler = "bert.pooler.dense.weight";
+    assert_eq!(classifier[pooler], to_named_tensors(&model)[pooler]);
+    let fresh = to_named_tensors(&BertForSequenceClassification::new(&config, 3, &device()));
+    assert_eq!(classifier["classifier.weight"], fresh["classifier.weight"]);
+    assert_eq!(classifier["classifier.weight"].0, [3, 24]);
+}
+
+#[test]
+fn the_header_says_pt() {
+    let bytes = to_safetensors_bytes(&small_model(&small_config()));
+    let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    assert_eq!(header.metadata().as_ref().unwrap()["format"], "pt");
+}
+
+#[test]
+fn old_names_prefixes_and_tied_copies() {
+    let expected = tensors();
+    let old = |name: &str| match name.rsplit_once("LayerNorm.") {
+        Some((stem, "weight")) => format!("{stem}LayerNorm.gamma"),
+        Some((stem, _)) => format!("{stem}LayerNorm.beta"),
+        None => name.to_string(),
+    };
+    let mut published = renamed(tensors(), old);
+    let table = published["bert.embeddings.word_embeddings.weight"].clone();
+    let bias = published["cls.predictions.bias"].clone();
+    published.insert("cls.predictions.decoder.weight".into(), table);
+    published.insert("cls.predictions.decoder.bias".into(), bias);
+    published.insert("bert.embeddings.position_ids".into(), (vec![1, 3], vec![0.0, 1.0, 2.0]));
+    assert_eq!(load(published.clone(), LoadPolicy::Exact).unwrap(), expected);
+
+    // The bias only under its other name, and the encoder's names without their prefix.
+    published.remove("cls.predictions.bias");
+    let bare = renamed(published, |name| name.trim_start_matches("bert.").to_string());
+    assert_eq!(load(bare, LoadPolicy::Exact).unwrap(), expected);
+}
+
+/// `BertModel` and `BertForMaskedLM` leave heads or the pooler out.
+#[test]
+fn parts_of_a_model_start_a_whole_one() {
+    let full = tensors();
+    let fresh = to_named_tensors(&BertForPreTraining::new(&small_config(), 77, &device()));
+    let without = |parts: &[&str]| -> NamedTensors {
+        let kept = full.iter().filter(|(name, _)| !parts.iter().any(|p| name.starts_with(p)));
+        kept.map(|(name, t)| (name.clone(), t.clone())).collect()
+    };
+    for parts in [&["cls."][..], &["cls.seq_relationship", "bert.pooler"]] {
+        let loaded = load(without(parts), LoadPolicy::FreshHeads).unwrap();
+        for (name, tensor) in loaded {
+            let source = if parts.iter().any(|p| name.starts_with(p)) { &fresh } else { &full };
+            assert_eq!(tensor, source[&name], "{name}");
+        }
+        let error = load(without(parts), LoadPolicy::Exact).unwrap_err();
+        assert!(error.to_string().contains("cls.seq_relationship.weight"), "{error}");
+    }
+}
+
+#[test]
+fn every_wrong_tensor_is_named() {
+    let mut wrong = tensors();
+    wrong.remove("bert.encoder.layer.1.output.dense.bias");
+    wrong.insert("bert.encoder.layer.2.output.dense.bias".into(), (vec![24], vec![0.0; 24]));
+    wrong.insert("cls.predictions.bias".into(), (vec![60], vec![0.0; 60]));
+    let shape = (vec![40, 20], vec![0.0; 800]);
+    wrong.insert("bert.encoder.layer.0.intermediate.dense.weight".into(), shape);
+    for policy in [LoadPolicy::Exact, LoadPolicy::FreshHeads] {
+        let error = load(wrong.clone(), policy).unwrap_err();
+        assert_eq!(error.exit_code(), 4);
+        let text = error.to_string();
+        for part in [
+            "missing: bert.encoder.layer.1.output.dense.bias",
+            "unexpected: bert.encoder.layer.2.output.dense.bias",
+            "cls.predictions.bias has shape [60], but the model has [61]",
+            "bert.encoder.layer.0.intermediate.dense.weight has shape [40, 20], but the model has [40, 24]",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
+#[test]
+fn tied_copies_must_be_equal_and_names_unique() {
+    for (name, kept) in [
+        ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+        ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+    ] {
+        let mut wrong = tensors();
+        let mut copy = wrong[kept].clone();
+        copy.1[3] += 1.0;
+        wrong.insert(name.into(), copy);
+        let error = load(wrong, LoadPolicy::Exact).unwrap_err();
+        assert!(matches!(error, Error::TiedTensorDiffers { .. }), "{error}");
+        assert_eq!(error.exit_code(), 4);
+        assert!(error.to_string().contains(name) && error.to_string().contains(kept));
+    }
+    let mut wrong = tensors();
+    let twice = wrong["bert.embeddings.LayerNorm.weight"].clone();
+    wrong.insert("bert.embeddings.LayerNorm.gamma".into(), twice);
+    let error = load(wrong, LoadPolicy::Exact).unwrap_err();
+    assert!(matches!(error, Error::DuplicateTensor { .. }), "{error}");
+    assert_eq!(error.exit_code(), 4);
+}
+
+#[test]
+fn halves_are_widened_and_integers_refused() {
+    let read = |dtype, bytes: &[u8], shape: &[usize]| {
+        let view = TensorView::new(dtype, shape.to_vec(), bytes).unwrap();
+        let bytes = serialize([("x", view)], None).unwrap();
+        named_tensors_from_bytes(&bytes, Path::new("x.safetensors"))
+    };
+    let values = [1.5f32, -0.0078125, 3072.0];
+    let f16: Vec<u8> = values.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect();
+    let bf16: Vec<u8> = values.iter().flat_map(|v| half::bf16::from_f32(*v).to_le_bytes()).collect();
+    for (dtype, bytes) in [(Dtype::F16, f16), (Dtype::BF16, bf16)] {
+        assert_eq!(read(dtype, &bytes, &[3]).unwrap()["x"], (vec![3], values.to_vec()));
+    }
+    let error = read(Dtype::I32, &[0; 8], &[2]).unwrap_err();
+    assert!(matches!(error, Error::UnsupportedDtype { .. }), "{error}");
+    assert_eq!(error.exit_code(), 4);
+    assert!(error.to_string().contains("`x` has element type I32"), "{error}");
+}
+
+#[test]
+fn a_damaged_file_is_an_error_and_never_a_panic() {
+    let small: NamedTensors = [("x".to_string(), (vec![2, 2], vec![1.0; 4]))].into();
+    let good = named_tensors_to_bytes(&small);
+    assert_eq!(named_tensors_from_bytes(&good, Path::new("x")).unwrap(), small);
+    let read = |bytes: &[u8]| named_tensors_from_bytes(bytes, Path::new("w.safetensors"));
+    for length in 0..good.len() {
+        let error = read(&good[..length]).unwrap_err();
+        assert!(matches!(error, Error::CorruptSafetensors { .. }), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("w.safetensors"), "{error}");
+    }
+    // Any one damaged byte: an error, or other numbers, or another name.
+    for place in 0..good.len() {
+        for flip in [1u8, 0x80, 0xFF] {
+            let mut bad = good.clone();
+            bad[place] ^= flip;
+            if let Ok(tensors) = read(&bad) {
+                assert!(tensors.values().all(|(shape, v)| shape.iter().product::<usize>() == v.len()));
+            }
+        }
+    }
+}
+
+#[test]
+fn folders_without_readable_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = || {
+        let loaded = load_pretrained_pretraining(dir.path(), LoadPolicy::Exact, 0, &device());
+        loaded.map(|_| ()).unwrap_err()
+    };
+    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+
+    let error = load();
+    assert!(error.to_string().contains("no config.json"), "{error}");
+    put("config.json", small_config().to_json_string("BertForPreTraining").as_bytes());
+    let error = load();
+    assert!(matches!(error, Error::MissingFile { file: "model.safetensors", .. }), "{error}");
+    assert_eq!(error.exit_code(), 4);
+    put("pytorch_model.bin", b"pickle");
+    let error = load();
+    assert!(matches!(error, Error::PickledWeights { .. }), "{error}");
+    assert_eq!(error.exit_code(), 4);
+    assert!(error.to_string().contains("pytorch_model.bin"), "{error}");
+    assert!(error.to_string().contains("save_pretrained"), "{error}");
+    put("model.safetensors.index.json", b"{}");
+    let error = load();
+    assert!(matches!(error, Error::ShardedWeights { .. }), "{error}");
+    put("model.safetensors", b"");
+    assert_eq!(load().exit_code(), 3);
+    let full = to_safetensors_bytes(&small_model(&small_config()));
+    put("model.safetensors", &full[..full.len() - 1]);
+    assert_eq!(load().exit_code(), 3);
+    put("model.safetensors", &full);
+    load_pretrained_pretraining(dir.path(), LoadPolicy::Exact, 0, &device()).unwrap();
+}
+
+#[test]
+fn a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written() {
+    let (config, model) = (small_config(), small_model(&small_config()));
+    let save = |words: &[String], fail: bool| {
+        let mut written = 0;
+        let mut sink = |_: &str, _: &[u8]| {
+            written += 1;
+            if fail { Err(std::io::Error::other("full")) } else { Ok(()) }
+        };
+        let vocabulary = Vocabulary { words, do_lower_case: true, max_length: 20 };
+        let kind = Architecture::BertForPreTraining;
+        let saved = save_pretrained(&mut sink, &model, &config, kind, Some(vocabulary));
+        (saved.unwrap_err(), written)
+    };
+    let long: Vec<String> = (0..62).map(|i| format!("w{i}")).collect();
+    let (error, written) = save(&long, false);
+    assert!(matches!(error, Error::VocabularySize { words: 62, vocab_size: 61 }), "{error}");
+    assert_eq!((error.exit_code(), written), (4, 0));
+    let (error, written) = save(&words()[..4], false);
+    assert!(matches!(error, Error::MissingSpecialToken { token: "[MASK]" }), "{error}");
+    assert_eq!((error.exit_code(), written), (3, 0));
+    let (error, written) = save(&words(), true);
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert_eq!((error.exit_code(), written), (1, 1));
+}

@@ -1,0 +1,80 @@
+//! `[MASK]` to words: what a pre-trained model expects at a masked place.
+//!
+//! In: a checkpoint with a masked-LM head, a text. Out: the most probable words of each mask.
+
+use std::path::Path;
+
+use bert_model::{
+    BertForPreTraining, BertInput, LoadPolicy, Mode, PretrainingInput, load_pretrained_pretraining,
+};
+use burn::tensor::{Device, activation};
+use serde::Serialize;
+
+use crate::device::DeviceName;
+use crate::error::Error;
+use crate::host::{int_matrix, int_vector, values};
+use crate::text::Text;
+
+/// The predictions for one `[MASK]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Filled {
+    /// Its position in the sequence, `[CLS]` being 0.
+    pub position: usize,
+    /// Words with their probabilities, the most probable first.
+    pub words: Vec<(String, f32)>,
+}
+
+/// A model that fills masks.
+pub struct MaskFiller {
+    model: BertForPreTraining,
+    text: Text,
+    max_length: usize,
+    device: Device,
+}
+
+impl MaskFiller {
+    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]).
+    ///
+    /// # Errors
+    /// When the folder has no masked-LM head or cannot be read.
+    pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
+        let device = device.open()?;
+        let (model, config, _) = load_pretrained_pretraining(folder, LoadPolicy::Exact, 0, &device)?;
+        Ok(Self { model, text: Text::open(folder)?, max_length: config.max_position_embeddings, device })
+    }
+
+    /// The `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text
+    /// has no mask within the model's positions.
+    pub fn fill(&self, text: &str, top_k: usize) -> Vec<Filled> {
+        let encoded = self.text.encode_with_masks(text, self.max_length);
+        let ids: Vec<i32> = encoded.input_ids.iter().map(|&id| id as i32).collect();
+        let segments: Vec<i32> = encoded.segment_ids.iter().map(|&id| id as i32).collect();
+        let mask = self.text.vocabulary.mask_id() as i32;
+        let positions: Vec<i32> = (0..ids.len() as i32).filter(|&i| ids[i as usize] == mask).collect();
+        if positions.is_empty() {
+            return Vec::new();
+        }
+        let shape = [1, ids.len()];
+        let row = |values: &[i32]| int_matrix(values, shape, &self.device);
+        let input = PretrainingInput {
+            bert: BertInput {
+                input_ids: row(&ids),
+                input_mask: row(&vec![1; ids.len()]),
+                segment_ids: row(&segments),
+            },
+            masked_lm_positions: int_vector(&positions, &self.device),
+        };
+        let logits = self.model.forward(input, Mode::Eval).prediction_logits;
+        let [_, vocab] = logits.dims();
+        let probabilities = values(activation::softmax(logits, 1));
+        let rows = positions.iter().zip(probabilities.chunks(vocab));
+        rows.map(|(&p, row)| Filled { position: p as usize, words: self.top(row, top_k) }).collect()
+    }
+
+    fn top(&self, row: &[f32], k: usize) -> Vec<(String, f32)> {
+        let words = &self.text.vocabulary;
+        let mut order: Vec<usize> = (0..row.len().min(words.len())).collect();
+        order.sort_by(|&a, &b| row[b].total_cmp(&row[a]).then(a.cmp(&b)));
+        order.into_iter().take(k).map(|id| (words.token(id as u32).to_string(), row[id])).collect()
+    }
+}

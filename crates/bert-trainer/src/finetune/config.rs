@@ -1,0 +1,174 @@
+//! The configuration of a fine-tuning: field = flag = JSON key = help text.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::device::DeviceName;
+use crate::error::Error;
+use crate::optimizer::AdamWConfig;
+use crate::schedule::ScheduleKind;
+use crate::tasks::Task;
+
+/// Which state of a run is scored and kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selection {
+    /// The best on dev by the task's main metric, evaluated after every epoch.
+    Best,
+    /// The last.
+    Last,
+}
+
+/// What `finetune` does. Defaults marked "by task" are in the table of `docs/finetuning.md`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+pub struct FinetuneConfig {
+    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5 or cfimdb.
+    #[arg(long, value_name = "TASK")]
+    pub task: Task,
+
+    /// Folder with the task's files, or with a folder of the task's name that has them.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+
+    /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    pub checkpoint: PathBuf,
+
+    /// Folder for report.json, predictions and the tuned model.
+    #[arg(long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// Train the classifier only; the encoder, pooler included, stays as it is and drops nothing.
+    #[arg(long)]
+    pub freeze_encoder: bool,
+
+    /// Take the checkpoint's shape and vocabulary but fresh weights: what a model without pre-training gives.
+    #[arg(long)]
+    pub random_init: bool,
+
+    /// One run per seed (classifier, sample order, dropout).
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1])]
+    pub seeds: Vec<u64>,
+
+    /// Passes over the training set [default: by task].
+    #[arg(long, value_name = "X")]
+    pub num_train_epochs: Option<f64>,
+
+    /// Examples in a step [default: by task].
+    #[arg(long, value_name = "N")]
+    pub train_batch_size: Option<usize>,
+
+    /// Highest learning rate [default: by task and --freeze-encoder].
+    #[arg(long, value_name = "RATE")]
+    pub learning_rate: Option<f64>,
+
+    /// Share of the steps that warm up.
+    #[arg(long, value_name = "X", default_value_t = 0.1)]
+    pub warmup_proportion: f64,
+
+    /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
+    #[arg(long, value_enum, default_value_t = ScheduleKind::Bert)]
+    pub schedule: ScheduleKind,
+
+    /// Decoupled weight decay; never on LayerNorm and biases.
+    #[arg(long, value_name = "X", default_value_t = 0.01)]
+    pub weight_decay: f64,
+
+    /// Adam's epsilon.
+    #[arg(long, value_name = "X", default_value_t = 1e-6)]
+    pub adam_epsilon: f64,
+
+    /// Whether Adam corrects its moments for their start at zero. The reference does not, and is less
+    /// stable over seeds for it.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub adam_bias_correction: bool,
+
+    /// Largest norm of all gradients together; 0 switches clipping off.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub max_gradient_norm: f64,
+
+    /// Longest sequence, special tokens included [default: by task].
+    #[arg(long, value_name = "N")]
+    pub max_seq_length: Option<usize>,
+
+    /// Which state of each run counts.
+    #[arg(long, value_enum, default_value_t = Selection::Best)]
+    pub select: Selection,
+
+    /// Predict the examples of this file (the task's test form) with the best run's model.
+    #[arg(long, value_name = "FILE")]
+    pub predict: Option<PathBuf>,
+
+    /// flex, ndarray, cuda or cuda:N.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    pub device: DeviceName,
+}
+
+/// The configuration with the task's defaults filled in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Resolved {
+    /// Passes over the training set.
+    pub num_train_epochs: f64,
+    /// Examples in a step.
+    pub train_batch_size: usize,
+    /// Highest learning rate.
+    pub learning_rate: f64,
+    /// Longest sequence.
+    pub max_seq_length: usize,
+}
+
+impl FinetuneConfig {
+    /// Fills in the task's defaults and checks what clap cannot.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming the flag.
+    pub fn resolve(&self) -> Result<Resolved, Error> {
+        let defaults = self.task.spec().defaults;
+        let learning_rate = match self.freeze_encoder {
+            true => defaults.frozen_learning_rate,
+            false => defaults.learning_rate,
+        };
+        let resolved = Resolved {
+            num_train_epochs: self.num_train_epochs.unwrap_or(defaults.num_train_epochs),
+            train_batch_size: self.train_batch_size.unwrap_or(defaults.train_batch_size),
+            learning_rate: self.learning_rate.unwrap_or(learning_rate),
+            max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
+        };
+        let check = |good: bool, flag: &'static str, reason: &str| match good {
+            true => Ok(()),
+            false => Err(Error::Configuration { flag, reason: reason.to_string() }),
+        };
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        check(positive(resolved.num_train_epochs), "num-train-epochs", "must be positive")?;
+        check(resolved.train_batch_size > 0, "train-batch-size", "must be at least 1")?;
+        check(positive(resolved.learning_rate), "learning-rate", "must be positive")?;
+        check(resolved.max_seq_length >= 5, "max-seq-length", "must be at least 5")?;
+        check((0.0..1.0).contains(&self.warmup_proportion), "warmup-proportion", "must be in [0, 1)")?;
+        check(
+            self.weight_decay.is_finite() && self.weight_decay >= 0.0,
+            "weight-decay",
+            "must not be negative",
+        )?;
+        check(positive(self.adam_epsilon), "adam-epsilon", "must be positive")?;
+        let norm = self.max_gradient_norm;
+        check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")?;
+        check(!self.seeds.is_empty(), "seeds", "must name at least one")?;
+        let distinct: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
+        check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;
+        Ok(resolved)
+    }
+
+    /// The optimizer's hyper-parameters.
+    pub fn optimizer(&self) -> AdamWConfig {
+        AdamWConfig {
+            epsilon: self.adam_epsilon,
+            weight_decay: self.weight_decay,
+            bias_correction: self.adam_bias_correction,
+            max_gradient_norm: self.max_gradient_norm,
+            ..AdamWConfig::default()
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Fine-tuning: a checkpoint and a task's files to a scored classifier.
+//!
+//! In: a [`FinetuneConfig`]. Out: an output folder
+//!
+//! ```text
+//! report.json                 configuration, every run, mean, SD, median, baseline
+//! model/                      the best run's classifier as a Hugging Face folder
+//! seed-1/dev_predictions.tsv  and dev_probabilities.tsv, per seed
+//! predictions.tsv             of --predict, with probabilities.tsv
+//! ```
+//!
+//! Ports `run_classifier.py` (head, truncation, schedule, step count); it shares [`crate::train_step`] with
+//! pre-training. Not for tuning hyper-parameters: one configuration, several seeds.
+
+pub mod config;
+pub mod features;
+pub mod seed_run;
+
+use std::path::{Path, PathBuf};
+
+use bert_data::files::{OutputLock, write_atomic, write_json_atomic};
+use bert_model::{
+    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, load_pretrained_classifier,
+    save_pretrained,
+};
+use burn::tensor::Device;
+use serde::Serialize;
+
+pub use config::{FinetuneConfig, Resolved, Selection};
+use features::Features;
+use seed_run::{Finished, Shared, decide, predict, run_seed};
+
+use crate::checkpoint::resolve_model_folder;
+use crate::error::Error;
+use crate::stop::StopFlag;
+use crate::tasks::{
+    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, find_split, labels_of, majority_baseline,
+    read_file, read_predict_file, write_predictions, write_probabilities,
+};
+use crate::text::Text;
+
+/// What a fine-tuning tells its caller.
+#[derive(Clone, Debug)]
+pub enum FinetuneEvent {
+    /// A step is done.
+    Step {
+        /// Of the run with this seed.
+        seed: u64,
+        /// Its number, from 1.
+        step: u64,
+        /// Steps of the run.
+        steps: u64,
+        /// Its loss.
+        loss: f64,
+    },
+    /// Dev was evaluated.
+    Evaluated {
+        /// By the run with this seed.
+        seed: u64,
+        /// After so many epochs.
+        epoch: f64,
+        /// The scores.
+        scores: Scores,
+    },
+    /// Something the user should know, in words.
+    Warning(String),
+}
+
+/// One run in the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunReport {
+    /// Its seed.
+    pub seed: u64,
+    /// Epochs at the chosen state.
+    pub epoch: f64,
+    /// Scores on dev.
+    pub dev: Scores,
+    /// Scores on the second dev set, where the task has one.
+    pub dev_mismatched: Option<Scores>,
+    /// Scores on test, where the task publishes its labels.
+    pub test: Option<Scores>,
+}
+
+/// `report.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct FinetuneReport {
+    /// The configuration as given.
+    pub config: FinetuneConfig,
+    /// The defaults that were filled in.
+    pub resolved: Resolved,
+    /// The model folder that was started from.
+    pub start: PathBuf,
+    /// Training examples.
+    pub train_examples: usize,
+    /// Whether train or dev is a sample, not the official file; its scores are not comparable then.
+    pub is_sample: bool,
+    /// Each run.
+    pub runs: Vec<RunReport>,
+    /// The runs together, on dev.
+    pub dev: SeedSummary,
+    /// The runs together, on test.
+    pub test: Option<SeedSummary>,
+    /// The tuned model.
+    pub model: PathBuf,
+}
+
+struct LabelledSplit {
+    examples: Vec<Example>,
+    labels: Vec<Label>,
+    features: Features,
+    is_sample: bool,
+}
+
+/// Fine-tunes, once per seed.
+///
+/// # Errors
+/// See [`Error`].
+pub fn finetune(
+    config: &FinetuneConfig,
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinetuneReport, Error> {
+    let resolved = config.resolve()?;
+    let device = config.device.open()?.autodiff();
+    let start = resolve_model_folder(&config.checkpoint, &mut |error| {
+        tell(FinetuneEvent::Warning(error.to_string()));
+    })?;
+    let text = Text::open(&start)?;
+    check_lengths(&start, &resolved, &text)?;
+    let split = |split| read_split(config, &text, resolved.max_seq_length, split);
+    let train = split(Split::Train)?.ok_or_else(|| missing(config, Split::Train))?;
+    let dev = split(Split::Dev)?.ok_or_else(|| missing(config, Split::Dev))?;
+    let mismatched = split(Split::DevMismatched)?;
+    let test = split(Split::Test)?;
+    let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
+    let _lock = prepare_output(&config.output)?;
+
+    let shared = Shared {
+        config,
+        resolved: &resolved,
+        train: &train.features,
+        dev: &dev.features,
+        dev_labels: &dev.labels,
+        device: &device,
+    };
+    let mut runs = Vec::new();
+    let mut best: Option<(BertForSequenceClassification, BertConfig, f64)> = None;
+    for &seed in &config.seeds {
+        let (model, model_config) = start_model(config, &start, seed, &device, tell)?;
+        let finished = run_seed(&shared, seed, model, stop, tell)?;
+        let scored = |split: &Option<LabelledSplit>| {
+            split.as_ref().map(|split| score_split(&shared, &finished, split))
+        };
+        runs.push((
+            RunReport {
+                seed,
+                epoch: finished.epoch,
+                dev: finished.scores.clone(),
+                dev_mismatched: scored(&mismatched),
+                test: scored(&test),
+            },
+            finished.degenerate,
+        ));
+        write_split(
+            config,
+            &format!("seed-{seed}/dev"),
+            &finished.model,
+            &dev.examples,
+            &dev.features,
+            &device,
+        )?;
+        let primary = finished.scores.get(config.task.spec().primary).unwrap_or(f64::NAN);
+        if best.as_ref().is_none_or(|(.., of_best)| primary > *of_best || of_best.is_nan()) {
+            best = Some((finished.model, model_config, primary));
+        }
+    }
+    let (model, model_config, _) = best.expect("there is at least one seed");
+    if let Some(examples) = &to_predict {
+        let features = Features::new(examples, &text.tokenizer, &text.vocabulary, resolved.max_seq_length);
+        write_split(config, "", &model, examples, &features, &device)?;
+    }
+    save_model(&config.output.join("model"), &model, &model_config, &text)?;
+    let report = report(config, resolved.clone(), start, &train, &dev, test.as_ref(), runs);
+    write_json_atomic(&config.output.join("report.json"), &report)?;
+    Ok(report)
+}
+
+/// A split with labels; `None` when the task has none such or its file is not there.
+fn read_split(
+    config: &FinetuneConfig,
+    text: &Text,
+    max_length: usize,
+    split: Split,
+) -> Result<Option<LabelledSplit>, Error> {
+    let spec = config.task.spec();
+    if spec.file_name(split).is_none() || !spec.has_labels(split) {
+        return Ok(None);
+    }
+    let file = match find_split(config.task, &config.data, split) {
+        Ok(file) => file,
+        // Only these two must be there.
+        Err(error) if matches!(split, Split::Train | Split::Dev) => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    let examples = read_file(config.task, &file.path, true)?;
+    let labels = labels_of(&examples).unwrap_or_default();
+    let features = Features::new(&examples, &text.tokenizer, &text.vocabulary, max_length);
+    Ok(Some(LabelledSplit { examples, labels, features, is_sample: file.is_sample }))
+}
+
+fn missing(config: &FinetuneConfig, split: Split) -> Error {
+    let reason = format!("{} has no labelled {split} split", config.task);
+    Error::Configuration { flag: "task", reason }
+}
+
+fn check_lengths(start: &Path, resolved: &Resolved, text: &Text) -> Result<(), Error> {
+    let model = BertConfig::read(start.join("config.json"))?;
+    let mut differences = Vec::new();
+    if resolved.max_seq_length > model.max_position_embeddings {
+        let (most, asked) = (model.max_position_embeddings, resolved.max_seq_length);
+        differences.push(format!("the model takes {most} positions, --max-seq-length is {asked}"));
+    }
+    if text.vocabulary.len() > model.vocab_size {
+        let (known, size) = (model.vocab_size, text.vocabulary.len());
+        differences.push(format!("the model knows {known} tokens, vocab.txt has {size}"));
+    }
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Mismatch { differences }),
+    }
+}
+
+fn prepare_output(output: &Path) -> Result<OutputLock, Error> {
+    let used = std::fs::read_dir(output)
+        .is_ok_and(|entries| entries.flatten().any(|e| !e.file_name().to_string_lossy().starts_with('.')));
+    if used {
+        let hint = "choose another --output";
+        return Err(Error::OutputExists { path: output.to_path_buf(), what: "other files", hint });
+    }
+    std::fs::create_dir_all(output).map_err(|e| Error::io(output, e))?;
+    Ok(OutputLock::acquire(output)?)
+}
+
+fn start_model(
+    config: &FinetuneConfig,
+    start: &Path,
+    seed: u64,
+    device: &Device,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<(BertForSequenceClassification, BertConfig), Error> {
+    let labels = |model: BertConfig| match config.task.spec().kind {
+        Kind::Classification { labels } => {
+            let names = config.task.spec().class_names;
+            model.with_labels(if names.is_empty() { labels } else { names })
+        }
+        Kind::Regression { .. } => model.with_regression(),
+    };
+    if config.random_init {
+        let model_config = labels(BertConfig::read(start.join("config.json"))?);
+        return Ok((BertForSequenceClassification::new(&model_config, seed, device), model_config));
+    }
+    let (model, model_config, loaded) =
+        load_pretrained_classifier(start, labels, LoadPolicy::FreshHeads, seed, device)?;
+    let fresh: Vec<&String> = loaded.missing.iter().filter(|name| !name.starts_with("classifier.")).collect();
+    if !fresh.is_empty() && seed == config.seeds[0] {
+        tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
+    }
+    Ok((model, model_config))
+}
+
+fn score_split(shared: &Shared<'_>, finished: &Finished, split: &LabelledSplit) -> Scores {
+    let kind = shared.config.task.spec().kind;
+    let rows = predict(&finished.model, &split.features, kind, shared.device);
+    crate::tasks::score(shared.config.task, &decide(&rows, kind), &split.labels)
+}
+
+/// Writes predictions and probabilities as `<stem>_predictions.tsv`, or `predictions.tsv` for no stem.
+fn write_split(
+    config: &FinetuneConfig,
+    stem: &str,
+    model: &BertForSequenceClassification,
+    examples: &[Example],
+    features: &Features,
+    device: &Device,
+) -> Result<(), Error> {
+    let kind = config.task.spec().kind;
+    let rows = predict(model, features, kind, device);
+    let labels = decide(&rows, kind);
+    let path = |what: &str| match stem {
+        "" => config.output.join(format!("{what}.tsv")),
+        stem => config.output.join(format!("{stem}_{what}.tsv")),
+    };
+    let predictions = path("predictions");
+    let folder = predictions.parent().expect("a file in the output folder");
+    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    write_atomic(&predictions, |out| write_predictions(out, config.task, examples, &labels))?;
+    write_atomic(&path("probabilities"), |out| write_probabilities(out, &rows))?;
+    Ok(())
+}
+
+fn save_model(
+    folder: &Path,
+    model: &BertForSequenceClassification,
+    config: &BertConfig,
+    text: &Text,
+) -> Result<(), Error> {
+    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    let mut sink = |name: &str, bytes: &[u8]| {
+        let written = write_atomic(&folder.join(name), |out| out.write_all(bytes));
+        written.map(|_| ()).map_err(std::io::Error::other)
+    };
+    let architecture = Architecture::BertForSequenceClassification;
+    let vocabulary = text.files(config.max_position_embeddings);
+    Ok(save_pretrained(&mut sink, model, config, architecture, Some(vocabulary))?)
+}
+
+fn report(
+    config: &FinetuneConfig,
+    resolved: Resolved,
+    start: PathBuf,
+    train: &LabelledSplit,
+    dev: &LabelledSplit,
+    test: Option<&LabelledSplit>,
+    runs: Vec<(RunReport, bool)>,
+) -> FinetuneReport {
+    let summary = |split: &LabelledSplit, scores: fn(&RunReport) -> Scores| {
+        let runs = runs.iter().map(|(run, degenerate)| SeedRun {
+            seed: run.seed,
+            scores: scores(run),
+            degenerate: *degenerate,
+        });
+        let baseline = majority_baseline(config.task, &train.labels, &split.labels);
+        SeedSummary::new(config.task, split.examples.len(), runs.collect(), baseline)
+    };
+    FinetuneReport {
+        resolved,
+        start,
+        train_examples: train.examples.len(),
+        is_sample: train.is_sample || dev.is_sample,
+        dev: summary(dev, |run| run.dev.clone()),
+        test: test.map(|split| summary(split, |run| run.test.clone().expect("scored with the split"))),
+        runs: runs.into_iter().map(|(run, _)| run).collect(),
+        model: config.output.join("model"),
+        config: config.clone(),
+    }
+}

@@ -1,0 +1,140 @@
+//! The specification of every task: a table, not a program. What its fields mean is in `spec.rs`, the columns of
+//! the files in `columns.rs`.
+
+use super::scores::Metric;
+use super::spec::{Defaults, Kind, TaskSpec};
+use super::task::Split;
+
+const GLUE: Defaults = Defaults {
+    max_seq_length: 128,
+    num_train_epochs: 3.0,
+    train_batch_size: 32,
+    learning_rate: 5e-5,
+    frozen_learning_rate: 1e-3,
+};
+const GLUE_SMALL: Defaults = Defaults { num_train_epochs: 5.0, ..GLUE };
+const GLUE_FILES: &[(Split, &str)] =
+    &[(Split::Train, "train.tsv"), (Split::Dev, "dev.tsv"), (Split::Test, "test.tsv")];
+const BINARY: Kind = Kind::Classification { labels: &["0", "1"] };
+const ENTAILMENT: &[&str] = &["entailment", "not_entailment"];
+
+/// The most common task: a pair, two classes, accuracy. The others say what is different.
+pub(super) const RTE: TaskSpec = TaskSpec {
+    name: "rte",
+    folder: "RTE",
+    kind: Kind::Classification { labels: ENTAILMENT },
+    class_names: ENTAILMENT,
+    pair: true,
+    metrics: &[Metric::Accuracy],
+    primary: Metric::Accuracy,
+    defaults: GLUE,
+    files: GLUE_FILES,
+    samples: false,
+    submissions: &[(Split::Test, "RTE.tsv")],
+};
+pub(super) const SST2: TaskSpec = TaskSpec {
+    name: "sst-2",
+    folder: "SST-2",
+    kind: BINARY,
+    class_names: &["negative", "positive"],
+    pair: false,
+    submissions: &[(Split::Test, "SST-2.tsv")],
+    ..RTE
+};
+pub(super) const MRPC: TaskSpec = TaskSpec {
+    name: "mrpc",
+    folder: "MRPC",
+    kind: BINARY,
+    class_names: &["not_equivalent", "equivalent"],
+    metrics: &[Metric::F1, Metric::Accuracy],
+    primary: Metric::F1,
+    defaults: GLUE_SMALL,
+    submissions: &[(Split::Test, "MRPC.tsv")],
+    ..RTE
+};
+pub(super) const COLA: TaskSpec = TaskSpec {
+    name: "cola",
+    folder: "CoLA",
+    kind: BINARY,
+    class_names: &["unacceptable", "acceptable"],
+    pair: false,
+    metrics: &[Metric::Matthews, Metric::Accuracy],
+    primary: Metric::Matthews,
+    submissions: &[(Split::Test, "CoLA.tsv")],
+    ..RTE
+};
+pub(super) const QNLI: TaskSpec = TaskSpec {
+    name: "qnli",
+    folder: "QNLI",
+    samples: true,
+    submissions: &[(Split::Test, "QNLI.tsv")],
+    ..RTE
+};
+pub(super) const QQP: TaskSpec = TaskSpec {
+    name: "qqp",
+    folder: "QQP",
+    class_names: &["not_duplicate", "duplicate"],
+    samples: true,
+    defaults: GLUE,
+    submissions: &[(Split::Test, "QQP.tsv")],
+    ..MRPC
+};
+const MNLI_LABELS: &[&str] = &["contradiction", "entailment", "neutral"];
+pub(super) const MNLI: TaskSpec = TaskSpec {
+    name: "mnli",
+    folder: "MNLI",
+    kind: Kind::Classification { labels: MNLI_LABELS },
+    class_names: MNLI_LABELS,
+    files: &[
+        (Split::Train, "train.tsv"),
+        (Split::Dev, "dev_matched.tsv"),
+        (Split::DevMismatched, "dev_mismatched.tsv"),
+        (Split::Test, "test_matched.tsv"),
+        (Split::TestMismatched, "test_mismatched.tsv"),
+    ],
+    samples: true,
+    submissions: &[(Split::Test, "MNLI-m.tsv"), (Split::TestMismatched, "MNLI-mm.tsv")],
+    ..RTE
+};
+pub(super) const WNLI: TaskSpec = TaskSpec {
+    name: "wnli",
+    folder: "WNLI",
+    kind: BINARY,
+    class_names: &["not_entailment", "entailment"],
+    defaults: GLUE_SMALL,
+    submissions: &[(Split::Test, "WNLI.tsv")],
+    ..RTE
+};
+pub(super) const STSB: TaskSpec = TaskSpec {
+    name: "sts-b",
+    folder: "STS-B",
+    kind: Kind::Regression { min: 0.0, max: 5.0 },
+    class_names: &[],
+    metrics: &[Metric::Pearson, Metric::Spearman],
+    primary: Metric::Spearman,
+    submissions: &[(Split::Test, "STS-B.tsv")],
+    ..RTE
+};
+pub(super) const SST5: TaskSpec = TaskSpec {
+    name: "sst-5",
+    folder: "minbert",
+    kind: Kind::Classification { labels: &["0", "1", "2", "3", "4"] },
+    class_names: &["very negative", "negative", "neutral", "positive", "very positive"],
+    pair: false,
+    defaults: Defaults { num_train_epochs: 10.0, train_batch_size: 64, learning_rate: 1e-5, ..GLUE },
+    files: &[(Split::Train, "sst-train.txt"), (Split::Dev, "sst-dev.txt"), (Split::Test, "sst-test.txt")],
+    submissions: &[],
+    ..RTE
+};
+pub(super) const CFIMDB: TaskSpec = TaskSpec {
+    name: "cfimdb",
+    kind: BINARY,
+    class_names: &["negative", "positive"],
+    defaults: Defaults { max_seq_length: 512, train_batch_size: 8, ..SST5.defaults },
+    files: &[
+        (Split::Train, "cfimdb-train.txt"),
+        (Split::Dev, "cfimdb-dev.txt"),
+        (Split::Test, "cfimdb-test.txt"),
+    ],
+    ..SST5
+};

@@ -1,0 +1,168 @@
+//! Where the columns of GLUE's files are: by name where there is a header, else by the official position.
+//!
+//! Names first, so that the official files (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files
+//! with the needed columns alone both read. CoLA's train and dev have no header; any other official file without
+//! its header reads too.
+
+use std::path::Path;
+
+use super::error::TaskError;
+use super::task::Task;
+
+/// Where the columns of a task are.
+pub(super) struct Layout {
+    text_a: &'static str,
+    text_b: Option<&'static str>,
+    /// Names of the label column; the first one that is there counts.
+    label: &'static [&'static str],
+    /// Positions in files without a header.
+    positions: &'static [Positions],
+}
+
+/// The column of the example's number, in the files that have one.
+const INDEX: &[&str] = &["index", "id"];
+
+/// Positions of the columns in rows of `columns` columns.
+#[derive(Clone, Copy)]
+pub(super) struct Positions {
+    pub(super) columns: usize,
+    pub(super) index: Option<usize>,
+    pub(super) text_a: usize,
+    pub(super) text_b: Option<usize>,
+    pub(super) label: Option<usize>,
+}
+
+const fn pair(columns: usize, texts: (usize, usize), label: Option<usize>) -> Positions {
+    Positions { columns, index: Some(0), text_a: texts.0, text_b: Some(texts.1), label }
+}
+
+const fn single(columns: usize, index: Option<usize>, text_a: usize, label: Option<usize>) -> Positions {
+    Positions { columns, index, text_a, text_b: None, label }
+}
+
+/// RTE and WNLI.
+const SENTENCES: Layout = Layout {
+    text_a: "sentence1",
+    text_b: Some("sentence2"),
+    label: &["label"],
+    positions: &[pair(4, (1, 2), Some(3)), pair(3, (1, 2), None)],
+};
+const QNLI: Layout = Layout { text_a: "question", text_b: Some("sentence"), ..SENTENCES };
+const SST2: Layout = Layout {
+    text_a: "sentence",
+    text_b: None,
+    label: &["label"],
+    positions: &[single(2, None, 0, Some(1)), single(2, Some(0), 1, None)],
+};
+const COLA: Layout =
+    Layout { positions: &[single(4, None, 3, Some(1)), single(2, Some(0), 1, None)], ..SST2 };
+const MRPC: Layout = Layout {
+    text_a: "#1 String",
+    text_b: Some("#2 String"),
+    label: &["Quality"],
+    positions: &[Positions { index: None, ..pair(5, (3, 4), Some(0)) }, pair(5, (3, 4), None)],
+};
+const QQP: Layout = Layout {
+    text_a: "question1",
+    text_b: Some("question2"),
+    label: &["is_duplicate"],
+    positions: &[pair(6, (3, 4), Some(5)), pair(4, (1, 2), Some(3)), pair(3, (1, 2), None)],
+};
+const MNLI: Layout = Layout {
+    label: &["gold_label", "label"],
+    positions: &[
+        pair(12, (8, 9), Some(11)),
+        pair(16, (8, 9), Some(15)),
+        pair(10, (8, 9), None),
+        pair(4, (1, 2), Some(3)),
+        pair(3, (1, 2), None),
+    ],
+    ..SENTENCES
+};
+const STSB: Layout =
+    Layout { label: &["score"], positions: &[pair(10, (7, 8), Some(9)), pair(9, (7, 8), None)], ..SENTENCES };
+
+/// The layout of a GLUE task; `None` for the tasks in minBERT's format.
+pub(super) fn layout(task: Task) -> Option<&'static Layout> {
+    match task {
+        Task::Rte | Task::Wnli => Some(&SENTENCES),
+        Task::Qnli => Some(&QNLI),
+        Task::Sst2 => Some(&SST2),
+        Task::Mrpc => Some(&MRPC),
+        Task::Cola => Some(&COLA),
+        Task::Qqp => Some(&QQP),
+        Task::Mnli => Some(&MNLI),
+        Task::Stsb => Some(&STSB),
+        Task::Sst5 | Task::Cfimdb => None,
+    }
+}
+
+impl Layout {
+    /// Whether line 1 is a header: whether any of its fields is the name of a column.
+    pub(super) fn is_header(&self, fields: &[&str]) -> bool {
+        let names = INDEX.iter().chain(self.label).copied();
+        let mut names = names.chain([self.text_a]).chain(self.text_b);
+        names.any(|name| fields.contains(&name))
+    }
+
+    /// Positions by the names in the header.
+    pub(super) fn by_name(
+        &self,
+        fields: &[&str],
+        has_labels: bool,
+        path: &Path,
+    ) -> Result<Positions, TaskError> {
+        let find = |name: &str| fields.iter().position(|field| *field == name);
+        let find_any = |names: &[&str]| names.iter().find_map(|name| find(name));
+        let missing = |column| TaskError::MissingColumn {
+            path: path.into(),
+            column,
+            header: fields.iter().map(|field| field.to_string()).collect(),
+        };
+        let need = |name| find(name).ok_or_else(|| missing(name));
+        let label = match has_labels {
+            true => Some(find_any(self.label).ok_or_else(|| missing(self.label[0]))?),
+            false => None,
+        };
+        Ok(Positions {
+            columns: fields.len(),
+            index: find_any(INDEX),
+            text_a: need(self.text_a)?,
+            text_b: self.text_b.map(need).transpose()?,
+            label,
+        })
+    }
+
+    /// Positions of the official layout with as many columns as line 1. A file without labels may be
+    /// read as one (test files), and so may a file with labels, which are then left alone.
+    pub(super) fn by_count(
+        &self,
+        columns: usize,
+        has_labels: bool,
+        path: &Path,
+    ) -> Result<Positions, TaskError> {
+        let same = |labelled: bool| {
+            self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
+        };
+        let found = match has_labels {
+            true => same(true),
+            false => same(false).or(same(true)),
+        };
+        let mut positions = *found.ok_or_else(|| {
+            let known: Vec<String> = (self.positions.iter())
+                .filter(|p| !has_labels || p.label.is_some())
+                .map(|p| p.columns.to_string())
+                .collect();
+            TaskError::WrongColumns {
+                path: path.into(),
+                line: 1,
+                found: columns,
+                expected: format!("a header, or {} columns", known.join(" or ")),
+            }
+        })?;
+        if !has_labels {
+            positions.label = None;
+        }
+        Ok(positions)
+    }
+}

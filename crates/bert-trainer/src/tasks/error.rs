@@ -1,0 +1,181 @@
+//! What can be wrong with a task's name, folder or files. Every variant that concerns a file names
+//! it, and its line where there is one (lines count from 1, as editors do).
+
+use std::path::PathBuf;
+
+use super::task::{Split, Task};
+
+/// An error of this module. [`TaskError::exit_code`] is what a program should end with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// No task of this name.
+    #[error("unknown task \"{name}\"; known are {}", Task::names())]
+    UnknownTask {
+        /// The name that was given.
+        name: String,
+    },
+
+    /// The task has no such split, by its definition.
+    #[error("task {task} has no {split} split")]
+    NoSuchSplit {
+        /// The task.
+        task: Task,
+        /// The split that was asked for.
+        split: Split,
+    },
+
+    /// The folder has none of the files that may hold the split.
+    #[error("{}: no {split} file of task {task} here (looked for {})", dir.display(), tried.join(", "))]
+    MissingSplit {
+        /// The data folder.
+        dir: PathBuf,
+        /// The task.
+        task: Task,
+        /// The split that was asked for.
+        split: Split,
+        /// Names looked for, relative to the folder.
+        tried: Vec<String>,
+    },
+
+    /// The operating system refused to open or read the file.
+    #[error("{}: cannot read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A folder, a device or a pipe where a file is needed.
+    #[error("{}: not a regular file", path.display())]
+    NotAFile {
+        /// What is there instead.
+        path: PathBuf,
+    },
+
+    /// A file larger than any task's: read, it would fill the memory.
+    #[error("{}: larger than {limit} bytes; is this the right file?", path.display())]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit in bytes.
+        limit: u64,
+    },
+
+    /// The file holds no example: no bytes at all, or a header alone.
+    #[error("{}: no examples in this file", path.display())]
+    NoExamples {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A line longer than any example can be: most likely not a text file.
+    #[error("{}:{line}: line longer than {limit} bytes; is this the right file?", path.display())]
+    LineTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+
+    /// Bytes that are not UTF-8.
+    #[error("{}:{line}: invalid UTF-8 at byte {byte} of the line", path.display())]
+    InvalidUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// First bad byte within the line, from 0.
+        byte: usize,
+    },
+
+    /// The header lacks a column that the task needs.
+    #[error("{}:1: no column \"{column}\" in the header (columns here: {})", path.display(), header.join(", "))]
+    MissingColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column's name.
+        column: &'static str,
+        /// The columns that are there.
+        header: Vec<String>,
+    },
+
+    /// A row has more or fewer columns than the header, or than any known layout of the task.
+    #[error("{}:{line}: {found} tab-separated columns, expected {expected}", path.display())]
+    WrongColumns {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// Columns in this row.
+        found: usize,
+        /// What was expected, in words.
+        expected: String,
+    },
+
+    /// A line of minBERT's format without its separator.
+    #[error("{}:{line}: expected \"LABEL ||| TEXT\"", path.display())]
+    MissingSeparator {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+
+    /// A label that the task does not have.
+    #[error("{}:{line}: unknown label \"{label}\"; the labels of task {task} are {}", path.display(), known.join(", "))]
+    UnknownLabel {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The task.
+        task: Task,
+        /// The label as it stands in the file.
+        label: String,
+        /// The labels of the task.
+        known: &'static [&'static str],
+    },
+
+    /// A regression target that is not a number within the task's range.
+    #[error("{}:{line}: \"{label}\" is not a score of task {task} (a number from {min} to {max})", path.display())]
+    BadScore {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The task.
+        task: Task,
+        /// The score as it stands in the file.
+        label: String,
+        /// Lowest score.
+        min: f32,
+        /// Highest score.
+        max: f32,
+    },
+}
+
+impl TaskError {
+    /// The exit code for a program that ends with this error: 2 for wrong usage, 3 for bad data, 1
+    /// when a file is missing or cannot be read.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            TaskError::UnknownTask { .. } | TaskError::NoSuchSplit { .. } => 2,
+            TaskError::MissingSplit { .. } | TaskError::Io { .. } => 1,
+            TaskError::NotAFile { .. }
+            | TaskError::FileTooLarge { .. }
+            | TaskError::NoExamples { .. }
+            | TaskError::LineTooLong { .. }
+            | TaskError::InvalidUtf8 { .. }
+            | TaskError::MissingColumn { .. }
+            | TaskError::WrongColumns { .. }
+            | TaskError::MissingSeparator { .. }
+            | TaskError::UnknownLabel { .. }
+            | TaskError::BadScore { .. } => 3,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Files -> examples: which file of a folder holds a split, and what is in it. The form of the lines is
+//! in `tsv.rs`.
+//!
+//! Texts are given as they stand in the file, the blanks at the end of SST-2's sentences included;
+//! tokenizers drop those.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::TaskError;
+use super::lines::for_each_line;
+use super::task::{Split, Task};
+use super::tsv::RowReader;
+
+/// One example of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example {
+    /// The number that the file gives it, or its row from 0: what GLUE's server knows it by.
+    pub index: String,
+    /// The (first) text.
+    pub text_a: String,
+    /// The second text of a pair task. Empty in a few published rows.
+    pub text_b: Option<String>,
+    /// The label, where the file has one that counts.
+    pub label: Option<Label>,
+}
+
+/// A label, or a prediction of one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Label {
+    /// Class number.
+    Class(usize),
+    /// Score of a regression.
+    Score(f32),
+}
+
+/// The file that holds a split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is a sample of somebody's drawing, not the official file: scores got on it are not
+    /// comparable with published ones, and a report should say so.
+    pub is_sample: bool,
+}
+
+/// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). An official
+/// file goes before a sample.
+///
+/// # Errors
+/// [`TaskError::NoSuchSplit`] when the task has no such split, [`TaskError::MissingSplit`] when there is
+/// no such file.
+pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+    let spec = task.spec();
+    let official = spec.file_name(split).ok_or(TaskError::NoSuchSplit { task, split })?;
+    let mut tried = Vec::new();
+    for (name, is_sample) in [(Some(official), false), (spec.sample_file_name(split), true)] {
+        let Some(name) = name else { continue };
+        for relative in [name.to_string(), format!("{}/{name}", spec.folder)] {
+            let path = dir.join(&relative);
+            if path.exists() {
+                return Ok(SplitFile { path, is_sample });
+            }
+            tried.push(relative);
+        }
+    }
+    Err(TaskError::MissingSplit { dir: dir.into(), task, split, tried })
+}
+
+/// Reads a split from a data folder, with labels where the published file has any that count (not in
+/// test files but SST-5's; CFIMDB's test labels are blanked and so left out).
+///
+/// # Errors
+/// Those of [`find_split`] and [`read_file`].
+pub fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, TaskError> {
+    let file = find_split(task, dir, split)?;
+    read_file(task, &file.path, task.spec().has_labels(split))
+}
+
+/// Reads a file of the task. Without `has_labels` a label column may be there or not, and is left alone.
+///
+/// # Errors
+/// Every way in which the file can be unlike the task's format, with its line; see [`TaskError`].
+pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    let mut reader = RowReader::new(task, path, has_labels);
+    let mut examples = Vec::new();
+    for_each_line(path, |line, text| {
+        examples.extend(reader.line(line, text)?);
+        Ok(())
+    })?;
+    if examples.is_empty() {
+        return Err(TaskError::NoExamples { path: path.into() });
+    }
+    Ok(examples)
+}
+
+/// Reads a file to predict on: the task's test format, or any other file of the task, whose labels are
+/// then left alone.
+///
+/// # Errors
+/// Those of [`read_file`].
+pub fn read_predict_file(task: Task, path: &Path) -> Result<Vec<Example>, TaskError> {
+    read_file(task, path, false)
+}
+
+/// The labels of all examples, or `None` when any has none: such a set cannot be scored.
+pub fn labels_of(examples: &[Example]) -> Option<Vec<Label>> {
+    examples.iter().map(|example| example.label).collect()
+}

@@ -1,0 +1,139 @@
+//! File -> lines, with the care that files from anywhere need: a line ends at LF and nowhere else, a
+//! byte-order mark and the CR of a CRLF are dropped, bytes that are not UTF-8 and lines that no example
+//! can have are errors with their place. Memory stays bounded whatever the file is.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::error::TaskError;
+
+/// Longest line. The longest published row is some 10 KB.
+const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// Largest file. The largest published one, MNLI's training set, has some 200 MB.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// Calls `each` with the number (from 1) and text of every line of the file. A file that ends with LF
+/// has no line after it.
+pub(super) fn for_each_line(
+    path: &Path,
+    each: impl FnMut(usize, &str) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let io = |source| TaskError::Io { path: path.into(), source };
+    // Asked before opening: to open a pipe without a writer would wait for ever.
+    let metadata = fs::metadata(path).map_err(io)?;
+    if !metadata.is_file() {
+        return Err(TaskError::NotAFile { path: path.into() });
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(TaskError::FileTooLarge { path: path.into(), limit: MAX_FILE_BYTES });
+    }
+    lines_of(BufReader::new(File::open(path).map_err(io)?), path, each)
+}
+
+fn lines_of(
+    mut reader: impl BufRead,
+    path: &Path,
+    mut each: impl FnMut(usize, &str) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let mut bytes = Vec::new();
+    for line in 1.. {
+        bytes.clear();
+        reader
+            .by_ref()
+            .take(MAX_LINE_BYTES as u64 + 1)
+            .read_until(b'\n', &mut bytes)
+            .map_err(|source| TaskError::Io { path: path.into(), source })?;
+        if bytes.is_empty() {
+            break;
+        }
+        if bytes.pop_if(|last| *last == b'\n').is_some() {
+            bytes.pop_if(|last| *last == b'\r');
+        }
+        if bytes.len() > MAX_LINE_BYTES {
+            return Err(TaskError::LineTooLong { path: path.into(), line, limit: MAX_LINE_BYTES });
+        }
+        let text = str::from_utf8(&bytes).map_err(|error| TaskError::InvalidUtf8 {
+            path: path.into(),
+            line,
+            byte: error.valid_up_to(),
+        })?;
+        let text = match line {
+            1 => text.strip_prefix('\u{feff}').unwrap_or(text),
+            _ => text,
+        };
+        each(line, text)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8]) -> Result<Vec<(usize, String)>, TaskError> {
+        let mut lines = Vec::new();
+        lines_of(bytes, Path::new("x.tsv"), |line, text| {
+            lines.push((line, text.to_string()));
+            Ok(())
+        })?;
+        Ok(lines)
+    }
+
+    fn texts(bytes: &[u8]) -> Vec<String> {
+        lines(bytes).unwrap().into_iter().map(|(_, t)| t).collect()
+    }
+
+    #[test]
+    fn only_lf_ends_a_line() {
+        assert!(lines(b"").unwrap().is_empty());
+        assert_eq!(texts(b"a\nb\n"), ["a", "b"]);
+        assert_eq!(texts(b"a\nb"), ["a", "b"]);
+        assert_eq!(texts(b"a\n\nb\n"), ["a", "", "b"]);
+        // Characters that `str::lines` of other languages cut at.
+        let text = "a\rb\u{b}c\u{c}d\u{1c}e\u{85}f\u{2028}g\0h";
+        assert_eq!(texts(text.as_bytes()), [text]);
+    }
+
+    #[test]
+    fn crlf_and_bom_are_dropped() {
+        assert_eq!(texts(b"a\r\nb\r\n"), ["a", "b"]);
+        assert_eq!(texts(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n"), ["a", "\u{feff}b"]);
+        assert_eq!(texts(b"a \t\r\n"), ["a \t"]);
+    }
+
+    #[test]
+    fn bad_bytes_and_long_lines_have_a_place() {
+        let error = lines(b"good\nab\xff\n").unwrap_err();
+        assert_eq!(error.to_string(), "x.tsv:2: invalid UTF-8 at byte 2 of the line");
+        assert_eq!(error.exit_code(), 3);
+        let mut long = b"a\n".to_vec();
+        long.resize(MAX_LINE_BYTES + 2, b'x');
+        assert_eq!(lines(&long).unwrap().len(), 2);
+        long.push(b'x');
+        let error = lines(&long).unwrap_err();
+        assert!(error.to_string().starts_with("x.tsv:2: line longer than"));
+        // An endless source ends at once.
+        let endless = BufReader::new(std::io::repeat(0));
+        assert!(lines_of(endless, Path::new("x"), |_, _| Ok(())).is_err());
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = for_each_line(folder.path(), |_, _| Ok(())).unwrap_err();
+        assert!(matches!(error, TaskError::NotAFile { .. }));
+        let missing = folder.path().join("none.tsv");
+        let error = for_each_line(&missing, |_, _| Ok(())).unwrap_err();
+        assert!(matches!(error, TaskError::Io { .. }));
+        assert_eq!(error.exit_code(), 1);
+        assert!(error.to_string().contains("none.tsv: cannot read: "));
+        // A sparse file: no disk is filled.
+        let huge = folder.path().join("huge.tsv");
+        let file = File::create(&huge).unwrap();
+        file.set_len(MAX_FILE_BYTES + 1).unwrap();
+        let error = for_each_line(&huge, |_, _| Ok(())).unwrap_err();
+        assert!(matches!(error, TaskError::FileTooLarge { .. }));
+    }
+}

@@ -1,0 +1,262 @@
+//! GLUE's metrics as pure functions of predictions and labels, equal to scikit-learn's and scipy's but
+//! that a value that is not defined (a correlation with a constant, F1 without a positive) is 0, never NaN.
+
+use super::examples::Label;
+use super::scores::{Metric, Scores};
+use super::spec::Kind;
+use super::task::Task;
+
+/// The task's metrics of `predictions` against `labels`, in the order of its specification.
+///
+/// # Panics
+/// When the two differ in number or kind, or there are none: a programmer's error.
+pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
+    let spec = task.spec();
+    match spec.kind {
+        Kind::Classification { .. } => {
+            let (predictions, labels) = (classes(predictions), classes(labels));
+            let value = |metric| match metric {
+                Metric::Accuracy => accuracy(&predictions, &labels),
+                Metric::F1 => f1(&predictions, &labels),
+                Metric::Matthews => matthews(&predictions, &labels),
+                Metric::Pearson | Metric::Spearman => unreachable!("not of classes"),
+            };
+            spec.metrics.iter().map(|m| (*m, value(*m))).collect()
+        }
+        Kind::Regression { .. } => {
+            let (predictions, labels) = (values(predictions), values(labels));
+            let value = |metric| match metric {
+                Metric::Pearson => pearson(&predictions, &labels),
+                Metric::Spearman => spearman(&predictions, &labels),
+                _ => unreachable!("not of scores"),
+            };
+            spec.metrics.iter().map(|m| (*m, value(*m))).collect()
+        }
+    }
+}
+
+fn classes(labels: &[Label]) -> Vec<usize> {
+    let class = |label: &Label| match label {
+        Label::Class(class) => *class,
+        Label::Score(_) => panic!("a score where the task has classes"),
+    };
+    labels.iter().map(class).collect()
+}
+
+fn values(labels: &[Label]) -> Vec<f64> {
+    let value = |label: &Label| match label {
+        Label::Score(score) => f64::from(*score),
+        Label::Class(_) => panic!("a class where the task has scores"),
+    };
+    labels.iter().map(value).collect()
+}
+
+fn check_lengths(predictions: usize, labels: usize) {
+    assert_eq!(predictions, labels, "one prediction for each label");
+    assert!(labels > 0, "no examples to score");
+}
+
+/// Share of predictions that equal their label.
+///
+/// # Panics
+/// When the two differ in number or there are none (so do all functions here).
+pub fn accuracy(predictions: &[usize], labels: &[usize]) -> f64 {
+    check_lengths(predictions.len(), labels.len());
+    let right = predictions.iter().zip(labels).filter(|(p, l)| p == l);
+    right.count() as f64 / labels.len() as f64
+}
+
+/// Counts of the four cases, class 1 being the positive one.
+struct Confusion {
+    true_positive: f64,
+    false_positive: f64,
+    false_negative: f64,
+    true_negative: f64,
+}
+
+impl Confusion {
+    fn new(predictions: &[usize], labels: &[usize]) -> Self {
+        check_lengths(predictions.len(), labels.len());
+        let count = |prediction, label| {
+            let pairs = predictions.iter().zip(labels);
+            pairs.filter(|(p, l)| (**p == 1) == prediction && (**l == 1) == label).count() as f64
+        };
+        Confusion {
+            true_positive: count(true, true),
+            false_positive: count(true, false),
+            false_negative: count(false, true),
+            true_negative: count(false, false),
+        }
+    }
+}
+
+/// Harmonic mean of precision and recall of class 1; 0 when class 1 is nowhere right.
+pub fn f1(predictions: &[usize], labels: &[usize]) -> f64 {
+    let c = Confusion::new(predictions, labels);
+    ratio(2.0 * c.true_positive, 2.0 * c.true_positive + c.false_positive + c.false_negative)
+}
+
+/// Matthews correlation of class 1 with the rest; 0 when either side is all one class.
+pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
+    let c = Confusion::new(predictions, labels);
+    let predicted = (c.true_positive + c.false_positive) * (c.true_negative + c.false_negative);
+    let actual = (c.true_positive + c.false_negative) * (c.true_negative + c.false_positive);
+    ratio(
+        c.true_positive * c.true_negative - c.false_positive * c.false_negative,
+        predicted.sqrt() * actual.sqrt(),
+    )
+}
+
+/// Pearson correlation; 0 when either side is constant or not finite.
+pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
+    check_lengths(predictions.len(), labels.len());
+    // Of equal values the mean can be off by a rounding, which would leave noise to correlate with.
+    if is_constant(predictions) || is_constant(labels) {
+        return 0.0;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (mean_p, mean_l) = (mean(predictions), mean(labels));
+    let (mut covariance, mut variance_p, mut variance_l) = (0.0, 0.0, 0.0);
+    for (p, l) in predictions.iter().zip(labels) {
+        let (p, l) = (p - mean_p, l - mean_l);
+        covariance += p * l;
+        variance_p += p * p;
+        variance_l += l * l;
+    }
+    ratio(covariance, variance_p.sqrt() * variance_l.sqrt()).clamp(-1.0, 1.0)
+}
+
+/// Spearman correlation: Pearson's of the ranks, equal values sharing their mean rank.
+pub fn spearman(predictions: &[f64], labels: &[f64]) -> f64 {
+    check_lengths(predictions.len(), labels.len());
+    if !predictions.iter().chain(labels).all(|v| v.is_finite()) {
+        return 0.0;
+    }
+    pearson(&ranks(predictions), &ranks(labels))
+}
+
+/// Ranks from 1, ties at their mean.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    for tie in order.chunk_by(|a, b| values[*a] == values[*b]) {
+        let last = first + tie.len();
+        for at in tie {
+            ranks[*at] = (first + 1 + last) as f64 / 2.0;
+        }
+        first = last;
+    }
+    ranks
+}
+
+fn is_constant(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+fn ratio(numerator: f64, denominator: f64) -> f64 {
+    let ratio = numerator / denominator;
+    if ratio.is_finite() { ratio } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-12, "{value} != {expected}");
+    }
+
+    #[test]
+    fn classes_by_hand() {
+        // 2 true positives, 1 false positive, 1 false negative, 1 true negative.
+        let (p, l) = ([1, 1, 0, 0, 1], [1, 1, 1, 0, 0]);
+        close(accuracy(&p, &l), 3.0 / 5.0);
+        close(f1(&p, &l), 4.0 / 6.0);
+        close(matthews(&p, &l), (2.0 - 1.0) / 36f64.sqrt());
+        close(matthews(&l, &l), 1.0);
+        close(matthews(&[0, 1], &[1, 0]), -1.0);
+    }
+
+    #[test]
+    fn the_majority_of_mrpc_dev() {
+        // 279 of 408 are paraphrases: accuracy .684, F1 2*279/(279+408) = .812.
+        let labels: Vec<usize> = (0..408).map(|i| usize::from(i < 279)).collect();
+        let ones = [1; 408];
+        close(accuracy(&ones, &labels), 279.0 / 408.0);
+        close(f1(&ones, &labels), 558.0 / 687.0);
+        close(matthews(&ones, &labels), 0.0);
+    }
+
+    #[test]
+    fn undefined_is_zero() {
+        close(f1(&[0, 0], &[0, 0]), 0.0);
+        close(f1(&[0, 0], &[1, 1]), 0.0);
+        close(matthews(&[1, 1], &[1, 1]), 0.0);
+        close(pearson(&[0.1, 0.1, 0.1], &[1.0, 2.0, 3.0]), 0.0);
+        close(spearman(&[1.0, 2.0, 3.0], &[4.2, 4.2, 4.2]), 0.0);
+        close(pearson(&[f64::NAN, 1.0], &[1.0, 2.0]), 0.0);
+        close(spearman(&[f64::INFINITY, 1.0], &[1.0, 2.0]), 0.0);
+    }
+
+    #[test]
+    fn correlations_by_hand() {
+        close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
+        close(spearman(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]), -1.0);
+        assert_eq!(ranks(&[5.0, 1.0, 5.0, 0.0]), [3.5, 2.0, 3.5, 1.0]);
+        // scipy.stats 1.17.1: pearsonr and spearmanr of the same lists.
+        let (x, y) = ([1.0, 2.0, 2.0, 4.0, 5.0], [2.0, 1.0, 3.0, 3.0, 5.0]);
+        close(pearson(&x, &y), 0.8000946913656627);
+        close(spearman(&x, &y), 0.7631578947368421);
+    }
+
+    /// glibc's old linear congruential generator, upper 15 bits.
+    fn numbers() -> Vec<u64> {
+        let mut x: u64 = 1;
+        let mut next = || {
+            x = (x * 1_103_515_245 + 12_345) % (1 << 31);
+            x >> 16
+        };
+        (0..600).map(|_| next()).collect()
+    }
+
+    /// Made with scikit-learn 1.9.1 (`accuracy_score`, `f1_score`, `matthews_corrcoef`) and scipy 1.17.1
+    /// (`pearsonr`, `spearmanr`) of the same lists: `r = numbers()`; `y = [v%3!=0 for v in r[:200]]`;
+    /// `p = [(v%4!=0)==t for v,t in zip(r[200:400], y)]`; `a = float32([(v%26)/5 for v in r[400:500]])`;
+    /// `b = float32([(v%11)/2 + x/2 for v,x in zip(r[500:], a)])`, taken to float64 before `pearsonr`.
+    #[test]
+    fn equal_to_scikit_learn_and_scipy() {
+        let r = numbers();
+        let y: Vec<usize> = r[..200].iter().map(|v| usize::from(v % 3 != 0)).collect();
+        let p: Vec<usize> =
+            (r[200..400].iter().zip(&y)).map(|(v, t)| usize::from((v % 4 != 0) == (*t == 1))).collect();
+        close(accuracy(&p, &y), 0.765);
+        close(f1(&p, &y), 0.8112449799196787);
+        close(matthews(&p, &y), 0.5223584642707826);
+
+        let a: Vec<f64> = r[400..500].iter().map(|v| (v % 26) as f64 / 5.0).collect();
+        let b = r[500..].iter().zip(&a).map(|(v, x)| (v % 11) as f64 / 2.0 + x / 2.0);
+        let label = |v: f64| Label::Score(v as f32);
+        let b: Vec<Label> = b.map(label).collect();
+        let a: Vec<Label> = a.into_iter().map(label).collect();
+        let scores = score(Task::Stsb, &a, &b);
+        close(scores.get(Metric::Pearson).unwrap(), 0.5047334346860706);
+        close(scores.get(Metric::Spearman).unwrap(), 0.48809408122503223);
+    }
+
+    #[test]
+    fn each_task_reports_its_metrics_in_order() {
+        let (p, l) = ([Label::Class(1), Label::Class(0)], [Label::Class(1); 2]);
+        let names = |task| score(task, &p, &l).iter().map(|(m, _)| m).collect::<Vec<_>>();
+        assert_eq!(names(Task::Rte), [Metric::Accuracy]);
+        assert_eq!(names(Task::Mrpc), [Metric::F1, Metric::Accuracy]);
+        assert_eq!(names(Task::Cola), [Metric::Matthews, Metric::Accuracy]);
+    }
+
+    #[test]
+    #[should_panic(expected = "one prediction for each label")]
+    fn unequal_lengths_are_a_programmers_error() {
+        accuracy(&[1], &[1, 0]);
+    }
+}

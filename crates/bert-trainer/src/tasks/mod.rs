@@ -1,0 +1,52 @@
+//! The tasks that `finetune` knows: GLUE, SST-5 and CFIMDB.
+//!
+//! In come a task's files as they were published; out go [`Example`]s, the official [`Scores`] of
+//! predictions, the [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's
+//! server (or minBERT's grader) takes. Everything here is plain text and numbers: no tensors, no
+//! tokenizer. The behaviour is that of the reference's `run_classifier.py` where it has the task, and
+//! of the official GLUE files and metrics elsewhere.
+//!
+//! | step | function | file |
+//! |---|---|---|
+//! | which task, its labels, files and defaults | [`Task`], [`TaskSpec`] | `task.rs`, `spec.rs`, `catalog.rs` |
+//! | file -> examples | [`read_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `columns.rs` |
+//! | token ids -> model input | [`encode_pair`] | `pair.rs` |
+//! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
+//! | how much a score says | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
+//! | runs -> summary | [`SeedSummary`] | `summary.rs` |
+//! | predictions -> files | [`write_predictions`] | `predictions.rs` |
+
+mod baseline;
+mod catalog;
+mod columns;
+mod error;
+mod examples;
+mod lines;
+mod metrics;
+mod pair;
+mod predictions;
+mod scores;
+mod spec;
+mod summary;
+mod task;
+mod tsv;
+
+#[cfg(test)]
+mod format_tests;
+#[cfg(test)]
+mod real_data_tests;
+
+pub use baseline::{binomial_standard_error, is_degenerate, majority_baseline};
+pub use error::TaskError;
+pub use examples::{
+    Example, Label, SplitFile, find_split, labels_of, read_file, read_predict_file, read_split,
+};
+pub use metrics::{accuracy, f1, matthews, pearson, score, spearman};
+pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
+pub use predictions::{
+    write_glue_submission, write_minbert_predictions, write_predictions, write_probabilities,
+};
+pub use scores::{Metric, Scores};
+pub use spec::{Defaults, Kind, TaskSpec};
+pub use summary::{MetricSummary, SeedRun, SeedSummary, Statistics};
+pub use task::{Split, Task};

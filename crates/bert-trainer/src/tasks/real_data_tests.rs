@@ -1,0 +1,143 @@
+//! The published files themselves, where the shared data folder lies beside the workspace: counts of rows and
+//! labels as its README has them.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// The folder with the published files, or `None` after saying that it is not there.
+fn data() -> Option<PathBuf> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    if data.is_dir() {
+        return Some(data);
+    }
+    println!("skipped: ../shared is not here");
+    None
+}
+
+/// Number of examples of each class.
+fn class_counts(task: Task, examples: &[Example]) -> Vec<usize> {
+    let mut counts = vec![0; task.spec().num_labels()];
+    for label in labels_of(examples).expect("labelled") {
+        match label {
+            Label::Class(class) => counts[class] += 1,
+            Label::Score(_) => panic!("a score"),
+        }
+    }
+    counts
+}
+
+/// Task, folder, then the class counts of train and dev and the rows of test; classes in the order of
+/// their numbers, where the README has them by name.
+type Counts = (Task, &'static str, &'static [usize], &'static [usize], Option<usize>);
+
+const COUNTS: &[Counts] = &[
+    (Task::Rte, "glue", &[1249, 1241], &[146, 131], Some(3000)),
+    (Task::Sst2, "glue", &[29780, 37569], &[428, 444], Some(1821)),
+    (Task::Mrpc, "glue", &[1194, 2474], &[129, 279], Some(1725)),
+    (Task::Cola, "glue", &[2528, 6023], &[322, 721], Some(1063)),
+    (Task::Wnli, "glue", &[323, 312], &[40, 31], Some(146)),
+    (Task::Qnli, "glue", &[4523, 4476], &[2702, 2761], None),
+    (Task::Mnli, "glue", &[2958, 3061, 2980], &[320, 347, 333], None),
+    (Task::Qqp, "glue", &[5747, 3252], &[623, 377], None),
+    (Task::Sst5, "", &[1092, 2218, 1624, 2322, 1288], &[139, 289, 229, 279, 165], Some(2210)),
+    (Task::Cfimdb, "", &[856, 851], &[123, 122], Some(488)),
+];
+
+#[test]
+fn counts_are_those_of_the_published_sets() {
+    let Some(data) = data() else { return };
+    for (task, folder, train, dev, test) in COUNTS {
+        let dir = data.join(folder);
+        let read = |split| read_split(*task, &dir, split).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(class_counts(*task, &read(Split::Train)), *train, "{task}");
+        assert_eq!(class_counts(*task, &read(Split::Dev)), *dev, "{task}");
+        match test {
+            Some(rows) => {
+                let examples = read(Split::Test);
+                assert_eq!(examples.len(), *rows, "{task}");
+                assert_eq!(labels_of(&examples).is_some(), *task == Task::Sst5);
+            }
+            None => assert!(find_split(*task, &dir, Split::Test).is_err()),
+        }
+        for split in [Split::Train, Split::Dev] {
+            let is_sample = find_split(*task, &dir, split).unwrap().is_sample;
+            let expected = match task {
+                Task::Mnli | Task::Qqp => true,
+                Task::Qnli => split == Split::Train,
+                _ => false,
+            };
+            assert_eq!(is_sample, expected, "{task} {split}");
+        }
+    }
+}
+
+#[test]
+fn sst5_test_is_labelled() {
+    let Some(data) = data() else { return };
+    let test = read_split(Task::Sst5, &data, Split::Test).unwrap();
+    assert_eq!(class_counts(Task::Sst5, &test), [279, 633, 389, 510, 399]);
+}
+
+#[test]
+fn stsb_scores_are_in_range() {
+    let Some(data) = data() else { return };
+    for (split, rows) in [(Split::Train, 5749), (Split::Dev, 1500), (Split::Test, 1379)] {
+        let examples = read_split(Task::Stsb, &data.join("glue/STS-B"), split).unwrap();
+        assert_eq!(examples.len(), rows);
+        assert_eq!(labels_of(&examples).is_some(), split != Split::Test);
+    }
+}
+
+#[test]
+fn official_columns_read_like_the_samples() {
+    let Some(data) = data() else { return };
+    for (task, classes) in [(Task::Mnli, 3), (Task::Qqp, 2)] {
+        let folder = data.join("glue").join(task.spec().folder);
+        let path = folder.join("official_format_rows.tsv");
+        let examples = read_file(task, &path, true).unwrap();
+        assert_eq!(class_counts(task, &examples), vec![160; classes]);
+        assert!(examples.iter().all(|e| e.text_b.is_some()));
+    }
+}
+
+#[test]
+fn first_rows_are_where_they_should_be() {
+    let Some(data) = data() else { return };
+    let first = |task: Task, split| {
+        let examples = read_split(task, &data.join("glue"), split).unwrap();
+        examples.into_iter().next().unwrap()
+    };
+    let mrpc = first(Task::Mrpc, Split::Train);
+    assert!(mrpc.text_a.starts_with("Amrozi accused his brother, whom he called \"the"));
+    assert!(mrpc.text_b.unwrap().starts_with("Referring to him as only \"the"));
+    assert_eq!(mrpc.label, Some(Label::Class(1)));
+    let cola = first(Task::Cola, Split::Dev);
+    assert_eq!(cola.text_a, "The sailors rode the breeze clear of the rocks.");
+    let sst2 = first(Task::Sst2, Split::Dev);
+    assert_eq!(sst2.text_a, "it 's a charming and often affecting journey . ");
+    let stsb = first(Task::Stsb, Split::Dev);
+    assert_eq!(stsb.label, Some(Label::Score(5.0)));
+    assert_eq!(stsb.text_b.as_deref(), Some("A man wearing a hard hat is dancing."));
+}
+
+/// The README's majority-class figures of the dev sets.
+#[test]
+fn majority_baselines_are_the_known_ones() {
+    let Some(data) = data() else { return };
+    for (task, metric, expected) in [
+        (Task::Rte, Metric::Accuracy, 0.527),
+        (Task::Sst2, Metric::Accuracy, 0.509),
+        (Task::Mrpc, Metric::Accuracy, 0.684),
+        (Task::Mrpc, Metric::F1, 0.812),
+        (Task::Wnli, Metric::Accuracy, 0.563),
+    ] {
+        let labels = |split| {
+            let examples = read_split(task, &data.join("glue"), split).unwrap();
+            labels_of(&examples).unwrap()
+        };
+        let scores = majority_baseline(task, &labels(Split::Train), &labels(Split::Dev));
+        let value = scores.get(metric).unwrap();
+        assert!((value - expected).abs() < 5e-4, "{task} {metric} {value}");
+    }
+}

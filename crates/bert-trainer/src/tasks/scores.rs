@@ -1,0 +1,119 @@
+//! The names of metrics, and a set of values under those names that keeps its order in JSON.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A metric. All are fractions (1.0 is best), correlations run from -1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Share of right predictions.
+    Accuracy,
+    /// F1 of class 1.
+    F1,
+    /// Matthews correlation of two classes.
+    Matthews,
+    /// Pearson correlation.
+    Pearson,
+    /// Spearman rank correlation.
+    Spearman,
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Metric::Accuracy => "accuracy",
+            Metric::F1 => "f1",
+            Metric::Matthews => "matthews",
+            Metric::Pearson => "pearson",
+            Metric::Spearman => "spearman",
+        })
+    }
+}
+
+/// Values by metric, in the order of the task's specification. In JSON a map: `{"f1": 0.81, ...}`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scores(Vec<(Metric, f64)>);
+
+impl Scores {
+    /// The value of `metric`, if it is among them.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
+        self.iter().find(|(name, _)| *name == metric).map(|(_, value)| value)
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> {
+        self.0.iter().copied()
+    }
+}
+
+impl FromIterator<(Metric, f64)> for Scores {
+    fn from_iter<I: IntoIterator<Item = (Metric, f64)>>(values: I) -> Self {
+        Scores(values.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Scores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (metric, value)) in self.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}{metric} {value:.4}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Scores {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (metric, value) in &self.0 {
+            map.serialize_entry(metric, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Scores {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ScoresVisitor;
+
+        impl<'de> Visitor<'de> for ScoresVisitor {
+            type Value = Scores;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map from metric to number")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scores, A::Error> {
+                let mut scores = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    scores.push(entry);
+                }
+                Ok(Scores(scores))
+            }
+        }
+
+        deserializer.deserialize_map(ScoresVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_the_order() {
+        let scores: Scores = [(Metric::F1, 0.5), (Metric::Accuracy, 0.25)].into_iter().collect();
+        let json = serde_json::to_string(&scores).unwrap();
+        assert_eq!(json, r#"{"f1":0.5,"accuracy":0.25}"#);
+        assert_eq!(serde_json::from_str::<Scores>(&json).unwrap(), scores);
+        assert_eq!(scores.to_string(), "f1 0.5000, accuracy 0.2500");
+        assert_eq!(scores.get(Metric::Accuracy), Some(0.25));
+        assert_eq!(scores.get(Metric::Pearson), None);
+        assert!(serde_json::from_str::<Scores>(r#"{"bleu":1}"#).is_err());
+        assert!(serde_json::from_str::<Scores>("[]").is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! What each task is: its labels in the reference's order, files, metrics and default settings.
+//! The values are in `catalog.rs`.
+//!
+//! Class numbers are positions in [`Kind::Classification`]'s labels, and those are in the order of the
+//! reference's and GLUE's processors: RTE and QNLI `entailment` = 0, `not_entailment` = 1; MNLI
+//! `contradiction` = 0, `entailment` = 1, `neutral` = 2. (The Hugging Face `glue` data set numbers
+//! MNLI differently; exported models say theirs in `id2label`.)
+
+use std::collections::BTreeMap;
+
+use super::catalog;
+use super::scores::Metric;
+use super::task::{Split, Task};
+
+/// What the model predicts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// One of several classes.
+    Classification {
+        /// The labels as they stand in the files; the position is the class number.
+        labels: &'static [&'static str],
+    },
+    /// A number.
+    Regression {
+        /// Lowest score.
+        min: f32,
+        /// Highest score.
+        max: f32,
+    },
+}
+
+/// Settings for a run that names none.
+///
+/// GLUE: those of the reference's `run_classifier.py`, with the five epochs that Hugging Face's
+/// `run_glue` table gives the small sets MRPC and WNLI. SST-5 and CFIMDB: those of the minBERT
+/// assignment; CFIMDB's reviews need the longer sequences.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Defaults {
+    /// Longest sequence, special tokens included.
+    pub max_seq_length: usize,
+    /// Passes over the training set.
+    pub num_train_epochs: f64,
+    /// Examples in a step.
+    pub train_batch_size: usize,
+    /// Peak learning rate when the whole model is tuned.
+    pub learning_rate: f64,
+    /// Peak learning rate when the encoder is frozen: the head alone needs a far larger one.
+    pub frozen_learning_rate: f64,
+}
+
+/// All that is fixed about a task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TaskSpec {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Folder of the official download, looked for within the data folder.
+    pub folder: &'static str,
+    /// Classes or range.
+    pub kind: Kind,
+    /// Classes in words, for exported models (empty for a regression).
+    pub class_names: &'static [&'static str],
+    /// Whether an example has two texts.
+    pub pair: bool,
+    /// Metrics reported, in order: the official ones first; every classification has the accuracy too,
+    /// because the binomial sampling error belongs to it.
+    pub metrics: &'static [Metric],
+    /// Metric by which the best checkpoint on dev is chosen: the one that the BERT paper reports (F1 for
+    /// MRPC and QQP, Spearman for STS-B, Matthews for CoLA, else the accuracy).
+    pub primary: Metric,
+    /// Default settings.
+    pub defaults: Defaults,
+    /// Official file of each split.
+    pub(super) files: &'static [(Split, &'static str)],
+    /// Whether `train_sample.tsv` and `dev_sample.tsv` may stand in for the official files.
+    pub(super) samples: bool,
+    /// GLUE's submission file of each test split.
+    pub(super) submissions: &'static [(Split, &'static str)],
+}
+
+impl TaskSpec {
+    /// Outputs of the classifier: the number of classes, or 1 for a regression.
+    pub fn num_labels(&self) -> usize {
+        self.labels().len().max(1)
+    }
+
+    /// The labels as they stand in the files; empty for a regression.
+    pub fn labels(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Classification { labels } => labels,
+            Kind::Regression { .. } => &[],
+        }
+    }
+
+    /// The official file name of a split, if the task has that split.
+    pub fn file_name(&self, split: Split) -> Option<&'static str> {
+        find(self.files, split)
+    }
+
+    /// Name of the file with a sample that may stand in for the official one.
+    pub fn sample_file_name(&self, split: Split) -> Option<&'static str> {
+        match split {
+            Split::Train if self.samples => Some("train_sample.tsv"),
+            Split::Dev if self.samples => Some("dev_sample.tsv"),
+            _ => None,
+        }
+    }
+
+    /// The file name that GLUE's server wants for predictions on a test split; `None` for tasks that
+    /// are not GLUE's.
+    pub fn submission_file_name(&self, split: Split) -> Option<&'static str> {
+        find(self.submissions, split)
+    }
+
+    /// Whether the published file of a split has labels that may be scored. CFIMDB's test file has a
+    /// label column, but it is blanked (all 0).
+    pub fn has_labels(&self, split: Split) -> bool {
+        match split {
+            Split::Train | Split::Dev | Split::DevMismatched => true,
+            Split::Test => self.name == "sst-5",
+            Split::TestMismatched => false,
+        }
+    }
+
+    /// `id2label` of a Hugging Face `config.json`.
+    pub fn id2label(&self) -> BTreeMap<usize, String> {
+        match self.kind {
+            Kind::Classification { .. } => {
+                self.class_names.iter().map(|name| name.to_string()).enumerate().collect()
+            }
+            Kind::Regression { .. } => BTreeMap::from([(0, "LABEL_0".to_string())]),
+        }
+    }
+}
+
+fn find(files: &[(Split, &'static str)], split: Split) -> Option<&'static str> {
+    let (_, name) = files.iter().find(|(key, _)| *key == split)?;
+    Some(name)
+}
+
+impl Task {
+    /// All that is fixed about the task.
+    pub fn spec(self) -> &'static TaskSpec {
+        match self {
+            Task::Rte => &catalog::RTE,
+            Task::Sst2 => &catalog::SST2,
+            Task::Mrpc => &catalog::MRPC,
+            Task::Cola => &catalog::COLA,
+            Task::Qnli => &catalog::QNLI,
+            Task::Qqp => &catalog::QQP,
+            Task::Mnli => &catalog::MNLI,
+            Task::Wnli => &catalog::WNLI,
+            Task::Stsb => &catalog::STSB,
+            Task::Sst5 => &catalog::SST5,
+            Task::Cfimdb => &catalog::CFIMDB,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spec_is_whole() {
+        for task in Task::ALL {
+            let spec = task.spec();
+            assert_eq!(spec.labels().len(), spec.class_names.len(), "{task}");
+            assert!(spec.metrics.contains(&spec.primary), "{task}");
+            assert_eq!(spec.id2label().len(), spec.num_labels(), "{task}");
+            for split in [Split::Train, Split::Dev, Split::Test] {
+                assert!(spec.file_name(split).is_some(), "{task} {split}");
+            }
+            assert!(!spec.has_labels(Split::Test) || task == Task::Sst5);
+            let classification = matches!(spec.kind, Kind::Classification { .. });
+            assert_eq!(classification, spec.metrics.contains(&Metric::Accuracy));
+            let glue = !matches!(task, Task::Sst5 | Task::Cfimdb);
+            assert_eq!(glue, spec.submission_file_name(Split::Test).is_some());
+            assert_eq!(spec.pair, !matches!(task, Task::Sst2 | Task::Cola | Task::Sst5 | Task::Cfimdb));
+        }
+    }
+
+    #[test]
+    fn class_numbers_are_the_reference_order() {
+        assert_eq!(Task::Rte.spec().labels(), ["entailment", "not_entailment"]);
+        assert_eq!(Task::Qnli.spec().labels(), Task::Rte.spec().labels());
+        assert_eq!(Task::Mnli.spec().labels(), ["contradiction", "entailment", "neutral"]);
+        assert_eq!(
+            serde_json::to_string(&Task::Mnli.spec().id2label()).unwrap(),
+            r#"{"0":"contradiction","1":"entailment","2":"neutral"}"#
+        );
+        assert_eq!(Task::Wnli.spec().id2label()[&1], "entailment");
+        assert_eq!(Task::Stsb.spec().num_labels(), 1);
+        assert_eq!(Task::Sst5.spec().num_labels(), 5);
+    }
+
+    #[test]
+    fn files_of_mnli_and_samples() {
+        let mnli = Task::Mnli.spec();
+        assert_eq!(mnli.file_name(Split::Dev), Some("dev_matched.tsv"));
+        assert_eq!(mnli.file_name(Split::DevMismatched), Some("dev_mismatched.tsv"));
+        assert_eq!(mnli.sample_file_name(Split::Dev), Some("dev_sample.tsv"));
+        assert_eq!(mnli.sample_file_name(Split::DevMismatched), None);
+        assert_eq!(mnli.submission_file_name(Split::TestMismatched), Some("MNLI-mm.tsv"));
+        assert_eq!(Task::Rte.spec().file_name(Split::DevMismatched), None);
+        assert_eq!(Task::Rte.spec().sample_file_name(Split::Train), None);
+    }
+}

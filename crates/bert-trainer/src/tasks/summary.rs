@@ -1,0 +1,238 @@
+//! One task, several seeds: what the runs came to and how much of it is luck.
+//!
+//! Fine-tuning small sets swings by points from seed to seed, and some runs never leave the majority class; a
+//! mean alone hides both. So the summary has every run, mean, SD, median and extremes, the number of
+//! degenerate runs, the majority baseline, and the sampling error of the dev set itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::baseline::binomial_standard_error;
+use super::scores::{Metric, Scores};
+use super::task::Task;
+
+/// The outcome of one seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeedRun {
+    /// The seed.
+    pub seed: u64,
+    /// Scores on the evaluated set.
+    pub scores: Scores,
+    /// Whether all its predictions were the same ([`super::is_degenerate`]).
+    pub degenerate: bool,
+}
+
+/// Statistics of one number over runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Mean.
+    pub mean: f64,
+    /// Sample standard deviation (divisor n - 1); `None` for one run.
+    pub sd: Option<f64>,
+    /// Median; of an even number of runs the mean of the middle two.
+    pub median: f64,
+    /// Lowest.
+    pub min: f64,
+    /// Highest.
+    pub max: f64,
+}
+
+impl Statistics {
+    /// Statistics of `values`.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn of(values: &[f64]) -> Self {
+        assert!(!values.is_empty(), "no runs to summarize");
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() % 2 {
+            1 => sorted[middle],
+            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        };
+        Statistics {
+            mean,
+            sd: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
+            median,
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+        }
+    }
+}
+
+/// Statistics of one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// The metric.
+    pub metric: Metric,
+    /// Over all runs, degenerate ones included.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// The summary over seeds. Its `Display` is a table; all values are fractions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeedSummary {
+    /// The task.
+    pub task: Task,
+    /// Examples in the evaluated set.
+    pub examples: usize,
+    /// Each run, in the order given.
+    pub runs: Vec<SeedRun>,
+    /// Statistics by metric, in the task's order.
+    pub metrics: Vec<MetricSummary>,
+    /// Standard error of one evaluation's accuracy on a set of this size, at the mean accuracy; `None` for
+    /// tasks without an accuracy.
+    pub binomial_standard_error: Option<f64>,
+    /// Number of degenerate runs.
+    pub degenerate_runs: usize,
+    /// Scores of the majority class of train ([`super::majority_baseline`]).
+    pub majority_baseline: Scores,
+}
+
+impl SeedSummary {
+    /// Summarizes runs that were all scored on the same `examples` examples.
+    ///
+    /// # Panics
+    /// When there are no runs, or one lacks a metric of the task.
+    pub fn new(task: Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
+        let statistics = |metric| {
+            let value = |run: &SeedRun| run.scores.get(metric).expect("scores of this task");
+            Statistics::of(&runs.iter().map(value).collect::<Vec<f64>>())
+        };
+        let metrics: Vec<MetricSummary> = (task.spec().metrics.iter())
+            .map(|&metric| MetricSummary { metric, statistics: statistics(metric) })
+            .collect();
+        let accuracy = metrics.iter().find(|m| m.metric == Metric::Accuracy);
+        SeedSummary {
+            task,
+            examples,
+            binomial_standard_error: accuracy.map(|m| binomial_standard_error(m.statistics.mean, examples)),
+            degenerate_runs: runs.iter().filter(|run| run.degenerate).count(),
+            metrics,
+            runs,
+            majority_baseline,
+        }
+    }
+}
+
+impl fmt::Display for SeedSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.runs.len() == 1 { "" } else { "s" };
+        writeln!(f, "{}: {} examples, {} seed{plural}", self.task, self.examples, self.runs.len())?;
+        let columns = self.metrics.iter().map(|m| m.metric.to_string());
+        row(f, "seed", columns, "")?;
+        let metrics = || self.metrics.iter().map(|m| m.metric);
+        let scores = |scores: &Scores| {
+            let value = |metric| number(scores.get(metric));
+            metrics().map(value).collect::<Vec<_>>()
+        };
+        for run in &self.runs {
+            let note = if run.degenerate { "degenerate: one answer for all" } else { "" };
+            row(f, &run.seed.to_string(), scores(&run.scores), note)?;
+        }
+        let mut line = |name, value: fn(&Statistics) -> Option<f64>| {
+            let values = self.metrics.iter().map(|m| number(value(&m.statistics)));
+            row(f, name, values, "")
+        };
+        line("mean", |s| Some(s.mean))?;
+        line("sd", |s| s.sd)?;
+        line("median", |s| Some(s.median))?;
+        line("min", |s| Some(s.min))?;
+        line("max", |s| Some(s.max))?;
+        row(f, "majority", scores(&self.majority_baseline), "")?;
+        if let Some(error) = self.binomial_standard_error {
+            writeln!(f, "sampling error of one accuracy: {error:.4} (binomial)")?;
+        }
+        write!(f, "degenerate runs: {} of {}", self.degenerate_runs, self.runs.len())
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or("-".to_string(), |value| format!("{value:.4}"))
+}
+
+fn row(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    values: impl IntoIterator<Item = String>,
+    note: &str,
+) -> fmt::Result {
+    let mut line = format!("  {name:<10}");
+    for value in values {
+        line += &format!("{value:>10}");
+    }
+    line += &format!("  {note}");
+    writeln!(f, "{}", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(seed: u64, accuracy: f64, degenerate: bool) -> SeedRun {
+        SeedRun { seed, scores: [(Metric::Accuracy, accuracy)].into_iter().collect(), degenerate }
+    }
+
+    fn summary() -> SeedSummary {
+        let runs = vec![run(1, 0.6, false), run(2, 0.52, true), run(3, 0.65, false)];
+        let baseline = [(Metric::Accuracy, 0.52)].into_iter().collect();
+        SeedSummary::new(Task::Rte, 100, runs, baseline)
+    }
+
+    #[test]
+    fn statistics_by_hand() {
+        let s = Statistics::of(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((s.mean, s.median, s.min, s.max), (2.5, 2.5, 1.0, 4.0));
+        // Squares 2.25 + .25 + .25 + 2.25 = 5, over 3.
+        assert!((s.sd.unwrap() - (5.0f64 / 3.0).sqrt()).abs() < 1e-15);
+        let one = Statistics::of(&[0.5]);
+        assert_eq!((one.mean, one.median, one.sd), (0.5, 0.5, None));
+    }
+
+    #[test]
+    fn the_table_reads() {
+        assert_eq!(
+            summary().to_string(),
+            "\
+rte: 100 examples, 3 seeds
+  seed        accuracy
+  1             0.6000
+  2             0.5200  degenerate: one answer for all
+  3             0.6500
+  mean          0.5900
+  sd            0.0656
+  median        0.6000
+  min           0.5200
+  max           0.6500
+  majority      0.5200
+sampling error of one accuracy: 0.0492 (binomial)
+degenerate runs: 1 of 3"
+        );
+    }
+
+    #[test]
+    fn json_there_and_back() {
+        let summary = summary();
+        let json = serde_json::to_string(&summary).unwrap();
+        assert!(json.contains(r#""metrics":[{"metric":"accuracy","mean":0.59"#));
+        assert_eq!(serde_json::from_str::<SeedSummary>(&json).unwrap(), summary);
+    }
+
+    #[test]
+    fn a_regression_has_no_binomial_error() {
+        let scores: Scores = [(Metric::Pearson, 0.5), (Metric::Spearman, 0.4)].into_iter().collect();
+        let run = SeedRun { seed: 1, scores: scores.clone(), degenerate: false };
+        let summary = SeedSummary::new(Task::Stsb, 10, vec![run], scores);
+        assert_eq!(summary.binomial_standard_error, None);
+        assert!(summary.to_string().contains("1 seed\n"));
+        assert!(summary.to_string().contains("  sd                 -         -\n"));
+        let json = serde_json::to_string(&summary).unwrap();
+        assert_eq!(serde_json::from_str::<SeedSummary>(&json).unwrap(), summary);
+    }
+}

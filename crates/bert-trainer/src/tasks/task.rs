@@ -1,0 +1,157 @@
+//! The names of tasks and splits, as they stand on the command line, in JSON and in messages.
+//! What belongs to each task is in `spec.rs`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::TaskError;
+
+/// A task with published data and an official metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum Task {
+    /// Recognizing textual entailment (GLUE).
+    Rte,
+    /// Stanford Sentiment Treebank, two classes (GLUE).
+    Sst2,
+    /// Microsoft Research Paraphrase Corpus (GLUE).
+    Mrpc,
+    /// Corpus of Linguistic Acceptability (GLUE).
+    Cola,
+    /// Question-answering NLI, made from SQuAD (GLUE).
+    Qnli,
+    /// Quora Question Pairs (GLUE).
+    Qqp,
+    /// Multi-genre NLI (GLUE), with a matched and a mismatched dev and test set.
+    Mnli,
+    /// Winograd NLI (GLUE).
+    Wnli,
+    /// Semantic Textual Similarity Benchmark (GLUE), a regression.
+    Stsb,
+    /// Stanford Sentiment Treebank, five classes, in minBERT's format.
+    Sst5,
+    /// Counterfactually edited IMDb reviews, in minBERT's format.
+    Cfimdb,
+}
+
+impl Task {
+    /// All tasks, in the order of the documentation.
+    pub const ALL: [Task; 11] = [
+        Task::Rte,
+        Task::Sst2,
+        Task::Mrpc,
+        Task::Cola,
+        Task::Qnli,
+        Task::Qqp,
+        Task::Mnli,
+        Task::Wnli,
+        Task::Stsb,
+        Task::Sst5,
+        Task::Cfimdb,
+    ];
+
+    /// All names on one line, for messages.
+    pub(super) fn names() -> String {
+        Task::ALL.map(|task| task.spec().name).join(", ")
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.spec().name)
+    }
+}
+
+impl FromStr for Task {
+    type Err = TaskError;
+
+    /// Reads `rte`, `sst-2`, ...; case and hyphens do not count, so that `SST2` and `stsb` are understood.
+    fn from_str(name: &str) -> Result<Self, TaskError> {
+        let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
+        Task::ALL
+            .into_iter()
+            .find(|task| plain(task.spec().name) == plain(name))
+            .ok_or_else(|| TaskError::UnknownTask { name: name.into() })
+    }
+}
+
+impl From<Task> for &'static str {
+    fn from(task: Task) -> Self {
+        task.spec().name
+    }
+}
+
+impl TryFrom<String> for Task {
+    type Error = TaskError;
+
+    fn try_from(name: String) -> Result<Self, TaskError> {
+        name.parse()
+    }
+}
+
+/// A part of a task's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// What the model is tuned on.
+    Train,
+    /// What it is scored on while tuning; of MNLI the matched set (the genres of training).
+    Dev,
+    /// MNLI's second dev set: genres that training does not have.
+    DevMismatched,
+    /// Test set, without labels but for SST-5; of MNLI the matched set.
+    Test,
+    /// MNLI's second test set.
+    TestMismatched,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Split::Train => "train",
+            Split::Dev => "dev",
+            Split::DevMismatched => "dev-mismatched",
+            Split::Test => "test",
+            Split::TestMismatched => "test-mismatched",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_written() {
+        for task in Task::ALL {
+            assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
+            let json = serde_json::to_string(&task).unwrap();
+            assert_eq!(json, format!("\"{task}\""));
+            assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
+        }
+        for (name, task) in [
+            ("sst2", Task::Sst2),
+            ("SST-2", Task::Sst2),
+            ("stsb", Task::Stsb),
+            ("sst5", Task::Sst5),
+            ("CoLA", Task::Cola),
+        ] {
+            assert_eq!(name.parse::<Task>().unwrap(), task);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = "squad".parse::<Task>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown task \"squad\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
+             sts-b, sst-5, cfimdb"
+        );
+        assert_eq!(error.exit_code(), 2);
+        assert!("".parse::<Task>().is_err());
+        assert!(serde_json::from_str::<Task>("\"squad\"").is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Tokenizer and vocabulary of a model folder.
+//!
+//! In: `vocab.txt` and `tokenizer_config.json`. Out: ids of texts, and the tokenizer files that go with a
+//! saved model. Not for building data: `bert-data` tokenizes corpora.
+
+use std::path::Path;
+
+use bert_data::{Manifest, Tokenizer, Vocabulary};
+
+use crate::error::Error;
+use crate::tasks::{EncodedPair, SpecialIds, encode_pair};
+
+/// Between the two texts of a pair, where a user writes them as one.
+pub const PAIR_SEPARATOR: &str = " ||| ";
+
+/// What turns text into ids.
+pub struct Text {
+    /// The vocabulary.
+    pub vocabulary: Vocabulary,
+    /// The tokenizer.
+    pub tokenizer: Tokenizer,
+    /// Whether text is lower-cased.
+    pub do_lower_case: bool,
+}
+
+impl Text {
+    fn new(vocabulary: Vocabulary, do_lower_case: bool) -> Self {
+        let tokenizer = Tokenizer::new(&vocabulary, do_lower_case);
+        Self { vocabulary, tokenizer, do_lower_case }
+    }
+
+    /// Opens `vocab.txt` of a model folder; lower-casing as `tokenizer_config.json` says, on when it is
+    /// silent or missing.
+    ///
+    /// # Errors
+    /// When either file cannot be read.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let vocabulary = Vocabulary::read(&folder.join("vocab.txt"))?;
+        let settings = folder.join("tokenizer_config.json");
+        let do_lower_case = match settings.exists() {
+            true => crate::report::read_json(&settings)?["do_lower_case"].as_bool().unwrap_or(true),
+            false => true,
+        };
+        Ok(Self::new(vocabulary, do_lower_case))
+    }
+
+    /// The tokenizer a data folder was made with.
+    ///
+    /// # Errors
+    /// When its vocabulary cannot be read.
+    pub fn of_data(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        Ok(Self::new(Vocabulary::read(&folder.join("vocab.txt"))?, manifest.config.do_lower_case))
+    }
+
+    /// The tokenizer files of a saved model that takes `max_length` positions.
+    pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
+        bert_model::Vocabulary {
+            words: self.vocabulary.tokens(),
+            do_lower_case: self.do_lower_case,
+            max_length,
+        }
+    }
+
+    /// `[CLS] text [SEP]`, or a pair where the text holds [`PAIR_SEPARATOR`]; `[MASK]` in it is the mask.
+    pub fn encode_with_masks(&self, text: &str, max_length: usize) -> EncodedPair {
+        let special = SpecialIds { cls: self.vocabulary.cls_id(), sep: self.vocabulary.sep_id() };
+        match text.split_once(PAIR_SEPARATOR) {
+            Some((a, b)) => encode_pair(&self.ids(a), Some(&self.ids(b)), special, max_length),
+            None => encode_pair(&self.ids(text), None, special, max_length),
+        }
+    }
+
+    fn ids(&self, text: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        for (i, part) in text.split("[MASK]").enumerate() {
+            if i > 0 {
+                ids.push(self.vocabulary.mask_id());
+            }
+            self.tokenizer.encode(part, &mut ids);
+        }
+        ids
+    }
+}

@@ -1,0 +1,41 @@
+//! `bert attention`: a page that shows what each head attends to.
+
+use std::path::PathBuf;
+
+use bert_data::files::write_atomic;
+use bert_trainer::attention::attention_page;
+use bert_trainer::checkpoint::resolve_model_folder;
+use clap::Args as ClapArgs;
+
+use crate::exit::print;
+use crate::progress::say;
+
+/// Write an HTML page of the attention of every layer and head on a text.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Run, checkpoint, fine-tuned model or Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    checkpoint: PathBuf,
+
+    /// Text; `A ||| B` is a pair.
+    text: String,
+
+    /// Page to write.
+    #[arg(long, value_name = "FILE", default_value = "attention.html")]
+    output: PathBuf,
+
+    /// Cut the text to N word pieces.
+    #[arg(long, value_name = "N", default_value_t = 48)]
+    max_seq_length: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the checkpoint cannot be read or the page not written.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let html = attention_page(&folder, &args.text, args.max_seq_length.max(5))?;
+    write_atomic(&args.output, |out| out.write_all(html.as_bytes()))?;
+    print(&args.output.display().to_string())
+}

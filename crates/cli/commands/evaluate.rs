@@ -1,0 +1,59 @@
+//! `bert evaluate`: a pre-trained model on held-out instances.
+
+use std::path::PathBuf;
+
+use bert_model::{LoadPolicy, load_pretrained_pretraining};
+use bert_trainer::DeviceName;
+use bert_trainer::checkpoint::resolve_model_folder;
+use bert_trainer::data_loader::DataLoader;
+use bert_trainer::evaluation::evaluate;
+use clap::Args as ClapArgs;
+
+use crate::commands::pretrain::evaluation_line;
+use crate::exit::{print, print_json};
+use crate::progress::say;
+
+/// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Run, checkpoint or Hugging Face folder with both pre-training heads.
+    #[arg(long, value_name = "DIR")]
+    checkpoint: PathBuf,
+
+    /// Data folder made by make-pretrain-data, with the checkpoint's vocabulary.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Sequences in a batch; the result does not depend on it but for rounding.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    batch_size: usize,
+
+    /// Evaluate the first N instances only.
+    #[arg(long, value_name = "N")]
+    instances: Option<u64>,
+
+    /// flex, ndarray, cuda or cuda:N.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    device: DeviceName,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When checkpoint or data cannot be read or do not fit each other.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let device = args.device.open()?;
+    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
+    let mut loader = DataLoader::open(&args.data, 0)?;
+    loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
+    let evaluation = evaluate(&model, &mut loader, args.batch_size.max(1), args.instances, &device)?;
+    match args.json {
+        true => print_json(&evaluation),
+        false => print(&evaluation_line(&evaluation)),
+    }
+}

@@ -1,0 +1,56 @@
+//! `bert fill-mask`: what the model puts in place of `[MASK]`.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use bert_trainer::DeviceName;
+use bert_trainer::checkpoint::resolve_model_folder;
+use bert_trainer::fill_mask::{Filled, MaskFiller};
+use clap::Args as ClapArgs;
+
+use crate::exit::{print, print_json};
+use crate::progress::say;
+
+/// Predict the words at [MASK] in a text.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Run, checkpoint or Hugging Face folder with both pre-training heads.
+    #[arg(long, value_name = "DIR")]
+    checkpoint: PathBuf,
+
+    /// Text with one or more [MASK]; `A ||| B` is a pair.
+    text: String,
+
+    /// How many words to show for each.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    top_k: usize,
+
+    /// flex, ndarray, cuda or cuda:N.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    device: DeviceName,
+
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the checkpoint cannot be read or the text has no `[MASK]`.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k.max(1));
+    if filled.is_empty() {
+        bail!("no [MASK] in the part of the text that the model can take");
+    }
+    match args.json {
+        true => print_json(&filled),
+        false => print(&filled.iter().map(show).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+fn show(filled: &Filled) -> String {
+    let words = filled.words.iter().map(|(word, probability)| format!("  {probability:.4}  {word}"));
+    format!("[MASK] at position {}\n{}", filled.position, words.collect::<Vec<_>>().join("\n"))
+}

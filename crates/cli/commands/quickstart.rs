@@ -1,0 +1,261 @@
+//! `bert quickstart`: everything, on the embedded corpus, in minutes.
+//!
+//! Vocabulary, shards, pre-training, fine-tuning with and without the pre-training, a page; then a table
+//! that shows what was learnt beside what guessing gives. The figures say that the programs work, not
+//! how good a BERT can be: the corpus has 150 short articles.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use bert_data::files::write_atomic;
+use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_data::{BuildConfig, build};
+use bert_trainer::data_loader::DataLoader;
+use bert_trainer::evaluation::Evaluation;
+use bert_trainer::finetune::{FinetuneConfig, FinetuneReport, finetune};
+use bert_trainer::pretrain::{PretrainEvent, pretrain};
+use bert_trainer::report::{finetuning_page, pretraining_page};
+use bert_trainer::tasks::Metric;
+use bert_trainer::unigram::{Unigram, unigram_baseline};
+use bert_trainer::{PretrainConfig, StopFlag};
+use clap::{Args as ClapArgs, FromArgMatches};
+
+use crate::commands::make_pretrain_data::View as BuildView;
+use crate::commands::pretrain::View as PretrainView;
+use crate::exit::print;
+use crate::progress::{Progress, duration, say};
+use crate::signals::stop_on_signals;
+
+/// The embedded corpora: path below the output folder and text.
+const CORPORA: [(&str, &str); 8] = [
+    ("corpus/train/nature.txt", include_str!("../../../corpora/almanac/train/nature.txt")),
+    ("corpus/train/science.txt", include_str!("../../../corpora/almanac/train/science.txt")),
+    ("corpus/train/culture.txt", include_str!("../../../corpora/almanac/train/culture.txt")),
+    ("corpus/held_out/nature.txt", include_str!("../../../corpora/almanac/held_out/nature.txt")),
+    ("corpus/held_out/science.txt", include_str!("../../../corpora/almanac/held_out/science.txt")),
+    ("corpus/held_out/culture.txt", include_str!("../../../corpora/almanac/held_out/culture.txt")),
+    ("entailment/train.tsv", include_str!("../../../corpora/entailment/train.tsv")),
+    ("entailment/dev.tsv", include_str!("../../../corpora/entailment/dev.tsv")),
+];
+
+/// Run every stage on the embedded corpus and show what was learnt (a few minutes).
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Folder for everything it makes, empty or new.
+    #[arg(long, value_name = "DIR", default_value = "out/quickstart")]
+    output: PathBuf,
+
+    /// Pre-training steps.
+    #[arg(long, value_name = "N", default_value_t = 2500)]
+    steps: u64,
+
+    /// Fine-tuning seeds.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1, 2, 3])]
+    seeds: Vec<u64>,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// What each stage found.
+struct Found {
+    before: Evaluation,
+    after: Evaluation,
+    unigram: Unigram,
+    tuned: FinetuneReport,
+    fresh: FinetuneReport,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What the first failing stage returns.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let stop = stop_on_signals()?;
+    let at = |name: &str| args.output.join(name);
+    if std::fs::read_dir(&args.output).is_ok_and(|mut entries| entries.next().is_some()) {
+        let path = args.output.clone();
+        let hint = "choose another --output";
+        return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
+    }
+    let stage = |name: &str| {
+        if !args.quiet {
+            say(&format!("[{}] {name}", duration(started.elapsed().as_secs_f64())));
+        }
+    };
+
+    stage("1/5 vocabulary");
+    write_corpora(&args.output)?;
+    make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
+    stage("2/5 pre-training data");
+    make_data(&at("corpus/train"), &at("vocab.txt"), &at("data/train"), 20, args.quiet)?;
+    make_data(&at("corpus/held_out"), &at("vocab.txt"), &at("data/held_out"), 5, args.quiet)?;
+    stage("3/5 pre-training");
+    let (before, after) = pretrain_tiny(args, &stop)?;
+    let unigram =
+        unigram_baseline(&DataLoader::open(&at("data/train"), 0)?, &DataLoader::open(&at("data/held_out"), 0)?)?;
+    stage("4/5 fine-tuning on the entailment pairs, with and without the pre-training");
+    let tuned = tune(args, "finetune", false, &stop)?;
+    let fresh = tune(args, "finetune-without-pretraining", true, &stop)?;
+    stage("5/5 pages");
+    write_page(&at("pretrain/report.html"), &pretraining_page(&at("pretrain"))?)?;
+    write_page(&at("finetune/report.html"), &finetuning_page(&at("finetune"))?)?;
+
+    print(&table(&Found { before, after, unigram, tuned, fresh }))?;
+    print(&format!(
+        "everything is in {}; curves in {}; {} in all",
+        args.output.display(),
+        at("pretrain/report.html").display(),
+        duration(started.elapsed().as_secs_f64())
+    ))
+}
+
+fn write_corpora(output: &Path) -> anyhow::Result<()> {
+    for (name, text) in CORPORA {
+        let path = output.join(name);
+        let folder = path.parent().expect("a file in a folder");
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        write_atomic(&path, |out| out.write_all(text.as_bytes()))?;
+    }
+    Ok(())
+}
+
+fn write_page(path: &Path, html: &str) -> anyhow::Result<()> {
+    write_atomic(path, |out| out.write_all(html.as_bytes()))?;
+    Ok(())
+}
+
+/// A configuration with the defaults of its flags, as the command line gives it.
+fn defaults<C: ClapArgs + FromArgMatches>(flags: &[&str]) -> anyhow::Result<C> {
+    let command = C::augment_args(clap::Command::new("quickstart").no_binary_name(true));
+    Ok(C::from_arg_matches(&command.try_get_matches_from(flags)?)?)
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))
+}
+
+fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
+    let config: VocabConfig = defaults(&["--input", text(corpus)?, "--vocab-size", "4000"])?;
+    let words = train_vocabulary(&config)?;
+    write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
+    Ok(())
+}
+
+fn make_data(corpus: &Path, vocab: &Path, output: &Path, dupe_factor: usize, quiet: bool) -> anyhow::Result<()> {
+    let config = BuildConfig {
+        input: vec![corpus.to_path_buf()],
+        output: Some(output.to_path_buf()),
+        vocab: Some(vocab.to_path_buf()),
+        max_seq_length: 64,
+        max_predictions_per_seq: 10,
+        dupe_factor,
+        ..BuildConfig::default()
+    };
+    let mut view = BuildView::new(quiet);
+    let built = build(&config, &mut |progress| view.show(progress));
+    view.finish();
+    built?;
+    Ok(())
+}
+
+fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Evaluation)> {
+    let at = |name: &str| args.output.join(name);
+    let steps = args.steps.to_string();
+    let (data, held_out, output) = (at("data/train"), at("data/held_out"), at("pretrain"));
+    let config: PretrainConfig = defaults(&[
+        "--data",
+        text(&data)?,
+        "--eval-data",
+        text(&held_out)?,
+        "--output",
+        text(&output)?,
+        "--model",
+        "tiny",
+        "--steps",
+        &steps,
+        "--learning-rate",
+        "1e-3",
+        "--save-every",
+        "500",
+    ])?;
+    let mut view = PretrainView::new(config.steps, args.quiet);
+    let mut evaluations = Vec::new();
+    let outcome = pretrain(&config, false, stop, &mut |event| {
+        if let PretrainEvent::Evaluated { evaluation, .. } = &event {
+            evaluations.push(evaluation.clone());
+        }
+        view.show(event);
+    });
+    view.finish();
+    outcome?;
+    let last = evaluations.last().cloned().context("no evaluation was made")?;
+    Ok((evaluations.swap_remove(0), last))
+}
+
+fn tune(args: &Args, folder: &str, random_init: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {
+    let at = |name: &str| args.output.join(name);
+    let seeds: Vec<String> = args.seeds.iter().map(u64::to_string).collect();
+    let (data, checkpoint, output) = (at("entailment"), at("pretrain"), at(folder));
+    let config: FinetuneConfig = defaults(&[
+        "--task",
+        "rte",
+        "--data",
+        text(&data)?,
+        "--checkpoint",
+        text(&checkpoint)?,
+        "--output",
+        text(&output)?,
+        "--seeds",
+        &seeds.join(","),
+        "--num-train-epochs",
+        "20",
+        "--train-batch-size",
+        "16",
+        "--learning-rate",
+        "3e-4",
+        "--select",
+        "last",
+    ])?;
+    let config = FinetuneConfig { random_init, ..config };
+    let mut progress = Progress::new(folder, 0, args.quiet);
+    let report = finetune(&config, stop, &mut |event| crate::commands::finetune::show(&mut progress, &event));
+    progress.finish();
+    Ok(report?)
+}
+
+fn table(found: &Found) -> String {
+    let accuracy = |report: &FinetuneReport| {
+        let metric = report.dev.metrics.iter().find(|m| m.metric == Metric::Accuracy);
+        metric.map_or(f64::NAN, |m| m.statistics.mean)
+    };
+    let majority = found.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
+    let row = |name: &str, guess: f64, before: f64, after: f64| format!("{name:<34}{guess:>10.3}{before:>10.3}{after:>10.3}");
+    let (before, after) = (&found.before, &found.after);
+    let chance = before.random_next.max(1.0 - before.random_next);
+    [
+        format!("{:<34}{:>10}{:>10}{:>10}", "on held-out text", "guessing", "before", "after"),
+        row("masked LM loss (nats)", found.unigram.masked_lm_loss, before.masked_lm_loss, after.masked_lm_loss),
+        row(
+            "masked LM accuracy",
+            found.unigram.masked_lm_accuracy,
+            before.masked_lm_accuracy,
+            after.masked_lm_accuracy,
+        ),
+        row("next sentence accuracy", chance, before.next_sentence_accuracy, after.next_sentence_accuracy),
+        row("entailment accuracy", majority, accuracy(&found.fresh), accuracy(&found.tuned)),
+        String::new(),
+        "guessing: word frequencies for the masked LM, the larger class otherwise. before: random weights (for".into(),
+        "entailment: fine-tuned from random weights). after: pre-trained (for entailment: and fine-tuned).".into(),
+        format!(
+            "entailment: mean of {} seeds on {} pairs, standard error of one accuracy {:.3}.",
+            found.tuned.runs.len(),
+            found.tuned.dev.examples,
+            found.tuned.dev.binomial_standard_error.unwrap_or(f64::NAN)
+        ),
+    ]
+    .join("\n")
+}

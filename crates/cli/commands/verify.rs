@@ -1,0 +1,51 @@
+//! `bert verify`: whether a data folder or a run's checkpoints are what was committed.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use bert_trainer::checkpoint::{CheckpointFolder, verify};
+use clap::Args as ClapArgs;
+
+use crate::exit::print;
+
+/// Check every file of a data folder, or every checkpoint of a run, against its digest.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Data folder, run or checkpoint.
+    folder: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The first file that is not as committed.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.folder.join("COMMITTED.json").exists() {
+        verify(&args.folder)?;
+        return print(&format!("good  {}", args.folder.display()));
+    }
+    if args.folder.join("checkpoints").is_dir() {
+        return checkpoints(&args.folder);
+    }
+    let verification = bert_data::verify(&args.folder, true)?;
+    print(verification.to_string().trim_end())?;
+    verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+fn checkpoints(run: &Path) -> anyhow::Result<()> {
+    let folder = CheckpointFolder::of_run(run);
+    let mut text = String::new();
+    let mut first_problem = None;
+    for step in folder.steps() {
+        let path = folder.path(step);
+        match verify(&path) {
+            Ok(_) => writeln!(text, "good  {}", path.display())?,
+            Err(error) => {
+                writeln!(text, "BAD   {error}")?;
+                first_problem.get_or_insert(error);
+            }
+        }
+    }
+    print(text.trim_end())?;
+    first_problem.map_or(Ok(()), |problem| Err(problem.into()))
+}
