@@ -147,7 +147,8 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
 
 impl Prepared<'_> {
     pub(crate) fn read(&self, progress: &mut dyn FnMut(BuildProgress)) -> Result<(Documents, ReadReport)> {
-        let total = self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|data| data.len()).sum();
+        let total =
+            self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|data| data.len()).sum();
         let mut told = |done| progress(BuildProgress { stage: BuildStage::Reading, done, total });
         let (vocabulary, rules) = (&self.vocabulary, ReadRules::new(self.config));
         read_documents(
@@ -261,7 +262,8 @@ fn make_keyed(
             tokens += documents.document(end % documents.len()).tokens();
             end += 1;
         }
-        let make = |masker: &mut Masker, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
+        let make =
+            |masker: &mut Masker, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
         let made: Vec<Result<Unit>> = prepared
             .pool
             .install(|| (done..end).into_par_iter().map_init(|| prepared.masker(), make).collect());

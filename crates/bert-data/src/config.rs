@@ -178,7 +178,11 @@ impl BuildConfig {
             return invalid("num-shards", &shards, "between 1 and 99999");
         }
         if self.split_sentences && !crate::document::speaks(&self.language) {
-            return invalid("language", &self.language, "an ISO 639 code that the sentence splitter knows, such as en");
+            return invalid(
+                "language",
+                &self.language,
+                "an ISO 639 code that the sentence splitter knows, such as en",
+            );
         }
         self.check_reference_mode()
     }
@@ -204,7 +208,9 @@ impl BuildConfig {
     }
 
     pub(crate) fn output(&self) -> Result<&Path> {
-        self.output.as_deref().ok_or(Error::MissingOption { option: "output", reason: "the shards are written there" })
+        self.output
+            .as_deref()
+            .ok_or(Error::MissingOption { option: "output", reason: "the shards are written there" })
     }
 }
 

@@ -174,7 +174,8 @@ impl ReadRules {
 /// Whether sentences of this language can be split.
 #[must_use]
 pub fn speaks(language: &str) -> bool {
-    const OWN_RULES: &str = " am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk ";
+    const OWN_RULES: &str =
+        " am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk ";
     let known = !language.contains(' ') && OWN_RULES.contains(&format!(" {language} "));
     known || sentencex::languages::get_fallbacks(language).is_some()
 }
@@ -271,7 +272,12 @@ fn tokenize(
     Ok(tokenized)
 }
 
-fn tokenize_block(block: &Block, path: &Path, encoder: &mut Encoder<'_>, rules: &ReadRules) -> Result<Tokenized> {
+fn tokenize_block(
+    block: &Block,
+    path: &Path,
+    encoder: &mut Encoder<'_>,
+    rules: &ReadRules,
+) -> Result<Tokenized> {
     let mut done = Tokenized { ends_file: block.ends_file, ..Tokenized::default() };
     let language = rules.split_sentences.as_deref().map(sentencex::language_factory);
     for (number, raw) in block.lines() {

@@ -250,3 +250,126 @@ impl OutputLock {
         &self.folder
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A file system whose n-th operation fails.
+    struct Failing {
+        left: std::sync::Arc<AtomicUsize>,
+    }
+
+    fn step(left: &AtomicUsize) -> io::Result<()> {
+        match left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(1))) {
+            Ok(1) => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            _ => Ok(()),
+        }
+    }
+
+    struct FailingFile(File, std::sync::Arc<AtomicUsize>);
+
+    impl Write for FailingFile {
+        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+            step(&self.1)?;
+            self.0.write(buffer)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
+        }
+    }
+
+    impl Durable for FailingFile {
+        fn sync(&mut self) -> io::Result<()> {
+            step(&self.1)?;
+            self.0.sync_all()
+        }
+    }
+
+    impl FileSystem for Failing {
+        fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
+            step(&self.left)?;
+            Ok(Box::new(FailingFile(File::create(path)?, self.left.clone())))
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            step(&self.left)?;
+            Disk.rename(from, to)
+        }
+
+        fn sync_folder(&self, path: &Path) -> io::Result<()> {
+            step(&self.left)?;
+            Disk.sync_folder(path)
+        }
+
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            Disk.remove_file(path)
+        }
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file_or_the_new_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.json");
+        let new = vec![b'n'; 200_000];
+        let mut failures = 0;
+        for nth in 1.. {
+            write_atomic(&path, |out| out.write_all(b"old")).unwrap();
+            let files = Failing { left: std::sync::Arc::new(AtomicUsize::new(nth)) };
+            let result = write_atomic_on(&files, &path, |out| {
+                new.chunks(1000).try_for_each(|part| out.write_all(part))
+            });
+            let found = std::fs::read(&path).unwrap();
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+            match result {
+                Err(error) => {
+                    failures += 1;
+                    assert_eq!(error.exit_code(), 1);
+                    assert!(
+                        error.to_string().contains("file.json") || error.to_string().contains("sync"),
+                        "{error}"
+                    );
+                    assert!(found == b"old" || found == new);
+                }
+                Ok(written) => {
+                    assert!(found == new);
+                    assert_eq!((written.bytes, written.blake3), (200_000, digest_bytes(&new)));
+                    break;
+                }
+            }
+        }
+        // create, at least two writes, fsync, rename, fsync of the folder
+        assert!(failures >= 6, "{failures}");
+    }
+
+    #[test]
+    fn json_and_digests() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let written = write_json_atomic(&path, &[1, 2]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[\n  1,\n  2\n]\n");
+        assert_eq!(written.blake3, digest_file(&path).unwrap());
+        assert_eq!(digest_file(&folder.path().join("b")).unwrap_err().exit_code(), 1);
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = AtomicFile::create(&Disk, &folder.path().join("a")).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_lock_is_exclusive_and_ends_with_its_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = OutputLock::acquire(folder.path()).unwrap();
+        assert!(matches!(OutputLock::acquire(folder.path()), Err(Error::InUse { .. })));
+        drop(lock);
+        assert_eq!(OutputLock::acquire(folder.path()).unwrap().folder(), folder.path());
+    }
+}

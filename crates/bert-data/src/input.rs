@@ -208,7 +208,8 @@ impl BlockReader {
                 Box::new(BufReader::with_capacity(1 << 17, flate2::bufread::MultiGzDecoder::new(raw)))
             }
             Some(_) => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(raw).map_err(Error::io("read", path))?;
+                let decoder =
+                    zstd::stream::read::Decoder::with_buffer(raw).map_err(Error::io("read", path))?;
                 Box::new(BufReader::with_capacity(1 << 17, decoder))
             }
             None => Box::new(raw),

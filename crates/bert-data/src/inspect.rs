@@ -73,12 +73,26 @@ impl fmt::Display for Inspection {
         writeln!(f, "{}", self.folder.display())?;
         writeln!(f, "made by {}, format {}", manifest.program, manifest.format_version)?;
         for input in &manifest.inputs {
-            writeln!(f, "input {} ({} lines, {} bytes, {})", input.path, input.lines, input.bytes, short(&input.blake3))?;
+            writeln!(
+                f,
+                "input {} ({} lines, {} bytes, {})",
+                input.path,
+                input.lines,
+                input.bytes,
+                short(&input.blake3)
+            )?;
         }
         let vocabulary = &manifest.vocabulary;
         writeln!(f, "{} ({} tokens, {})", vocabulary.file, vocabulary.size, short(&vocabulary.blake3))?;
         for shard in &manifest.shards {
-            writeln!(f, "{} ({} rows, {} bytes, {})", shard.file, shard.rows, shard.bytes, short(&shard.blake3))?;
+            writeln!(
+                f,
+                "{} ({} rows, {} bytes, {})",
+                shard.file,
+                shard.rows,
+                shard.bytes,
+                short(&shard.blake3)
+            )?;
         }
         writeln!(f, "\n{}", manifest.report)?;
         let words: Vec<String> =

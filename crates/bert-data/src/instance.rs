@@ -133,7 +133,12 @@ fn random_next<R: Random>(
 }
 
 /// Cuts single tokens from the longer side (B on a tie), front or back at random, until the pair fits.
-fn truncate_seq_pair<R: Random>(a: &mut Range<usize>, b: &mut Range<usize>, most_tokens: usize, random: &mut R) {
+fn truncate_seq_pair<R: Random>(
+    a: &mut Range<usize>,
+    b: &mut Range<usize>,
+    most_tokens: usize,
+    random: &mut R,
+) {
     while a.len() + b.len() > most_tokens {
         let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
         if random.chance(0.5) {

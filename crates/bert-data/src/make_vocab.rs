@@ -54,7 +54,13 @@ pub struct VocabConfig {
 
 impl Default for VocabConfig {
     fn default() -> Self {
-        Self { vocab_size: 30_522, min_frequency: 2, do_lower_case: true, limit_alphabet: 1000, strict_utf8: false }
+        Self {
+            vocab_size: 30_522,
+            min_frequency: 2,
+            do_lower_case: true,
+            limit_alphabet: 1000,
+            strict_utf8: false,
+        }
     }
 }
 
@@ -168,7 +174,12 @@ fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
     }
     let continuations =
         alphabet.iter().zip(continues).filter(|(_, continues)| *continues).map(|(c, _)| format!("##{c}"));
-    SPECIAL.map(str::to_owned).into_iter().chain(alphabet.iter().map(char::to_string)).chain(continuations).collect()
+    SPECIAL
+        .map(str::to_owned)
+        .into_iter()
+        .chain(alphabet.iter().map(char::to_string))
+        .chain(continuations)
+        .collect()
 }
 
 fn merge(counts: WordCounts, first: Vec<String>, config: &VocabConfig) -> Vec<String> {
@@ -190,28 +201,4 @@ fn merge(counts: WordCounts, first: Vec<String>, config: &VocabConfig) -> Vec<St
         tokenizers::Model::get_vocab(&model).into_iter().map(|(token, id)| (id, token)).collect();
     tokens.sort_unstable();
     tokens.into_iter().map(|(_, token)| token).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn experiment() {
-        let bench = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/corpora/");
-        for (file, size) in [("bench_sentences.txt.zst", 8000), ("tinyshakespeare.txt.zst", 30000),("tinyshakespeare.txt.zst", 3000), ("bench_sentences.txt.zst", 30522)] {
-            let path = bench.join(file);
-            if !path.exists() { println!("no {file}"); continue; }
-            let config = VocabConfig { vocab_size: size, min_frequency: 1, ..VocabConfig::default() };
-            let mut digests = std::collections::BTreeMap::new();
-            for _ in 0..6 {
-                let t = std::time::Instant::now();
-                let tokens = train_vocabulary(&[path.clone()], &config).unwrap();
-                let d = crate::files::digest_bytes(tokens.join("\n").as_bytes());
-                *digests.entry(d).or_insert(0) += 1;
-                println!("{file} {size} {} {:?}", tokens.len(), t.elapsed());
-            }
-            println!("{file} {size} {digests:?}");
-        }
-    }
 }

@@ -176,7 +176,9 @@ impl Manifest {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         let found = match std::fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::FileMissing { path }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::FileMissing { path });
+            }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
         if found != shard.bytes {

@@ -157,7 +157,14 @@ impl Masker {
 
     /// Decides over the tokens of one set. In the reference a set may reach over a `[SEP]`, and each token is
     /// decided for itself.
-    fn hide<R: Random>(&mut self, instance: &Instance, first: u32, count: u32, random: &mut R, tokens: &mut [u32]) {
+    fn hide<R: Random>(
+        &mut self,
+        instance: &Instance,
+        first: u32,
+        count: u32,
+        random: &mut R,
+        tokens: &mut [u32],
+    ) {
         let mut fate = draw_fate(random);
         let mut hidden = 0;
         for position in first.. {

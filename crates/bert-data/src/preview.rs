@@ -69,10 +69,16 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
             RandomMode::Reference => {
                 let mut masked = MaskedInstance::default();
                 let rules = prepared.pair_rules();
-                create_instances_from_document(&documents, document, &rules, &mut python, |random, instance| {
-                    masker.mask(instance, random, &mut masked);
-                    show(&masked)
-                })?;
+                create_instances_from_document(
+                    &documents,
+                    document,
+                    &rules,
+                    &mut python,
+                    |random, instance| {
+                        masker.mask(instance, random, &mut masked);
+                        show(&masked)
+                    },
+                )?;
             }
         }
     }

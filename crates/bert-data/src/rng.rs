@@ -248,8 +248,13 @@ mod tests {
     #[test]
     fn python_random_draws_what_cpython_draws() {
         let mut random = PythonRandom::new(12345);
-        let units =
-            [0.41661987254534116, 0.010169169457068361, 0.8252065092537432, 0.2986398551995928, 0.3684116894884757];
+        let units = [
+            0.41661987254534116,
+            0.010169169457068361,
+            0.8252065092537432,
+            0.2986398551995928,
+            0.3684116894884757,
+        ];
         assert_eq!(std::array::from_fn(|_| random.unit()), units);
         let words = [831769172, 1160692746, 2430986565, 1873586768, 694443915];
         assert_eq!(std::array::from_fn(|_| random.next_u32()), words);

@@ -25,7 +25,7 @@ use crate::spill::PackedRow;
 /// Rows of one record batch on its way to the file.
 const BATCH: usize = 2048;
 /// Rows of one row group: what the writer holds in memory, encoded.
-const ROW_GROUP: usize = 32_768;
+const ROW_GROUP: usize = 16_384;
 
 /// The name of shard `index` of `count`.
 #[must_use]
@@ -286,8 +286,11 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
     let mut rows = ShardRows::default();
     for batch in reader {
         let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        rows.append(&batch)
-            .map_err(|(row, problem)| Error::ShardRow { path: path.to_owned(), row, problem })?;
+        rows.append(&batch).map_err(|(row, problem)| Error::ShardRow {
+            path: path.to_owned(),
+            row,
+            problem,
+        })?;
     }
     Ok(rows)
 }
@@ -309,7 +312,12 @@ fn check_columns(path: &Path, found: &arrow::datatypes::Schema) -> Result<()> {
         let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
         if actual != wanted {
             let column = field.name().clone();
-            return Err(Error::ShardColumn { path: path.to_owned(), column, found: actual, expected: wanted });
+            return Err(Error::ShardColumn {
+                path: path.to_owned(),
+                column,
+                found: actual,
+                expected: wanted,
+            });
         }
     }
     if let Some(extra) = found.fields().get(expected.fields().len()) {

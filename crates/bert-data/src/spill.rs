@@ -42,7 +42,9 @@ impl Width {
 
     fn get(self, bytes: &[u8], out: &mut Vec<i32>) {
         match self {
-            Self::Two => out.extend(bytes.as_chunks().0.iter().map(|&pair| i32::from(u16::from_le_bytes(pair)))),
+            Self::Two => {
+                out.extend(bytes.as_chunks().0.iter().map(|&pair| i32::from(u16::from_le_bytes(pair))))
+            }
             Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four) as i32)),
         }
     }

@@ -77,7 +77,11 @@ impl Vocabulary {
                 // The reference pads with 0 whatever stands there, so only the others are needed.
                 None if token == PAD => *place = 0,
                 None => {
-                    return Err(Error::VocabularyLacksToken { path: path.to_owned(), size: tokens.len(), token });
+                    return Err(Error::VocabularyLacksToken {
+                        path: path.to_owned(),
+                        size: tokens.len(),
+                        token,
+                    });
                 }
             }
         }

@@ -60,7 +60,9 @@ fn summary(report: &FinetuneReport) -> String {
         let _ = write!(text, "\ntest\n{test}");
     }
     if report.is_sample {
-        text.push_str("\nscored on samples, not on the official files: not comparable with published figures\n");
+        text.push_str(
+            "\nscored on samples, not on the official files: not comparable with published figures\n",
+        );
     }
     let _ = write!(text, "\ntuned model: {}", report.model.display());
     text

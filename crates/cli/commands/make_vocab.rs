@@ -11,6 +11,10 @@ use crate::exit::print;
 /// Train a WordPiece vocabulary from text; the same text gives the same bytes.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
+    /// Text: files, folders or patterns; plain, gzip or zstd.
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH", value_delimiter = ',')]
+    input: Vec<PathBuf>,
+
     #[command(flatten)]
     config: VocabConfig,
 
@@ -31,7 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.output.exists() && !args.overwrite {
         anyhow::bail!("{}: exists; --overwrite replaces it", args.output.display());
     }
-    let words = train_vocabulary(&args.config)?;
+    let words = train_vocabulary(&args.input, &args.config)?;
     write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     print(&format!("{} tokens: {}", words.len(), args.output.display()))
 }

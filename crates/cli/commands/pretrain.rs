@@ -74,7 +74,8 @@ impl View {
                 self.started = Instant::now();
                 let from = if step == 0 { String::new() } else { format!(", continuing after step {step}") };
                 let millions = parameters as f64 / 1e6;
-                let text = format!("{millions:.2} M parameters, {steps} steps of {batch_size} sequences{from}");
+                let text =
+                    format!("{millions:.2} M parameters, {steps} steps of {batch_size} sequences{from}");
                 self.progress.line(&text);
             }
             PretrainEvent::Step { metrics, timing } => {

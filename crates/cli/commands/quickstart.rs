@@ -95,8 +95,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     make_data(&at("corpus/held_out"), &at("vocab.txt"), &at("data/held_out"), 5, args.quiet)?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
-    let unigram =
-        unigram_baseline(&DataLoader::open(&at("data/train"), 0)?, &DataLoader::open(&at("data/held_out"), 0)?)?;
+    let unigram = unigram_baseline(
+        &DataLoader::open(&at("data/train"), 0)?,
+        &DataLoader::open(&at("data/held_out"), 0)?,
+    )?;
     stage("4/5 fine-tuning on the entailment pairs, with and without the pre-training");
     let tuned = tune(args, "finetune", false, &stop)?;
     let fresh = tune(args, "finetune-without-pretraining", true, &stop)?;
@@ -139,13 +141,19 @@ fn text(path: &Path) -> anyhow::Result<&str> {
 }
 
 fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
-    let config: VocabConfig = defaults(&["--input", text(corpus)?, "--vocab-size", "4000"])?;
-    let words = train_vocabulary(&config)?;
+    let config: VocabConfig = defaults(&["--vocab-size", "4000"])?;
+    let words = train_vocabulary(&[corpus.to_path_buf()], &config)?;
     write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     Ok(())
 }
 
-fn make_data(corpus: &Path, vocab: &Path, output: &Path, dupe_factor: usize, quiet: bool) -> anyhow::Result<()> {
+fn make_data(
+    corpus: &Path,
+    vocab: &Path,
+    output: &Path,
+    dupe_factor: usize,
+    quiet: bool,
+) -> anyhow::Result<()> {
     let config = BuildConfig {
         input: vec![corpus.to_path_buf()],
         output: Some(output.to_path_buf()),
@@ -233,7 +241,9 @@ fn table(found: &Found) -> String {
         metric.map_or(f64::NAN, |m| m.statistics.mean)
     };
     let majority = found.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
-    let row = |name: &str, guess: f64, before: f64, after: f64| format!("{name:<34}{guess:>10.3}{before:>10.3}{after:>10.3}");
+    let row = |name: &str, guess: f64, before: f64, after: f64| {
+        format!("{name:<34}{guess:>10.3}{before:>10.3}{after:>10.3}")
+    };
     let (before, after) = (&found.before, &found.after);
     let chance = before.random_next.max(1.0 - before.random_next);
     [

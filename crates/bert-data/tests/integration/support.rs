@@ -1,7 +1,5 @@
 //! What the integration tests share.
 
-#![expect(dead_code, reason = "each test binary uses its own part")]
-
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, BuildOutcome, Error, RandomMode, Row, ShardRows, build, read_shard};
@@ -38,7 +36,8 @@ pub(crate) fn small_vocabulary(folder: &Path) -> PathBuf {
     tokens.extend("[].,!?".chars().map(String::from));
     tokens.extend(('a'..='z').map(String::from));
     tokens.extend(('a'..='z').map(|c| format!("##{c}")));
-    tokens.extend("the cat sat on mat dog ran far away sun is hot sep ##ing ##ed".split(' ').map(String::from));
+    tokens
+        .extend("the cat sat on mat dog ran far away sun is hot sep ##ing ##ed".split(' ').map(String::from));
     let path = folder.join("small-vocab.txt");
     std::fs::write(&path, tokens.join("\n") + "\n").unwrap();
     path
@@ -46,7 +45,8 @@ pub(crate) fn small_vocabulary(folder: &Path) -> PathBuf {
 
 /// Text of `documents` documents over [`small_vocabulary`].
 pub(crate) fn small_text(documents: usize) -> String {
-    let sentences = ["the cat sat on the mat.", "the dog ran far away!", "is the sun hot?", "walking, talking, far."];
+    let sentences =
+        ["the cat sat on the mat.", "the dog ran far away!", "is the sun hot?", "walking, talking, far."];
     let mut text = String::new();
     for document in 0..documents {
         for sentence in 0..3 + document % 5 {

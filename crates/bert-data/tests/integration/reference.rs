@@ -1,12 +1,10 @@
 //! `--random reference` gives the instances of the 2018 script, exactly and in its order.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::{canonical, config, golden, golden_vocabulary, reference, run, sha256, shards, shared};
 use bert_data::{BuildConfig, ShardRows};
 use serde_json::Value;
-use support::{canonical, config, golden, golden_vocabulary, reference, run, sha256, shards, shared};
 
 fn instances(config: BuildConfig) -> ShardRows {
     let outcome = run(&reference(config)).unwrap();

@@ -1,0 +1,213 @@
+//! The public interface, end to end.
+
+use bert_data::{BuildConfig, Manifest, Vocabulary, inspect, preview, verify};
+
+use crate::support::{canonical, config, reference, run, shards, small_text, small_vocabulary};
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+/// A corpus of `documents` small documents and a configuration over it.
+fn world(documents: usize) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, small_text(documents)).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let config = BuildConfig {
+        max_seq_length: 32,
+        max_predictions_per_seq: 5,
+        num_shards: Some(3),
+        ..config(&[&text], &vocab, &folder.path().join("data"))
+    };
+    World { folder, config }
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_threads() {
+    let world = world(200);
+    let build = |threads: usize, name: &str| {
+        let output = world.folder.path().join(name);
+        run(&BuildConfig { threads, output: Some(output), ..world.config.clone() }).unwrap().manifest
+    };
+    let one = build(1, "one");
+    assert_eq!(one, build(2, "two"));
+    assert_eq!(one, build(3, "three"));
+    let rows: Vec<u64> = one.shards.iter().map(|shard| shard.rows).collect();
+    assert!(rows.iter().max().unwrap() - rows.iter().min().unwrap() <= 1, "{rows:?}");
+    assert_eq!(rows.iter().sum::<u64>(), one.instances);
+    assert_eq!(one.shards[2].file, "train-00002-of-00003.parquet");
+}
+
+#[test]
+fn seeds_and_shards_change_what_they_should() {
+    let world = world(60);
+    let lines = |name: &str, seed: u64, num_shards: usize| {
+        let output = Some(world.folder.path().join(name));
+        let config =
+            BuildConfig { random_seed: seed, num_shards: Some(num_shards), output, ..world.config.clone() };
+        let outcome = run(&config).unwrap();
+        let shards = shards(&outcome);
+        let mut lines: Vec<String> = shards.iter().flat_map(|rows| rows.iter().map(canonical)).collect();
+        let ordered = lines.clone();
+        lines.sort();
+        (lines, ordered)
+    };
+    let (one, ordered) = lines("a", 1, 1);
+    let (five, _) = lines("b", 1, 5);
+    assert_eq!(one, five, "the same instances in any number of shards");
+    assert_ne!(one, ordered, "rows are shuffled");
+    assert_ne!(one, lines("c", 2, 1).0, "another seed, other instances");
+}
+
+#[test]
+fn labels_are_right() {
+    // Every document has its own letter, so that a pair shows where its parts come from.
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    let mut lines = String::new();
+    for letter in 'a'..='h' {
+        lines += &format!("{letter} {letter} {letter} {letter}.\n").repeat(6);
+        lines.push('\n');
+    }
+    std::fs::write(&text, lines).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let config = BuildConfig {
+        max_seq_length: 16,
+        max_predictions_per_seq: 1,
+        ..config(&[&text], &vocab, &folder.path().join("data"))
+    };
+    let outcome = run(&config).unwrap();
+    let vocabulary = Vocabulary::read(&vocab).unwrap();
+    for row in shards(&outcome).iter().flat_map(|rows| rows.iter()) {
+        let mut ids = row.input_ids.to_vec();
+        for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+            ids[position as usize] = id;
+        }
+        let letters = |segment: i8| -> Vec<&str> {
+            let of_segment = ids.iter().zip(row.segment_ids).filter(|(_, found)| **found == segment);
+            of_segment
+                .map(|(&id, _)| vocabulary.token(id as u32))
+                .filter(|token| token.len() == 1 && *token != ".")
+                .collect()
+        };
+        let (a, b) = (letters(0), letters(1));
+        assert!(a.iter().all(|letter| *letter == a[0]) && b.iter().all(|letter| *letter == b[0]));
+        assert_eq!(a[0] != b[0], row.next_sentence_label == 1, "{}", canonical(row));
+    }
+}
+
+#[test]
+fn one_document_gives_no_wrong_labels_and_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, "the cat sat on the mat.\n".repeat(40)).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let config = config(&[&text], &vocab, &folder.path().join("data"));
+    let outcome = run(&config).unwrap();
+    assert_eq!(outcome.manifest.report.random_next, 0);
+    let warnings = outcome.manifest.report.warnings.join("\n");
+    assert!(warnings.contains("one document only") && warnings.contains("more than 60 %"), "{warnings}");
+}
+
+#[test]
+fn one_sentence_documents_are_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, "the cat sat on the mat.\n\n".repeat(40)).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let outcome = run(&config(&[&text], &vocab, &folder.path().join("data"))).unwrap();
+    let report = &outcome.manifest.report;
+    assert_eq!((report.documents, report.one_sentence_documents), (40, 40));
+    let warnings = report.warnings.join("\n");
+    assert!(warnings.contains("40 of 40 documents have one sentence only"), "{warnings}");
+    assert!(warnings.contains("100.0 % of the next sentence labels are random"), "{warnings}");
+}
+
+#[test]
+fn the_manifest_says_what_is_there() {
+    let world = world(50);
+    let outcome = run(&BuildConfig { preview: 2, ..world.config.clone() }).unwrap();
+    let folder = world.config.output.as_deref().unwrap();
+    let manifest = Manifest::read(folder).unwrap();
+    assert_eq!(manifest, outcome.manifest);
+    manifest.verify(folder, true).unwrap();
+    assert!(verify(folder, true).unwrap().is_good());
+    assert_eq!(manifest.config.max_seq_length, 32);
+    assert_eq!(manifest.inputs[0].lines, small_text(50).lines().count() as u64);
+    let report = &manifest.report;
+    assert_eq!(report.documents, 50);
+    assert_eq!(report.length_histogram.iter().map(|range| range.instances).sum::<u64>(), manifest.instances);
+    assert_eq!(report.shown_as_mask + report.shown_as_random + report.shown_unchanged, report.masked_tokens);
+    assert!(report.to_string().contains("shown as [MASK]"));
+    let vocabulary = std::fs::read(manifest.vocabulary_path(folder)).unwrap();
+    assert_eq!(vocabulary, std::fs::read(world.config.vocab.as_ref().unwrap()).unwrap());
+    assert_eq!(outcome.preview.len(), 2);
+    assert!(
+        outcome.preview[0].contains("[CLS]") && outcome.preview[0].contains("\n  B:"),
+        "{}",
+        outcome.preview[0]
+    );
+    let inspection = inspect(folder, 3).unwrap();
+    assert_eq!(inspection.instances[..2], outcome.preview);
+    assert!(inspection.to_string().contains("frequent tokens"));
+    assert_eq!(bert_data::inspect::instance(folder, 1).unwrap(), outcome.preview[1]);
+    // Only the committed files and the lock are left.
+    let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3 + 3, "{left:?}");
+}
+
+#[test]
+fn a_preview_writes_nothing_and_marks_masks() {
+    let world = world(20);
+    let lines = preview(&world.config, 50).unwrap();
+    assert_eq!(lines.len(), 50);
+    assert!(
+        lines.iter().any(|line| line.contains("[MASK:")) && lines.iter().any(|line| line.contains("[KEPT:"))
+    );
+    assert!(!world.config.output.as_ref().unwrap().exists());
+    assert_eq!(preview(&reference(BuildConfig { num_shards: None, ..world.config }), 4).unwrap().len(), 4);
+}
+
+#[test]
+fn overwrite_replaces_a_finished_data_set() {
+    let world = world(20);
+    run(&world.config).unwrap();
+    let second = BuildConfig { num_shards: Some(2), overwrite: true, ..world.config.clone() };
+    let outcome = run(&second).unwrap();
+    assert!(verify(&outcome.output, true).unwrap().is_good());
+    assert!(!outcome.output.join("train-00000-of-00003.parquet").exists());
+}
+
+#[test]
+fn what_an_unfinished_build_left_is_cleared() {
+    let world = world(20);
+    let folder = world.config.output.clone().unwrap();
+    std::fs::create_dir_all(folder.join(".build")).unwrap();
+    std::fs::write(folder.join(".build/rows"), "left").unwrap();
+    std::fs::write(folder.join("train-00007-of-00009.parquet"), "left").unwrap();
+    let outcome = run(&world.config).unwrap();
+    assert!(verify(&outcome.output, true).unwrap().is_good());
+    assert!(!folder.join(".build").exists() && !folder.join("train-00007-of-00009.parquet").exists());
+}
+
+#[test]
+fn configuration_is_the_same_as_flags_and_as_json() {
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        config: BuildConfig,
+    }
+    use clap::Parser;
+    assert_eq!(Cli::parse_from(["x"]).config, BuildConfig::default());
+    let flags = "x --input a b,c --vocab v --output o --do-lower-case false --do-whole-word-mask --dupe-factor 5 \
+                 --random reference --num-shards 1";
+    let config = Cli::parse_from(flags.split_whitespace()).config;
+    assert_eq!(config.input.len(), 3);
+    assert!(!config.do_lower_case && config.do_whole_word_mask);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
+    assert_eq!(BuildConfig::read(&path).unwrap(), config);
+}

@@ -1,0 +1,389 @@
+//! Every way to fail: the right variant and exit code, what and where in the message, and nothing changed.
+
+use std::path::{Path, PathBuf};
+
+use arrow::array::{ArrayRef, Int8Array, Int32Array, ListArray};
+use arrow::datatypes::{Int8Type, Int32Type};
+use arrow::record_batch::RecordBatch;
+use bert_data::files::OutputLock;
+use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_data::{BuildConfig, Error, Manifest, RowProblem, Vocabulary, inspect, preview, read_shard, verify};
+use std::sync::Arc;
+
+use crate::support::{config, reference, run, small_text, small_vocabulary};
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("text.txt");
+        std::fs::write(&text, small_text(20)).unwrap();
+        let vocab = small_vocabulary(folder.path());
+        let config = config(&[&text], &vocab, &folder.path().join("data"));
+        Self { folder, config }
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn data(&self) -> PathBuf {
+        self.config.output.clone().unwrap()
+    }
+
+    /// Runs, expects a failure with this exit code and these words, and that no output appeared.
+    fn fails(&self, config: &BuildConfig, code: u8, words: &[&str]) -> Error {
+        let before = self.data().exists();
+        let error = run(config).unwrap_err();
+        assert_says(&error, code, words);
+        assert_eq!(before, self.data().exists(), "{error}: nothing may change");
+        error
+    }
+}
+
+fn assert_says(error: &Error, code: u8, words: &[&str]) {
+    let message = error.to_string();
+    assert_eq!(error.exit_code(), code, "{message}");
+    for word in words {
+        assert!(message.contains(word), "{message:?} does not name {word:?}");
+    }
+}
+
+#[test]
+fn wrong_values_name_the_flag() {
+    let world = World::new();
+    let base = || world.config.clone();
+    let cases = [
+        ("max-seq-length", BuildConfig { max_seq_length: 7, ..base() }),
+        ("max-seq-length", BuildConfig { max_seq_length: 70_000, ..base() }),
+        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: 0, ..base() }),
+        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: 128, ..base() }),
+        ("masked-lm-prob", BuildConfig { masked_lm_prob: 0.0, ..base() }),
+        ("masked-lm-prob", BuildConfig { masked_lm_prob: f64::NAN, ..base() }),
+        ("short-seq-prob", BuildConfig { short_seq_prob: 1.1, ..base() }),
+        ("dupe-factor", BuildConfig { dupe_factor: 0, ..base() }),
+        ("num-shards", BuildConfig { num_shards: Some(0), ..base() }),
+        ("threads", BuildConfig { threads: 5000, ..base() }),
+        ("language", BuildConfig { split_sentences: true, language: "tlh".to_owned(), ..base() }),
+    ];
+    for (flag, config) in cases {
+        let error = world.fails(&config, 2, &[&format!("--{flag}")]);
+        assert!(matches!(error, Error::InvalidOption { .. }));
+    }
+    for config in [
+        reference(BuildConfig { split_sentences: true, ..base() }),
+        reference(BuildConfig { num_shards: Some(2), ..base() }),
+    ] {
+        let error = world.fails(&config, 2, &["--random reference"]);
+        assert!(matches!(error, Error::ConflictingOptions { .. }));
+    }
+    for config in [BuildConfig { output: None, ..base() }, BuildConfig { vocab: None, ..base() }] {
+        assert!(matches!(world.fails(&config, 2, &["is required"]), Error::MissingOption { .. }));
+    }
+    let wrong = world.file("config.json", br#"{"dupe_factr": 3}"#);
+    assert_says(&BuildConfig::read(&wrong).unwrap_err(), 2, &["config.json"]);
+    assert_says(&BuildConfig::read(&world.data()).unwrap_err(), 1, &["data"]);
+}
+
+#[test]
+fn bad_inputs_are_named() {
+    let world = World::new();
+    let with = |input: Vec<PathBuf>| BuildConfig { input, ..world.config.clone() };
+    let inside = |name: &str| world.folder.path().join(name);
+    let text = world.config.input[0].clone();
+    assert!(matches!(world.fails(&with(vec![]), 2, &["no input"]), Error::NoInputNamed));
+    let missing = world.fails(&with(vec![text.clone(), inside("missing.txt")]), 2, &["missing.txt"]);
+    assert!(matches!(missing, Error::InputMissing { .. }));
+    let nothing = world.fails(&with(vec![inside("*.nothing")]), 2, &["*.nothing"]);
+    assert!(matches!(nothing, Error::PatternMatchesNothing { .. }));
+    let pattern = world.fails(&with(vec![inside("a***")]), 2, &["a***"]);
+    assert!(matches!(pattern, Error::InvalidPattern { .. }));
+    std::fs::create_dir(inside("empty")).unwrap();
+    let empty = world.fails(&with(vec![inside("empty")]), 2, &["empty"]);
+    assert!(matches!(empty, Error::InputFolderEmpty { .. }));
+    let twice = world.fails(&with(vec![text.clone(), text]), 2, &["text.txt", "twice"]);
+    assert!(matches!(twice, Error::InputTwice { .. }));
+    #[cfg(unix)]
+    {
+        let device = world.fails(&with(vec!["/dev/null".into()]), 2, &["/dev/null"]);
+        assert!(matches!(device, Error::InputNotAFile { .. }));
+    }
+    for content in [&b""[..], b"\n\n  \n", b"\xe2\x80\x8b\n"] {
+        let error =
+            world.fails(&with(vec![world.file("blank.txt", content)]), 3, &["1 file(s)", "not one token"]);
+        assert!(matches!(error, Error::NoText { .. }));
+    }
+    let one = world.fails(&with(vec![world.file("one.txt", b"the cat sat\n")]), 3, &["1 sentence(s)"]);
+    assert!(matches!(one, Error::NoInstances { .. }));
+}
+
+#[test]
+fn damaged_inputs_are_named() {
+    let world = World::new();
+    let with = |name: &str, content: &[u8]| BuildConfig {
+        input: vec![world.file(name, content)],
+        ..world.config.clone()
+    };
+    let mut zstd = zstd::encode_all(small_text(500).as_bytes(), 1).unwrap();
+    zstd.truncate(zstd.len() - 9);
+    let error = world.fails(&with("cut.zst", &zstd), 3, &["cut.zst", "zstd"]);
+    assert!(matches!(error, Error::CorruptCompression { .. }));
+    let error = world.fails(
+        &with("bad.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage!"),
+        3,
+        &["bad.gz", "gzip"],
+    );
+    assert!(matches!(error, Error::CorruptCompression { .. }));
+    let strict = |name: &str, content: &[u8]| BuildConfig { strict_utf8: true, ..with(name, content) };
+    let error = world.fails(&strict("latin.txt", b"the cat\n\nthe caf\xe9\n"), 3, &["latin.txt:3"]);
+    assert!(matches!(error, Error::InvalidUtf8 { line: 3, .. }));
+    let long = [&b"the cat\n"[..], &vec![b'a'; 65 << 20]].concat();
+    let error = world.fails(&with("long.txt", &long), 3, &["long.txt:2"]);
+    assert!(matches!(error, Error::LineTooLong { line: 2, .. }));
+}
+
+#[test]
+fn bad_vocabularies_are_named() {
+    let world = World::new();
+    let vocabulary =
+        |content: &[u8]| Vocabulary::from_bytes(content.to_vec(), Path::new("v.txt")).unwrap_err();
+    assert_says(&vocabulary(b""), 3, &["v.txt", "empty"]);
+    for missing in ["[UNK]", "[CLS]", "[SEP]", "[MASK]"] {
+        let tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"]
+            .into_iter()
+            .filter(|token| *token != missing);
+        let content = tokens.collect::<Vec<_>>().join("\n");
+        let config =
+            BuildConfig { vocab: Some(world.file("v.txt", content.as_bytes())), ..world.config.clone() };
+        let error = world.fails(&config, 3, &["v.txt", missing, "5 tokens"]);
+        assert!(matches!(error, Error::VocabularyLacksToken { .. }));
+    }
+    assert_says(&vocabulary(b"[PAD]\nthe\n[UNK]\nthe\n"), 3, &["v.txt:4", "\"the\"", "line 2"]);
+    assert_says(&vocabulary(b"[PAD]\n\xff\n"), 3, &["v.txt:2", "UTF-8"]);
+    let missing = BuildConfig { vocab: Some("no-such-vocab".into()), ..world.config.clone() };
+    assert!(matches!(world.fails(&missing, 1, &["no-such-vocab"]), Error::Io { .. }));
+    let small = VocabConfig { vocab_size: 10, ..VocabConfig::default() };
+    assert_says(&train_vocabulary(&world.config.input, &small).unwrap_err(), 2, &["--vocab-size"]);
+    let blank = [world.file("blank.txt", b"\n")];
+    assert_says(&train_vocabulary(&blank, &small).unwrap_err(), 3, &["not one token"]);
+    let latin = [world.file("latin.txt", b"caf\xe9\n")];
+    let strict = VocabConfig { strict_utf8: true, ..VocabConfig::default() };
+    assert_says(&train_vocabulary(&latin, &strict).unwrap_err(), 3, &["latin.txt:1"]);
+}
+
+#[test]
+fn foreign_outputs_are_left_alone() {
+    let world = World::new();
+    let data = world.data();
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("thesis.tex"), "mine").unwrap();
+    for overwrite in [false, true] {
+        let config = BuildConfig { overwrite, ..world.config.clone() };
+        let error = world.fails(&config, 2, &["data", "thesis.tex"]);
+        assert!(matches!(error, Error::OutputHoldsOtherData { .. }));
+    }
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
+    std::fs::remove_file(data.join("thesis.tex")).unwrap();
+    // A vocabulary alone is somebody's, and so is a manifest that is not ours.
+    for name in ["vocab.txt", "manifest.json"] {
+        std::fs::write(data.join(name), "{}").unwrap();
+        world.fails(&BuildConfig { overwrite: true, ..world.config.clone() }, 2, &[name]);
+        std::fs::remove_file(data.join(name)).unwrap();
+    }
+    run(&world.config).unwrap();
+    let error = world.fails(&world.config, 2, &["--overwrite"]);
+    assert!(matches!(error, Error::OutputFinished { .. }));
+    let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
+    assert!(matches!(world.fails(&file, 2, &["not a folder"]), Error::OutputNotAFolder { .. }));
+    assert!(preview(&world.config, 1).is_ok(), "a preview needs no output");
+}
+
+#[test]
+fn a_folder_in_use_is_refused() {
+    let world = World::new();
+    let data = world.data();
+    std::fs::create_dir(&data).unwrap();
+    let lock = OutputLock::acquire(&data).unwrap();
+    let error = world.fails(&world.config, 6, &["in use by another process"]);
+    assert!(matches!(error, Error::InUse { .. }));
+    drop(lock);
+    run(&world.config).unwrap();
+}
+
+#[test]
+fn manifests_are_checked() {
+    let world = World::new();
+    let data = world.data();
+    assert_says(&Manifest::read(&data).unwrap_err(), 3, &["manifest.json", "no finished data set"]);
+    let good = run(&BuildConfig { num_shards: Some(2), ..world.config.clone() }).unwrap().manifest;
+    let path = Manifest::path(&data);
+    let change = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut value = serde_json::to_value(&good).unwrap();
+        change(&mut value);
+        std::fs::write(&path, serde_json::to_vec(&value).unwrap()).unwrap();
+        Manifest::read(&data).unwrap_err()
+    };
+    assert_says(&change(&|value| value["format_version"] = 2.into()), 3, &["version 2"]);
+    assert_says(&change(&|value| value["extra"] = 2.into()), 3, &["not a valid manifest"]);
+    for bad in ["../x.parquet", "/etc/passwd", "a/b", "C:x", ".lock", ""] {
+        let error = change(&|value| value["shards"][0]["file"] = bad.into());
+        assert!(matches!(error, Error::ManifestUnsafePath { .. }), "{error}");
+        change(&|value| value["vocabulary"]["file"] = bad.into());
+    }
+    let error = change(&|value| value["shards"][0]["rows"] = 1.into());
+    assert!(matches!(error, Error::ManifestCount { .. }), "{error}");
+    change(&|value| value["shards"][0]["rows"] = u64::MAX.into());
+    change(&|value| value["report"]["instances"] = 1.into());
+    std::fs::write(&path, "{").unwrap();
+    assert_says(&inspect(&data, 1).unwrap_err(), 3, &["not a valid manifest"]);
+}
+
+#[test]
+fn damaged_folders_are_found() {
+    let world = World::new();
+    let data = world.data();
+    let manifest = run(&world.config).unwrap().manifest;
+    let shard = manifest.shard_path(&data, 0);
+    let bytes = std::fs::read(&shard).unwrap();
+    let problem = || verify(&data, true).unwrap().into_problem().unwrap();
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    std::fs::write(&shard, &flipped).unwrap();
+    assert!(matches!(problem(), Error::FileDigest { .. }));
+    assert!(verify(&data, false).unwrap().is_good(), "only a deep check reads digests");
+    std::fs::write(&shard, &bytes[1..]).unwrap();
+    assert!(matches!(problem(), Error::FileSize { .. }));
+    std::fs::remove_file(&shard).unwrap();
+    assert!(matches!(problem(), Error::FileMissing { .. }));
+    std::fs::write(&shard, &bytes).unwrap();
+    let vocabulary = manifest.vocabulary_path(&data);
+    std::fs::write(&vocabulary, "[UNK]\n").unwrap();
+    assert_says(&problem(), 3, &["vocab.txt", "BLAKE3"]);
+    assert!(verify(&data, true).unwrap().to_string().contains("BAD"));
+}
+
+/// A flipped bit or a cut in a shard read without a manifest is an error or other rows, never a panic.
+#[test]
+fn damaged_shards_do_not_panic() {
+    let world = World::new();
+    let manifest = run(&BuildConfig { dupe_factor: 1, ..world.config.clone() }).unwrap().manifest;
+    let bytes = std::fs::read(manifest.shard_path(&world.data(), 0)).unwrap();
+    let path = world.folder.path().join("damaged.parquet");
+    for place in (0..bytes.len()).step_by(5) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        if let Err(error) = read_shard(&path) {
+            assert_eq!(error.exit_code(), 3, "{error}");
+        }
+        std::fs::write(&path, &bytes[..place]).unwrap();
+        assert_eq!(read_shard(&path).unwrap_err().exit_code(), 3);
+    }
+}
+
+/// A shard with the given columns, written by the plain Parquet writer.
+fn foreign(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Error {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    read_shard(path).unwrap_err()
+}
+
+type Lists = Vec<Option<Vec<Option<i32>>>>;
+
+fn int32(rows: &[&[i32]]) -> Lists {
+    rows.iter().map(|row| Some(row.iter().copied().map(Some).collect())).collect()
+}
+
+fn columns(
+    ids: Lists,
+    segments: &[&[i8]],
+    positions: Lists,
+    labels: Lists,
+    next: &[i8],
+) -> Vec<(&'static str, ArrayRef)> {
+    let segments = segments.iter().map(|row| Some(row.iter().copied().map(Some).collect::<Vec<_>>()));
+    let list =
+        |rows: Lists| -> ArrayRef { Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows)) };
+    vec![
+        ("input_ids", list(ids)),
+        ("segment_ids", Arc::new(ListArray::from_iter_primitive::<Int8Type, _, _>(segments))),
+        ("masked_lm_positions", list(positions)),
+        ("masked_lm_ids", list(labels)),
+        ("next_sentence_label", Arc::new(Int8Array::from(next.to_vec()))),
+    ]
+}
+
+#[test]
+fn foreign_shards_say_which_column_or_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foreign.parquet");
+    let one: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+    assert_says(
+        &foreign(&path, vec![("text", one.clone())]),
+        3,
+        &["foreign.parquet", "\"input_ids\"", "missing"],
+    );
+    assert_says(&foreign(&path, vec![("input_ids", one.clone())]), 3, &["int32", "list<int32>"]);
+    let good: &[&[i32]] = &[&[2, 7, 3, 8, 3], &[2, 7, 3, 8, 3]];
+    let segments: &[&[i8]] = &[&[0, 0, 0, 1, 1], &[0, 0, 0, 1, 1]];
+    let masks = || int32(&[&[1], &[1]]);
+    let mut extra = columns(int32(good), segments, masks(), masks(), &[0, 1]);
+    extra.push(("weight", Arc::new(Int32Array::from(vec![1, 1]))));
+    assert_says(&foreign(&path, extra), 3, &["\"weight\"", "no further column"]);
+    let mut row = |columns| match foreign(&path, columns) {
+        Error::ShardRow { row, problem, .. } => (row, problem),
+        other => panic!("{other}"),
+    };
+    let bad_ids = |ids: &[&[i32]]| columns(int32(ids), segments, masks(), masks(), &[0, 1]);
+    assert_eq!(
+        row(bad_ids(&[good[0], &[2, 7, 3]])),
+        (1, RowProblem::SegmentCount { segments: 5, tokens: 3 })
+    );
+    assert_eq!(row(bad_ids(&[good[0], &[]])), (1, RowProblem::Empty));
+    let negative = RowProblem::TokenId { id: -7, vocabulary: i32::MAX as usize };
+    assert_eq!(row(bad_ids(&[good[0], &[2, -7, 3, 8, 3]])), (1, negative));
+    let bad_segments = columns(int32(good), &[segments[0], &[0, 0, 0, 2, 1]], masks(), masks(), &[0, 1]);
+    assert_eq!(row(bad_segments), (1, RowProblem::SegmentId(2)));
+    let bad_label = columns(int32(good), segments, masks(), masks(), &[0, 5]);
+    assert_eq!(row(bad_label), (1, RowProblem::Label(5)));
+    let bad_count = columns(int32(good), segments, masks(), int32(&[&[1], &[1, 2]]), &[0, 1]);
+    assert_eq!(row(bad_count), (1, RowProblem::MaskCount { ids: 2, positions: 1 }));
+    for position in [5, -1] {
+        let outside = columns(int32(good), segments, int32(&[&[position], &[1]]), masks(), &[0, 1]);
+        assert_eq!(row(outside), (0, RowProblem::Position { position, tokens: 5 }));
+    }
+    let twice = columns(int32(good), segments, int32(&[&[1], &[1, 1]]), int32(&[&[1], &[1, 1]]), &[0, 1]);
+    assert_eq!(row(twice), (1, RowProblem::Position { position: 1, tokens: 5 }));
+    let mut ids = int32(good);
+    ids[1] = None;
+    assert_eq!(row(columns(ids, segments, masks(), masks(), &[0, 1])), (1, RowProblem::Null("input_ids")));
+    let mut ids = int32(good);
+    ids[1] = Some(vec![None; 5]);
+    assert_eq!(row(columns(ids, segments, masks(), masks(), &[0, 1])), (1, RowProblem::Null("input_ids")));
+}
+
+#[test]
+fn rows_that_do_not_fit_a_model_are_found() {
+    let world = World::new();
+    let manifest = run(&world.config).unwrap().manifest;
+    let path = manifest.shard_path(&world.data(), 0);
+    let rows = read_shard(&path).unwrap();
+    rows.check(&path, manifest.vocabulary.size, 128, 20).unwrap();
+    let problem = |vocabulary, length, masks| match rows.check(&path, vocabulary, length, masks).unwrap_err()
+    {
+        Error::ShardRow { problem, .. } => problem,
+        other => panic!("{other}"),
+    };
+    assert!(matches!(problem(8, 128, 20), RowProblem::TokenId { vocabulary: 8, .. }));
+    assert!(matches!(problem(1000, 8, 20), RowProblem::TooLong { limit: 8, .. }));
+    assert!(matches!(problem(1000, 128, 0), RowProblem::TooManyMasks { limit: 0, .. }));
+}

@@ -1,0 +1,22 @@
+//! One binary for all integration tests of the crate.
+//!
+//! Tests that need the reference material look for `../shared` beside the workspace and say so when it is not there.
+
+/// The public interface, end to end: shards, manifest, determinism, preview, inspection.
+mod build;
+/// Every way to fail, and that a failure changes nothing.
+mod errors;
+/// Files, folders, patterns, compression, line ends, encodings.
+mod input;
+/// Training a vocabulary gives the same bytes every time.
+mod make_vocab;
+/// Exactly the instances of the 2018 script.
+mod reference;
+/// The numbers of the bench corpus.
+mod statistics;
+/// What the tests share.
+mod support;
+/// The same ids as the reference's tokenizer.
+mod tokenization;
+/// Whole-word masking.
+mod whole_words;
