@@ -1,0 +1,265 @@
+//! A pre-training run equals itself, bit for bit: however often it is stopped and resumed; and to float
+//! tolerance however its batches are cut.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bert_data::{BuildConfig, build};
+use bert_trainer::config::PretrainConfig;
+use bert_trainer::data_loader::DataLoader;
+use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain};
+use bert_trainer::{Error, StopFlag};
+use clap::{Args, Command, FromArgMatches};
+use tempfile::TempDir;
+
+/// A small corpus, its vocabulary, its shards and a model configuration, in one temporary folder.
+pub(crate) struct World {
+    folder: TempDir,
+}
+
+const SUBJECTS: [&str; 8] = ["river", "stone", "bread", "engine", "violin", "harbour", "planet", "library"];
+const VERBS: [&str; 6] = ["moves", "changes", "holds", "follows", "reaches", "needs"];
+
+impl World {
+    pub(crate) fn new(dropout: f64) -> Self {
+        let world = Self { folder: tempfile::tempdir().unwrap() };
+        let mut text = String::new();
+        for (document, subject) in SUBJECTS.iter().enumerate() {
+            for line in 0..12 {
+                let (verb, object) = (VERBS[(document + line) % 6], SUBJECTS[(document * line + 3) % 8]);
+                text += &format!("the old {subject} {verb} the {object} number {line} .\n");
+            }
+            text.push('\n');
+        }
+        fs::write(world.at("text.txt"), text).unwrap();
+        let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+        let words = ["the", "old", "number", "."];
+        let digits: Vec<String> = (0..12).map(|i| i.to_string()).collect();
+        let all: Vec<&str> =
+            special.into_iter().chain(words).chain(SUBJECTS).chain(VERBS).chain(digits.iter().map(String::as_str)).collect();
+        fs::write(world.at("vocab.txt"), all.join("\n") + "\n").unwrap();
+        let config = serde_json::json!({
+            "model_type": "bert", "vocab_size": all.len(), "hidden_size": 16, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "intermediate_size": 32, "hidden_act": "gelu",
+            "hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout,
+            "max_position_embeddings": 32, "type_vocab_size": 2, "initializer_range": 0.02,
+            "layer_norm_eps": 1e-12, "pad_token_id": 0
+        });
+        fs::write(world.at("config.json"), config.to_string()).unwrap();
+        let data = BuildConfig {
+            input: vec![world.at("text.txt")],
+            output: Some(world.at("data")),
+            vocab: Some(world.at("vocab.txt")),
+            max_seq_length: 32,
+            max_predictions_per_seq: 5,
+            dupe_factor: 2,
+            num_shards: Some(3),
+            threads: 1,
+            ..BuildConfig::default()
+        };
+        build(&data, &mut |_| {}).unwrap();
+        world
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The configuration of a run of 10 steps; `more` are further flags.
+    pub(crate) fn config(&self, run: &str, more: &[&str]) -> PretrainConfig {
+        let path = |name: &str| self.at(name).to_str().unwrap().to_string();
+        let base = [
+            "--data".into(),
+            path("data"),
+            "--eval-data".into(),
+            path("data"),
+            "--model".into(),
+            path("config.json"),
+            "--output".into(),
+            path(run),
+        ];
+        let rest = ["--steps", "10", "--batch-size", "8", "--learning-rate", "1e-3", "--save-every", "3"];
+        let flags = base.into_iter().chain(rest.iter().chain(more).map(|flag| flag.to_string()));
+        let command = PretrainConfig::augment_args(Command::new("test").no_binary_name(true).args_override_self(true));
+        PretrainConfig::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
+    }
+}
+
+fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
+    let mut metrics = Vec::new();
+    pretrain(config, resume, &StopFlag::new(), &mut |event| {
+        if let PretrainEvent::Step { metrics: step, .. } = event {
+            metrics.push(step);
+        }
+    })
+    .unwrap();
+    metrics
+}
+
+/// Starts or resumes a run and stops it after step `stop_after`.
+fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
+    let stop = StopFlag::new();
+    let flag = stop.clone();
+    let result = pretrain(config, resume, &stop, &mut |event| {
+        if let PretrainEvent::Step { metrics, .. } = event
+            && metrics.step == stop_after
+        {
+            flag.request(15);
+        }
+    });
+    match result {
+        Err(Error::Stopped { signal: 15, step }) => assert_eq!(step, stop_after),
+        other => panic!("not stopped after step {stop_after}: {other:?}"),
+    }
+}
+
+fn files(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let last = run.join("checkpoints/step-00000010");
+    ["model.safetensors", "optimizer.safetensors"]
+        .map(|name| last.join(name))
+        .into_iter()
+        .chain(["metrics.jsonl", "evaluations.jsonl"].map(|name| run.join(name)))
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
+        .collect()
+}
+
+fn assert_same(a: &Path, b: &Path, what: &str) {
+    for ((name, a), (_, b)) in files(a).into_iter().zip(files(b)) {
+        assert!(a == b, "{what}: {name} differs");
+    }
+}
+
+#[test]
+fn a_run_stopped_after_any_step_and_resumed_is_the_uninterrupted_run() {
+    let world = World::new(0.1);
+    let flags = ["--gradient-accumulation-steps", "2"];
+    run_to_end(&world.config("whole", &flags), false);
+    for stop in 1..10 {
+        let name = format!("stopped-{stop}");
+        let config = world.config(&name, &flags);
+        run_until(&config, false, stop);
+        run_to_end(&config, true);
+        assert_same(&world.at("whole"), &world.at(&name), &format!("stopped after step {stop}"));
+    }
+}
+
+#[test]
+fn a_run_stopped_after_every_step_is_the_uninterrupted_run() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &[]), false);
+    let config = world.config("stopped", &[]);
+    for step in 1..10 {
+        run_until(&config, step > 1, step);
+    }
+    run_to_end(&config, true);
+    assert_same(&world.at("whole"), &world.at("stopped"), "stopped after every step");
+}
+
+#[test]
+fn a_kill_between_checkpoints_loses_nothing_but_time() {
+    let world = World::new(0.1);
+    let config = world.config("whole", &[]);
+    run_to_end(&config, false);
+    // What a kill after step 8 leaves: records up to step 8, half a line, checkpoints up to step 6.
+    let killed = world.config("killed", &[]);
+    run_until(&killed, false, 8);
+    fs::remove_dir_all(world.at("killed/checkpoints/step-00000008")).unwrap();
+    let mut log = fs::OpenOptions::new().append(true).open(world.at("killed/metrics.jsonl")).unwrap();
+    std::io::Write::write_all(&mut log, b"{\"step\":9,\"lo").unwrap();
+    fs::create_dir_all(world.at("killed/checkpoints/.partial-step-00000009")).unwrap();
+    let resumed = run_to_end(&killed, true);
+    assert_eq!(resumed[0].step, 7);
+    assert_same(&world.at("whole"), &world.at("killed"), "killed after step 8");
+}
+
+#[test]
+fn the_newest_good_checkpoint_is_used_and_the_bad_one_is_named() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &[]), false);
+    let config = world.config("run", &[]);
+    run_until(&config, false, 8);
+    let path = world.at("run/checkpoints/step-00000008/optimizer.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let mut warnings = Vec::new();
+    pretrain(&config, true, &StopFlag::new(), &mut |event| {
+        if let PretrainEvent::Warning(text) = event {
+            warnings.push(text);
+        }
+    })
+    .unwrap();
+    assert!(warnings.iter().any(|text| text.contains("step-00000008") && text.contains("optimizer.safetensors")));
+    assert_same(&world.at("whole"), &world.at("run"), "after a corrupt checkpoint");
+}
+
+#[test]
+fn micro_batches_give_the_gradient_of_the_whole_batch() {
+    let world = World::new(0.0);
+    let whole = run_to_end(&world.config("k1", &[]), false);
+    for k in ["2", "3", "8"] {
+        let parts = run_to_end(&world.config(&format!("k{k}"), &["--gradient-accumulation-steps", k]), false);
+        for (a, b) in whole.iter().zip(&parts) {
+            // Rounding only, but Adam carries it on from step to step.
+            assert!((a.loss - b.loss).abs() < 2e-5 * a.loss, "{k} micro-batches: {a:?} {b:?}");
+            assert!((a.gradient_norm - b.gradient_norm).abs() < 1e-4 * a.gradient_norm);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_differs_is_not_continued() {
+    let world = World::new(0.1);
+    run_until(&world.config("run", &[]), false, 2);
+    let changed = world.config("run", &["--seed", "9", "--learning-rate", "2e-3"]);
+    match pretrain(&changed, true, &StopFlag::new(), &mut |_| {}) {
+        Err(error @ Error::RunDiffers { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains("seed was 12345, now 9") && text.contains("learning_rate was 0.001"), "{text}");
+            assert_eq!(error.exit_code(), 4);
+        }
+        other => panic!("{other:?}"),
+    }
+    // How often it saves may change.
+    run_to_end(&world.config("run", &["--save-every", "5"]), true);
+}
+
+#[test]
+fn every_epoch_of_the_loader_has_every_instance_once() {
+    let world = World::new(0.1);
+    let mut loader = DataLoader::open(&world.at("data"), 5).unwrap();
+    let rows = loader.rows();
+    let stored = loader.stored(0, rows).unwrap();
+    let mut expected: Vec<&[i32]> = stored.input_ids.chunks(stored.seq_length).collect();
+    expected.sort_unstable();
+    let mut orders = Vec::new();
+    for epoch in 0..3 {
+        let batch = loader.batch(epoch * rows, rows as usize).unwrap();
+        let mut got: Vec<&[i32]> = batch.input_ids.chunks(batch.seq_length).collect();
+        got.sort_unstable();
+        assert_eq!(got, expected);
+        orders.push(batch);
+    }
+    assert_ne!(orders[0], orders[1]);
+    assert_ne!(orders[1], orders[2]);
+    // Any place is reached directly and holds what the walk from the start holds there.
+    let mut fresh = DataLoader::open(&world.at("data"), 5).unwrap();
+    assert_eq!(fresh.batch(2 * rows, rows as usize).unwrap(), orders[2]);
+}
+
+#[test]
+fn not_a_number_stops_before_the_update() {
+    let world = World::new(0.1);
+    let config = world.config("run", &["--save-every", "1", "--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0"]);
+    match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
+        Err(error @ Error::NotFinite { .. }) => assert_eq!(error.exit_code(), 5),
+        other => panic!("{other:?}"),
+    }
+    // The last checkpoint is good and older than the failure.
+    let (_, state) = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("run"))
+        .newest_good(&mut |error| panic!("{error}"))
+        .unwrap()
+        .unwrap();
+    assert!(state.step >= 1);
+}
