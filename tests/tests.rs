@@ -1,1 +1,14 @@
+//! Tests of the programs as a user runs them: one binary, one module per promise.
+//!
+//! Everything is made in the test from a few cut articles of `corpora/`, with a model of some ten
+//! thousand parameters; nothing needs a network, a GPU or another program than those of this
+//! workspace (`python` alone looks for an interpreter and says when there is none).
 
+mod common; // a folder to work in, the programs, small data and a small model
+mod determinism; // equal input gives equal bytes; accumulation is the same batch
+mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
+mod errors; // wrong input: exit code, message, nothing changed
+mod python; // shards and exported folders, read by the Python libraries they are meant for
+mod resume; // stopped, killed, corrupted: continued bit for bit
+mod tasks; // fine-tuning: reports, predictions, what is trained and what is not
+mod the_path; // text to vocabulary, shards, model, evaluation, pages, export

@@ -45,7 +45,7 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
 
-    /// Most tokens of an instance, [CLS] and both [SEP] included.
+    /// Most tokens of an instance, the three special ones included.
     #[arg(long, default_value_t = 128)]
     pub max_seq_length: usize,
 
@@ -177,7 +177,7 @@ impl BuildConfig {
         {
             return invalid("num-shards", &shards, "between 1 and 99999");
         }
-        if self.split_sentences && !crate::document::speaks(&self.language) {
+        if self.split_sentences && !crate::reading::speaks(&self.language) {
             return invalid(
                 "language",
                 &self.language,

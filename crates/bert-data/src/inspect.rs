@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::preview::render;
-use crate::shard::{read_shard, read_shard_rows};
+use crate::shard_rows::{read_shard, read_shard_rows};
 use crate::vocabulary::Vocabulary;
 
 /// What a data folder holds.

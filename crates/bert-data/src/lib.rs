@@ -2,11 +2,11 @@
 //!
 //! | # | stage | type that leaves it | module |
 //! |---|---|---|---|
-//! | 1 | text -> documents | [`document::Documents`] (sentences of token ids) | [`input`], [`tokenization`], [`document`] |
+//! | 1 | text -> documents | [`document::Documents`] (sentences of token ids) | [`input`], [`tokenization`], [`reading`], [`document`] |
 //! | 2 | documents -> instances | [`instance::Instance`] | [`instance`] |
 //! | 3 | instances -> masked instances | [`masking::MaskedInstance`] | [`masking`] |
 //! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
-//! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`manifest`] |
+//! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`shard_rows`], [`manifest`] |
 //!
 //! [`build`] runs them all. The behaviour and the names are those of `create_pretraining_data.py` of
 //! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
@@ -26,11 +26,14 @@ pub mod manifest;
 pub mod masking;
 mod output;
 pub mod preview;
+pub mod reading;
 pub mod record_batch;
 pub mod report;
 pub mod rng;
 pub mod shard;
+pub mod shard_rows;
 mod spill;
+mod spread;
 pub mod tokenization;
 pub mod vocabulary;
 
@@ -41,6 +44,6 @@ pub use inspect::{inspect, verify};
 pub use manifest::Manifest;
 pub use preview::preview;
 pub use report::DataReport;
-pub use shard::{Row, ShardRows, read_shard};
+pub use shard_rows::{Row, ShardRows, read_shard};
 pub use tokenization::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -9,8 +9,10 @@
 //! By itself the crate's trainer gives another vocabulary at every run: it numbers the continuation characters in the
 //! order of a randomly seeded hash map and breaks ties between merges by these numbers, and it limits the alphabet by
 //! an unstable sort over the same map. Here the alphabet is chosen before (by frequency, then by code point) and
-//! handed over, continuations included, as the first tokens, so that every number, and with it every tie, is decided
-//! before a hash map is asked.
+//! handed over, continuations included, as the first tokens, so that every number, and with it every tie between two
+//! different pairs, is decided before a hash map is asked. What is left to the map is the order in which two queue
+//! entries of the *same* pair are taken up; both are merged one after the other, and no training was ever seen to
+//! depend on it (60,000 random corpora full of ties, six trainings each).
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::files::{digest_file, write_json_atomic};
 use crate::input::InputEntry;
 use crate::report::DataReport;
-use crate::shard::read_shard;
+use crate::shard_rows::read_shard;
 use crate::vocabulary::Vocabulary;
 
 /// The file name of the manifest.

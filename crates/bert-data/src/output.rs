@@ -63,6 +63,13 @@ pub(crate) fn check(folder: &Path, overwrite: bool) -> Result<()> {
     Ok(())
 }
 
+impl Drop for Output {
+    /// After a failure nothing but the lock file stays; after a commit the work folder is gone already.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.work);
+    }
+}
+
 impl Output {
     /// Makes the folder if need be, locks it, and clears what an unfinished build left.
     pub(crate) fn open(folder: &Path, overwrite: bool) -> Result<Self> {

@@ -10,7 +10,7 @@ use crate::instance::create_instances_from_document;
 use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
-use crate::shard::Row;
+use crate::shard_rows::Row;
 use crate::vocabulary::Vocabulary;
 
 /// One instance as words: its label, then segment A and segment B, each on a line of its own.

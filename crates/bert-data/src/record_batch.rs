@@ -22,8 +22,8 @@ fn element(kind: DataType) -> FieldRef {
     Arc::new(Field::new("element", kind, false))
 }
 
-/// `input_ids` list<int32>, `segment_ids` list<int8>, `masked_lm_positions` list<int32>, `masked_lm_ids`
-/// list<int32>, `next_sentence_label` int8 (1 = B is random); nothing is nullable.
+/// The columns: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
+/// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
 #[must_use]
 pub fn schema() -> SchemaRef {
     let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);

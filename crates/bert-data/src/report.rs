@@ -1,6 +1,6 @@
 //! What is in the data: counts, shares and warnings in words.
 //!
-//! In go the rows as they are made ([`Counters`], which add up in any order) and what reading saw; out comes a
+//! In go the rows as they are made (sums that add up in any order) and what reading saw; out comes a
 //! [`DataReport`] that is saved in the manifest and printed. Not for judging a model. Most confusion about this kind
 //! of data (labels all 1, wrong counts) would be seen here; the reference reports nothing.
 
@@ -8,8 +8,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::{Documents, ReadReport};
+use crate::document::Documents;
 use crate::masking::MaskedInstance;
+use crate::reading::ReadReport;
 use crate::vocabulary::Vocabulary;
 
 /// Number of equal ranges of the length histogram.

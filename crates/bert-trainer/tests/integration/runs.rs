@@ -35,8 +35,13 @@ impl World {
         let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
         let words = ["the", "old", "number", "."];
         let digits: Vec<String> = (0..12).map(|i| i.to_string()).collect();
-        let all: Vec<&str> =
-            special.into_iter().chain(words).chain(SUBJECTS).chain(VERBS).chain(digits.iter().map(String::as_str)).collect();
+        let all: Vec<&str> = special
+            .into_iter()
+            .chain(words)
+            .chain(SUBJECTS)
+            .chain(VERBS)
+            .chain(digits.iter().map(String::as_str))
+            .collect();
         fs::write(world.at("vocab.txt"), all.join("\n") + "\n").unwrap();
         let config = serde_json::json!({
             "model_type": "bert", "vocab_size": all.len(), "hidden_size": 16, "num_hidden_layers": 2,
@@ -80,7 +85,8 @@ impl World {
         ];
         let rest = ["--steps", "10", "--batch-size", "8", "--learning-rate", "1e-3", "--save-every", "3"];
         let flags = base.into_iter().chain(rest.iter().chain(more).map(|flag| flag.to_string()));
-        let command = PretrainConfig::augment_args(Command::new("test").no_binary_name(true).args_override_self(true));
+        let command =
+            PretrainConfig::augment_args(Command::new("test").no_binary_name(true).args_override_self(true));
         PretrainConfig::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
     }
 }
@@ -190,7 +196,9 @@ fn the_newest_good_checkpoint_is_used_and_the_bad_one_is_named() {
         }
     })
     .unwrap();
-    assert!(warnings.iter().any(|text| text.contains("step-00000008") && text.contains("optimizer.safetensors")));
+    assert!(
+        warnings.iter().any(|text| text.contains("step-00000008") && text.contains("optimizer.safetensors"))
+    );
     assert_same(&world.at("whole"), &world.at("run"), "after a corrupt checkpoint");
 }
 
@@ -216,7 +224,10 @@ fn a_run_that_differs_is_not_continued() {
     match pretrain(&changed, true, &StopFlag::new(), &mut |_| {}) {
         Err(error @ Error::RunDiffers { .. }) => {
             let text = error.to_string();
-            assert!(text.contains("seed was 12345, now 9") && text.contains("learning_rate was 0.001"), "{text}");
+            assert!(
+                text.contains("seed was 12345, now 9") && text.contains("learning_rate was 0.001"),
+                "{text}"
+            );
             assert_eq!(error.exit_code(), 4);
         }
         other => panic!("{other:?}"),
@@ -251,7 +262,10 @@ fn every_epoch_of_the_loader_has_every_instance_once() {
 #[test]
 fn not_a_number_stops_before_the_update() {
     let world = World::new(0.1);
-    let config = world.config("run", &["--save-every", "1", "--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0"]);
+    let config = world.config(
+        "run",
+        &["--save-every", "1", "--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0"],
+    );
     match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
         Err(error @ Error::NotFinite { .. }) => assert_eq!(error.exit_code(), 5),
         other => panic!("{other:?}"),

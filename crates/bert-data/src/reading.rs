@@ -1,0 +1,253 @@
+//! From lines of text to documents of token ids.
+//!
+//! In go files and a tokenizer; out come [`Documents`] and a [`ReadReport`]. Blocks of lines are tokenized in parallel
+//! and joined in order, so the result never depends on threads. Not for finding files (`input`). Ports the reading
+//! part of the reference's `create_training_instances`; what differs outside its mode is in [`ReadRules`].
+
+use std::path::{Path, PathBuf};
+
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+use crate::config::{BuildConfig, RandomMode};
+use crate::document::Documents;
+use crate::error::{Error, Result};
+use crate::input::{Block, BlockReader, InputEntry};
+use crate::tokenization::{Encoder, Tokenizer, python_strip};
+
+/// How lines become sentences and documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRules {
+    /// The 2018 script's rules: every `\r` is deleted, and a file's end ends no document. Otherwise a byte-order
+    /// mark and `\r\n` are understood, and a file's end ends a document.
+    pub reference: bool,
+    /// Refuse invalid UTF-8 instead of replacing and counting it.
+    pub strict_utf8: bool,
+    /// Split each line into sentences by the rules of this language.
+    pub split_sentences: Option<String>,
+}
+
+impl ReadRules {
+    /// The rules that a configuration asks for.
+    #[must_use]
+    pub fn new(config: &BuildConfig) -> Self {
+        Self {
+            reference: config.random == RandomMode::Reference,
+            strict_utf8: config.strict_utf8,
+            split_sentences: config.split_sentences.then(|| config.language.clone()),
+        }
+    }
+}
+
+/// Whether sentences of this language can be split.
+#[must_use]
+pub fn speaks(language: &str) -> bool {
+    const OWN_RULES: &str =
+        " am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk ";
+    let known = !language.contains(' ') && OWN_RULES.contains(&format!(" {language} "));
+    known || sentencex::languages::get_fallbacks(language).is_some()
+}
+
+/// What was seen while reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadReport {
+    /// The files in the order they were read.
+    pub inputs: Vec<InputEntry>,
+    /// Lines that were not UTF-8 and were repaired.
+    pub invalid_utf8_lines: u64,
+    /// Documents whose lines gave not one token; they are left out.
+    pub empty_documents: u64,
+    /// Documents with a single sentence.
+    pub one_sentence_documents: u64,
+    /// Tokens that are `[UNK]`.
+    pub unknown_tokens: u64,
+}
+
+/// One step of reading, in the order of the text.
+#[derive(Clone, Copy)]
+enum Event {
+    /// A sentence of so many tokens, at least 1.
+    Sentence(u32),
+    /// A line that is not blank but gives no token.
+    Nothing,
+    /// A document ends.
+    Break,
+}
+
+/// The work of one thread on one block.
+#[derive(Default)]
+struct Tokenized {
+    ids: Vec<u32>,
+    events: Vec<Event>,
+    invalid_utf8_lines: u64,
+    ends_file: bool,
+}
+
+/// Reads and tokenizes files. `progress` is told the number of bytes that were taken from disk.
+///
+/// # Errors
+/// Errors of reading; [`Error::InvalidUtf8`] under `strict_utf8`; [`Error::NoText`] when no token came out.
+pub fn read_documents(
+    files: &[PathBuf],
+    tokenizer: &Tokenizer,
+    vocabulary: usize,
+    unknown: u32,
+    rules: &ReadRules,
+    pool: &ThreadPool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Documents, ReadReport)> {
+    let mut joiner = Joiner::new(vocabulary, unknown, rules.reference);
+    let mut encoders: Vec<Encoder<'_>> =
+        (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
+    let mut waiting: Vec<Block> = Vec::new();
+    let mut bytes_before = 0;
+    for (index, path) in files.iter().enumerate() {
+        let mut reader = BlockReader::open(path, index)?;
+        while let Some(block) = reader.next_block()? {
+            waiting.push(block);
+            if waiting.len() == 2 * encoders.len() {
+                joiner.add(tokenize(&mut waiting, files, &mut encoders, rules, pool)?);
+                progress(bytes_before + reader.bytes_read());
+            }
+        }
+        bytes_before += reader.bytes_read();
+        joiner.report.inputs.push(reader.entry());
+    }
+    joiner.add(tokenize(&mut waiting, files, &mut encoders, rules, pool)?);
+    progress(bytes_before);
+    joiner.finish()
+}
+
+/// Tokenizes the waiting blocks, each encoder its share of them, and returns the results in order.
+fn tokenize(
+    waiting: &mut Vec<Block>,
+    files: &[PathBuf],
+    encoders: &mut [Encoder<'_>],
+    rules: &ReadRules,
+    pool: &ThreadPool,
+) -> Result<Vec<Tokenized>> {
+    let blocks = std::mem::take(waiting);
+    let share = blocks.len().div_ceil(encoders.len()).max(1);
+    let work = |(blocks, encoder): (&[Block], &mut Encoder<'_>)| -> Result<Vec<Tokenized>> {
+        blocks.iter().map(|block| tokenize_block(block, &files[block.file], encoder, rules)).collect()
+    };
+    let results: Vec<Result<Vec<Tokenized>>> =
+        pool.install(|| blocks.par_chunks(share).zip(encoders.par_iter_mut()).map(work).collect());
+    let mut tokenized = Vec::with_capacity(blocks.len());
+    for result in results {
+        tokenized.extend(result?);
+    }
+    Ok(tokenized)
+}
+
+fn tokenize_block(
+    block: &Block,
+    path: &Path,
+    encoder: &mut Encoder<'_>,
+    rules: &ReadRules,
+) -> Result<Tokenized> {
+    let mut done = Tokenized { ends_file: block.ends_file, ..Tokenized::default() };
+    let language = rules.split_sentences.as_deref().map(sentencex::language_factory);
+    for (number, raw) in block.lines() {
+        let raw = tidy(raw, number, rules.reference);
+        let text = String::from_utf8_lossy(&raw);
+        if matches!(text, std::borrow::Cow::Owned(_)) {
+            if rules.strict_utf8 {
+                return Err(Error::InvalidUtf8 { path: path.to_owned(), line: number });
+            }
+            done.invalid_utf8_lines += 1;
+        }
+        let line = python_strip(&text);
+        if line.is_empty() {
+            done.events.push(Event::Break);
+            continue;
+        }
+        match &language {
+            Some(language) => {
+                for sentence in language.segment(line) {
+                    encode_sentence(sentence, encoder, &mut done);
+                }
+            }
+            None => encode_sentence(line, encoder, &mut done),
+        }
+    }
+    Ok(done)
+}
+
+/// Line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the tokenizer.
+fn tidy(raw: &[u8], number: u64, reference: bool) -> std::borrow::Cow<'_, [u8]> {
+    if reference {
+        if raw.contains(&b'\r') {
+            return raw.iter().copied().filter(|&byte| byte != b'\r').collect::<Vec<_>>().into();
+        }
+        return raw.into();
+    }
+    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+    let raw = if number == 1 { raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw) } else { raw };
+    raw.into()
+}
+
+fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokenized) {
+    let before = done.ids.len();
+    encoder.encode(sentence, &mut done.ids);
+    let tokens = done.ids.len() - before;
+    done.events.push(if tokens == 0 { Event::Nothing } else { Event::Sentence(tokens as u32) });
+}
+
+/// Joins tokenized blocks, in order, to documents.
+struct Joiner {
+    documents: Documents,
+    report: ReadReport,
+    unknown: u32,
+    reference: bool,
+    /// Whether the open document has had a line that is not blank.
+    has_line: bool,
+}
+
+impl Joiner {
+    fn new(vocabulary: usize, unknown: u32, reference: bool) -> Self {
+        let documents = Documents::new(vocabulary);
+        Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
+    }
+
+    fn add(&mut self, blocks: Vec<Tokenized>) {
+        for block in blocks {
+            self.documents.push_ids(&block.ids);
+            self.report.unknown_tokens += block.ids.iter().filter(|&&id| id == self.unknown).count() as u64;
+            self.report.invalid_utf8_lines += block.invalid_utf8_lines;
+            for event in block.events {
+                match event {
+                    Event::Sentence(tokens) => {
+                        self.documents.push_sentence_end(tokens as usize);
+                        self.has_line = true;
+                    }
+                    Event::Nothing => self.has_line = true,
+                    Event::Break => self.close(),
+                }
+            }
+            if block.ends_file && !self.reference {
+                self.close();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let made = self.documents.close_document();
+        if !made && self.has_line {
+            self.report.empty_documents += 1;
+        }
+        if made && self.documents.document(self.documents.len() - 1).sentences() == 1 {
+            self.report.one_sentence_documents += 1;
+        }
+        self.has_line = false;
+    }
+
+    fn finish(mut self) -> Result<(Documents, ReadReport)> {
+        self.close();
+        if self.documents.is_empty() {
+            let lines = self.report.inputs.iter().map(|input| input.lines).sum();
+            return Err(Error::NoText { files: self.report.inputs.len(), lines });
+        }
+        Ok((self.documents, self.report))
+    }
+}

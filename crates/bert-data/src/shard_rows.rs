@@ -1,0 +1,263 @@
+//! From a Parquet shard back to rows, every one checked.
+//!
+//! In goes a file, out come [`ShardRows`], columns in memory, for the data loader and for inspection. A damaged or
+//! foreign file is an error with shard and row, never a panic. Not for digests (`manifest`).
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Int8Type, Int32Type};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+
+use crate::error::{Error, Result, RowProblem};
+use crate::record_batch::{COLUMNS, schema};
+use crate::shard::BATCH;
+
+/// One row of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Token ids after masking, with `[CLS]` and both `[SEP]`, without padding.
+    pub input_ids: &'a [i32],
+    /// 0 or 1 for each token.
+    pub segment_ids: &'a [i8],
+    /// Positions of the masked tokens, ascending.
+    pub masked_lm_positions: &'a [i32],
+    /// The original ids at these positions.
+    pub masked_lm_ids: &'a [i32],
+    /// 1 when B is random, else 0.
+    pub next_sentence_label: i8,
+}
+
+/// The rows of a shard in memory, column by column. Every row was checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardRows {
+    input_ids: Vec<i32>,
+    segment_ids: Vec<i8>,
+    token_ends: Vec<u64>,
+    masked_lm_positions: Vec<i32>,
+    masked_lm_ids: Vec<i32>,
+    mask_ends: Vec<u64>,
+    next_sentence_labels: Vec<i8>,
+}
+
+impl ShardRows {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.next_sentence_labels.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.next_sentence_labels.is_empty()
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[must_use]
+    pub fn row(&self, index: usize) -> Row<'_> {
+        let range = |ends: &[u64]| {
+            let start = if index == 0 { 0 } else { ends[index - 1] as usize };
+            start..ends[index] as usize
+        };
+        let (tokens, masks) = (range(&self.token_ends), range(&self.mask_ends));
+        Row {
+            input_ids: &self.input_ids[tokens.clone()],
+            segment_ids: &self.segment_ids[tokens],
+            masked_lm_positions: &self.masked_lm_positions[masks.clone()],
+            masked_lm_ids: &self.masked_lm_ids[masks],
+            next_sentence_label: self.next_sentence_labels[index],
+        }
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// Checks that every row fits a model: ids inside the vocabulary, lengths within the limits.
+    ///
+    /// # Errors
+    /// [`Error::ShardRow`] for the first row that does not fit; `path` is named in it.
+    pub fn check(
+        &self,
+        path: &Path,
+        vocabulary: usize,
+        max_seq_length: usize,
+        max_predictions_per_seq: usize,
+    ) -> Result<()> {
+        let outside = |ids: &[i32]| ids.iter().copied().find(|&id| id as usize >= vocabulary);
+        for (index, row) in self.iter().enumerate() {
+            let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
+            let problem = if let Some(id) = outside(row.input_ids).or_else(|| outside(row.masked_lm_ids)) {
+                RowProblem::TokenId { id, vocabulary }
+            } else if tokens > max_seq_length {
+                RowProblem::TooLong { tokens, limit: max_seq_length }
+            } else if masks > max_predictions_per_seq {
+                RowProblem::TooManyMasks { masks, limit: max_predictions_per_seq }
+            } else {
+                continue;
+            };
+            return Err(Error::ShardRow { path: path.to_owned(), row: index as u64, problem });
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), (u64, RowProblem)> {
+        let first = self.len() as u64;
+        let lists: Vec<_> = batch.columns()[..4].iter().map(|column| column.as_list::<i32>()).collect();
+        let labels = batch.column(4).as_primitive::<Int8Type>();
+        if let Some((row, name)) = first_null(batch) {
+            return Err((first + row as u64, RowProblem::Null(name)));
+        }
+        let int32 = |at: usize| lists[at].values().as_primitive::<Int32Type>().values();
+        let (input_ids, positions, ids) = (int32(0), int32(2), int32(3));
+        let segments = lists[1].values().as_primitive::<Int8Type>().values();
+        for index in 0..batch.num_rows() {
+            let range = |at: usize| {
+                let offsets = lists[at].value_offsets();
+                offsets[index] as usize..offsets[index + 1] as usize
+            };
+            let row = Row {
+                input_ids: &input_ids[range(0)],
+                segment_ids: &segments[range(1)],
+                masked_lm_positions: &positions[range(2)],
+                masked_lm_ids: &ids[range(3)],
+                next_sentence_label: labels.value(index),
+            };
+            check_row(row).map_err(|problem| (first + index as u64, problem))?;
+            self.push(row);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, row: Row<'_>) {
+        self.input_ids.extend_from_slice(row.input_ids);
+        self.segment_ids.extend_from_slice(row.segment_ids);
+        self.token_ends.push(self.input_ids.len() as u64);
+        self.masked_lm_positions.extend_from_slice(row.masked_lm_positions);
+        self.masked_lm_ids.extend_from_slice(row.masked_lm_ids);
+        self.mask_ends.push(self.masked_lm_ids.len() as u64);
+        self.next_sentence_labels.push(row.next_sentence_label);
+    }
+}
+
+/// The first row with a null, or with a null inside a list, and the column it is in.
+fn first_null(batch: &RecordBatch) -> Option<(usize, &'static str)> {
+    let has_null = |column: &dyn Array, row: usize| {
+        column.is_null(row)
+            || column
+                .as_list_opt::<i32>()
+                .is_some_and(|list| list.values().null_count() > 0 && list.value(row).null_count() > 0)
+    };
+    COLUMNS.into_iter().zip(batch.columns()).find_map(|(name, column)| {
+        (0..column.len()).find(|&row| has_null(column, row)).map(|row| (row, name))
+    })
+}
+
+fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
+    let tokens = row.input_ids.len();
+    if tokens == 0 {
+        return Err(RowProblem::Empty);
+    }
+    if row.segment_ids.len() != tokens {
+        return Err(RowProblem::SegmentCount { segments: row.segment_ids.len(), tokens });
+    }
+    if row.masked_lm_ids.len() != row.masked_lm_positions.len() {
+        let (ids, positions) = (row.masked_lm_ids.len(), row.masked_lm_positions.len());
+        return Err(RowProblem::MaskCount { ids, positions });
+    }
+    if let Some(&segment) = row.segment_ids.iter().find(|&&segment| !matches!(segment, 0 | 1)) {
+        return Err(RowProblem::SegmentId(segment));
+    }
+    if !matches!(row.next_sentence_label, 0 | 1) {
+        return Err(RowProblem::Label(row.next_sentence_label));
+    }
+    let mut least = 0;
+    for &position in row.masked_lm_positions {
+        if position < least || position as usize >= tokens {
+            return Err(RowProblem::Position { position, tokens });
+        }
+        least = position + 1;
+    }
+    match row.input_ids.iter().chain(row.masked_lm_ids).find(|&&id| id < 0) {
+        Some(&id) => Err(RowProblem::TokenId { id, vocabulary: i32::MAX as usize }),
+        None => Ok(()),
+    }
+}
+
+/// Reads a whole shard and checks its columns and rows.
+///
+/// # Errors
+/// One of the `Shard...` variants of [`Error`], or [`Error::Io`].
+pub fn read_shard(path: &Path) -> Result<ShardRows> {
+    read_shard_rows(path, None)
+}
+
+/// Reads the first `limit` rows of a shard, or all of them.
+///
+/// # Errors
+/// As [`read_shard`].
+pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let unreadable = |source| Error::ShardUnreadable { path: path.to_owned(), source };
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let mut builder =
+        ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(unreadable)?;
+    check_columns(path, builder.schema())?;
+    if let Some(limit) = limit {
+        builder = builder.with_limit(limit);
+    }
+    let reader = builder.with_batch_size(BATCH).build().map_err(unreadable)?;
+    let mut rows = ShardRows::default();
+    for batch in reader {
+        let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
+        rows.append(&batch).map_err(|(row, problem)| Error::ShardRow {
+            path: path.to_owned(),
+            row,
+            problem,
+        })?;
+    }
+    Ok(rows)
+}
+
+/// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
+/// looked for in the rows.
+fn check_columns(path: &Path, found: &arrow::datatypes::Schema) -> Result<()> {
+    use arrow::datatypes::DataType;
+    fn describe(kind: &DataType) -> String {
+        match kind {
+            DataType::List(item) => format!("list<{}>", describe(item.data_type())),
+            other => other.to_string().to_lowercase(),
+        }
+    }
+    let expected = schema();
+    for (index, field) in expected.fields().iter().enumerate() {
+        let wanted = describe(field.data_type());
+        let actual = found.fields().get(index).filter(|actual| actual.name() == field.name());
+        let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
+        if actual != wanted {
+            let column = field.name().clone();
+            return Err(Error::ShardColumn {
+                path: path.to_owned(),
+                column,
+                found: actual,
+                expected: wanted,
+            });
+        }
+    }
+    if let Some(extra) = found.fields().get(expected.fields().len()) {
+        return Err(Error::ShardColumn {
+            path: path.to_owned(),
+            column: extra.name().clone(),
+            found: describe(extra.data_type()),
+            expected: "no further column".to_owned(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! A folder to work in, the programs, and small data and models.
+//!
+//! Programs run inside the folder, so command lines name files relative to it. Every run checks what
+//! holds for all programs: no panic, and no control characters where there is no terminal.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use safetensors::SafeTensors;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// `pretrain` flags that make a run short and its progress visible.
+pub(crate) const QUICK: &str = "--data data --model config.json --batch-size 8 --learning-rate 3e-3";
+
+/// A temporary folder in which programs run.
+pub(crate) struct Folder {
+    temporary: TempDir,
+    inside: PathBuf,
+}
+
+/// How a program ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Stdout as one JSON object.
+    pub(crate) fn json(&self) -> Value {
+        let value: Value = serde_json::from_str(&self.stdout).expect("stdout is one JSON value");
+        assert!(value.is_object(), "not an object: {value}");
+        value
+    }
+}
+
+impl Folder {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        Self::named(".")
+    }
+
+    /// An empty folder with a name of choice.
+    pub(crate) fn named(name: &str) -> Self {
+        let temporary = tempfile::tempdir().expect("a temporary folder");
+        let inside = temporary.path().join(name);
+        fs::create_dir_all(&inside).expect("a folder");
+        Self { temporary, inside }
+    }
+
+    /// `vocab.txt`, the data folders `data/` and `held/`, and `config.json`.
+    pub(crate) fn with_data() -> Self {
+        let folder = Self::new();
+        folder.add_data();
+        folder
+    }
+
+    /// [`Folder::with_data`] and the run `run/`: six steps, checkpoints after 2, 4 and 6.
+    pub(crate) fn with_run() -> Self {
+        let folder = Self::with_data();
+        folder.ok(&format!("pretrain {QUICK} --steps 6 --save-every 2 --output run"));
+        folder
+    }
+
+    /// Makes what [`Folder::with_data`] has.
+    pub(crate) fn add_data(&self) {
+        self.write("train.txt", articles(0, 8));
+        self.write("held.txt", articles(8, 4));
+        self.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
+        let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+        self.ok(&format!("make-pretrain-data --input train.txt {flags} --num-shards 3 --output data"));
+        self.ok(&format!("make-pretrain-data --input held.txt {flags} --dupe-factor 2 --output held"));
+        self.write("config.json", self.config().to_string());
+    }
+
+    /// The configuration of a very small model for the vocabulary of the folder.
+    pub(crate) fn config(&self) -> Value {
+        json!({
+            "vocab_size": self.text("vocab.txt").lines().count(),
+            "hidden_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 32,
+            "max_position_embeddings": 64,
+        })
+    }
+
+    /// The path of something in the folder.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.inside.join(name)
+    }
+
+    /// Writes a file, and the folders above it.
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        fs::write(path, bytes).expect("a file written");
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.at(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// The text of a file.
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).expect("a file of text")
+    }
+
+    /// The values of a file of JSON lines, or of one JSON value.
+    pub(crate) fn json(&self, name: &str) -> Vec<Value> {
+        let bytes = self.read(name);
+        let values = serde_json::Deserializer::from_slice(&bytes).into_iter();
+        values.map(|value| value.expect("JSON")).collect()
+    }
+
+    /// The tensors of a safetensors file: shape and bytes by name.
+    pub(crate) fn tensors(&self, name: &str) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
+        let bytes = self.read(name);
+        let tensors = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+        let entry = |(name, view): (String, safetensors::tensor::TensorView<'_>)| {
+            (name, (view.shape().to_vec(), view.data().to_vec()))
+        };
+        tensors.tensors().into_iter().map(entry).collect()
+    }
+
+    /// Copies a folder of files.
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        for (name, bytes) in self.snapshot(from) {
+            if let Some(bytes) = bytes {
+                self.write(&format!("{to}/{name}"), bytes);
+            }
+        }
+    }
+
+    /// Changes one byte in the middle of a file.
+    pub(crate) fn flip(&self, name: &str) {
+        let mut bytes = self.read(name);
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        self.write(name, bytes);
+    }
+
+    /// Everything below a folder: bytes of files, `None` for folders.
+    pub(crate) fn snapshot(&self, name: &str) -> BTreeMap<String, Option<Vec<u8>>> {
+        let root = self.at(name);
+        let mut found = BTreeMap::new();
+        let mut open = vec![root.clone()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                let name = path.strip_prefix(&root).expect("below").to_str().expect("Unicode").to_string();
+                if path.is_dir() {
+                    open.push(path);
+                    found.insert(name, None);
+                } else {
+                    found.insert(name, Some(fs::read(path).expect("a file")));
+                }
+            }
+        }
+        found
+    }
+
+    /// The names in a folder, sorted, without hidden ones.
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.at(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+        names.sort();
+        names
+    }
+
+    /// A command line as a command with both outputs caught: words are cut at spaces, `'...'` is one.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let quoted = line.split('\'').enumerate();
+        let mut words = quoted.flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        let mut command = Command::new(program(words.next().expect("a program")));
+        command.args(words).current_dir(&self.inside);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command line to its end.
+    pub(crate) fn run(&self, line: &str) -> Ended {
+        let output = self.command(line).output().expect("the program starts");
+        ended(line, output)
+    }
+
+    /// Runs a command line that must succeed.
+    pub(crate) fn ok(&self, line: &str) -> Ended {
+        let ended = self.run(line);
+        assert_eq!(ended.code, Some(0), "{line}\n{}", ended.stderr);
+        ended
+    }
+
+    /// Starts a command line.
+    pub(crate) fn start(&self, line: &str) -> Child {
+        self.command(line).spawn().expect("the program starts")
+    }
+
+    /// The temporary folder itself.
+    pub(crate) fn root(&self) -> &Path {
+        self.temporary.path()
+    }
+}
+
+/// What a program left when it ended; `line` is for messages.
+pub(crate) fn ended(line: &str, output: Output) -> Ended {
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert!(!stderr.contains("panicked"), "{line}\n{stderr}");
+    assert!(!stderr.contains(['\x1b', '\r']), "{line} draws without a terminal: {stderr:?}");
+    Ended { code: output.status.code(), stdout, stderr }
+}
+
+fn program(name: &str) -> &'static str {
+    match name {
+        "make-pretrain-data" => env!("CARGO_BIN_EXE_make-pretrain-data"),
+        "pretrain" => env!("CARGO_BIN_EXE_pretrain"),
+        "finetune" => env!("CARGO_BIN_EXE_finetune"),
+        "bert" => env!("CARGO_BIN_EXE_bert"),
+        _ => panic!("no program {name:?}"),
+    }
+}
+
+/// Articles of the almanac with every sentence cut to its first words.
+pub(crate) fn articles(first: usize, count: usize) -> String {
+    let text = include_str!("../corpora/almanac/train/nature.txt");
+    let sentence = |line: &str| line.split(' ').take(7).collect::<Vec<_>>().join(" ");
+    let article = |text: &str| text.lines().map(sentence).collect::<Vec<_>>().join("\n");
+    let chosen = text.trim().split("\n\n").skip(first).take(count);
+    chosen.map(|text| article(text) + "\n\n").collect()
+}
+
+/// The header and some rows of the entailment set's training file.
+pub(crate) fn entailment(first: usize, rows: usize) -> String {
+    let text = include_str!("../corpora/entailment/train.tsv");
+    let rows = text.lines().skip(1 + first).take(rows);
+    text.lines().take(1).chain(rows).map(|line| format!("{line}\n")).collect()
+}
+
+/// The number at a path of keys.
+pub(crate) fn number(value: &Value, pointer: &str) -> f64 {
+    let found = value.pointer(pointer).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no number {pointer} in {value}"))
+}
+
+/// Checks that a page needs nothing from outside and runs nothing.
+pub(crate) fn assert_self_contained(html: &str) {
+    let lower = html.to_lowercase();
+    for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<script", "<link", "<iframe"] {
+        assert!(!lower.contains(outside), "the page has {outside:?}");
+    }
+    assert!(html.starts_with("<!doctype html>"));
+}

@@ -1,0 +1,159 @@
+//! What surrounds a program: pipes that close, odd paths, folders that cannot be written, and the flags
+//! that say what is printed.
+
+use std::process::Stdio;
+
+use crate::common::{Folder, QUICK, ended, entailment};
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let folder = Folder::with_run();
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    let lines = [
+        "bert inspect data --instances 100000".to_string(),
+        "bert inspect data --json".to_string(),
+        "bert verify data".to_string(),
+        "bert verify run".to_string(),
+        "bert evaluate --checkpoint run --data held".to_string(),
+        "bert fill-mask --checkpoint run 'a [MASK]'".to_string(),
+        format!("make-pretrain-data --input train.txt {flags} --preview 100 --output again"),
+        format!("pretrain {QUICK} --steps 1 --output again-run --json"),
+        "pretrain --help".to_string(),
+        "bert --version".to_string(),
+    ];
+    for line in &lines {
+        let mut child = folder.start(line);
+        drop(child.stdout.take());
+        let ended = ended(line, child.wait_with_output().expect("its end"));
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+    }
+    // The work was done all the same.
+    folder.ok("bert verify again");
+    folder.ok("bert verify again-run");
+}
+
+#[test]
+fn nobody_reads_the_messages() {
+    let folder = Folder::with_data();
+    let cases = [
+        (format!("pretrain {QUICK} --steps 3 --save-every 1 --output run"), 0),
+        ("bert verify nothing-here".to_string(), 3),
+        ("bert --nonsense".to_string(), 2),
+    ];
+    for (line, code) in &cases {
+        let mut child = folder.start(line);
+        drop(child.stderr.take());
+        assert_eq!(child.wait().expect("its end").code(), Some(*code), "{line}");
+    }
+    folder.ok("bert verify run");
+}
+
+#[test]
+fn the_result_goes_to_stdout_and_quiet_is_quiet() {
+    let folder = Folder::with_data();
+    folder.write("glue/train.tsv", entailment(0, 16));
+    folder.write("glue/dev.tsv", entailment(16, 8));
+    let data = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    let tune = "--task rte --data glue --max-seq-length 48 --num-train-epochs 1";
+    let lines = [
+        format!("make-pretrain-data {data} --output o1"),
+        format!("pretrain {QUICK} --steps 2 --eval-data held --output o2"),
+        format!("finetune {tune} --checkpoint o2 --output o3"),
+    ];
+    for (at, line) in lines.iter().enumerate() {
+        let quiet = folder.ok(&format!("{line} --quiet"));
+        assert_eq!(quiet.stderr, "", "{line}");
+        assert!(!quiet.stdout.is_empty() && !quiet.stdout.starts_with('{'), "{line}: {}", quiet.stdout);
+        let as_json = folder.ok(&format!("{line}-json --json --quiet"));
+        as_json.json();
+        assert_eq!(as_json.stderr, "", "{line}");
+        assert!(folder.at(&format!("o{}-json", at + 1)).is_dir());
+    }
+    for line in [
+        "bert inspect o1 --json",
+        "bert evaluate --checkpoint o2 --data held --json",
+        "bert fill-mask --checkpoint o2 'a [MASK]' --json",
+    ] {
+        folder.ok(line).json();
+    }
+}
+
+#[test]
+fn a_warning_is_no_progress() {
+    let folder = Folder::with_run();
+    folder.flip("run/checkpoints/step-00000006/model.safetensors");
+    let ended =
+        folder.ok(&format!("pretrain {QUICK} --steps 6 --save-every 2 --output run --resume --quiet"));
+    assert!(ended.stderr.starts_with("warning: "), "--quiet hides no warning: {:?}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
+
+/// A path with spaces, quotes and letters of several scripts, in every argument that takes one.
+#[test]
+fn odd_names_work_everywhere() {
+    let folder = Folder::with_data();
+    let odd = "ä b/文\"字 $HOME;*é";
+    folder.copy("data", &format!("{odd}/data"));
+    folder.write(&format!("{odd}/config.json"), folder.read("config.json"));
+    folder.write(&format!("{odd}/glue/train.tsv"), entailment(0, 16));
+    folder.write(&format!("{odd}/glue/dev.tsv"), entailment(16, 8));
+    let flags = "--batch-size 4 --steps 2";
+    folder.ok(&format!(
+        "pretrain --data '{odd}/data' --eval-data '{odd}/data' --model '{odd}/config.json' {flags} --output '{odd}/run'"
+    ));
+    folder.ok(&format!("bert verify '{odd}/run'"));
+    folder.ok(&format!("bert export '{odd}/run' '{odd}/out'"));
+    folder.ok(&format!(
+        "finetune --task rte --data '{odd}/glue' --checkpoint '{odd}/out' --max-seq-length 48 \
+         --num-train-epochs 1 --output '{odd}/tuned'"
+    ));
+    folder.ok(&format!("bert report '{odd}/tuned' --output '{odd}/page <1>.html'"));
+    assert_eq!(folder.names(odd), ["config.json", "data", "glue", "out", "page <1>.html", "run", "tuned"]);
+    // A folder of that name is a path, not a pattern, where it exists.
+    folder.write(&format!("{odd}/text/a.txt"), folder.read("train.txt"));
+    folder.ok(&format!("bert make-vocab --input '{odd}/text' --vocab-size 400 --output '{odd}/v.txt'"));
+    assert_eq!(folder.read(&format!("{odd}/v.txt")), folder.read("vocab.txt"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_parent_that_cannot_be_written() {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::with_data();
+    let closed = folder.at("closed");
+    folder.write("closed/x", "x");
+    set_permissions(&closed, Permissions::from_mode(0o500)).expect("a mode");
+    // Root can write anywhere: then there is nothing to see.
+    if write(closed.join("probe"), "x").is_ok() {
+        println!("skipped: this user can write to folders without write permission (root)");
+        return;
+    }
+    let flags = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    let lines = [
+        format!("make-pretrain-data {flags} --output closed/out"),
+        format!("pretrain {QUICK} --steps 1 --output closed/out"),
+        "bert make-vocab --input train.txt --output closed/vocab.txt".to_string(),
+    ];
+    for line in &lines {
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains("closed/") && ended.stderr.contains("denied"), "{}", ended.stderr);
+    }
+    set_permissions(&closed, Permissions::from_mode(0o700)).expect("a mode");
+}
+
+/// No terminal and no input: a closed stdin is not asked for anything.
+#[test]
+fn stdin_is_never_read() {
+    let folder = Folder::with_run();
+    let line = "bert evaluate --checkpoint run --data held";
+    // A pipe that stays open and silent: a program that reads it would never end.
+    let mut command = folder.command(line);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let silent = child.stdin.take();
+    let ended = ended(line, child.wait_with_output().expect("its end"));
+    drop(silent);
+    assert_eq!(ended.stdout, folder.ok(line).stdout);
+}

@@ -1,0 +1,135 @@
+//! Shards and exported folders, read by the Python libraries that they are meant for.
+//!
+//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch and
+//! transformers; says so and passes without one. That forwards agree to 1e-5 is checked by
+//! `golden/check_export.py`; here it is that what the *programs* write loads without a complaint.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{Folder, entailment};
+
+/// Rows and columns of a shard, by four readers.
+const READ_SHARD: &str = r#"
+import json, sys
+path = sys.argv[1]
+import duckdb, polars, pyarrow.parquet as pq
+from datasets import Dataset, disable_progress_bars
+disable_progress_bars()
+arrow = pq.read_table(path)
+rows = arrow.to_pylist()
+duck = duckdb.sql(f"select * from read_parquet('{path}')")
+names = duck.columns
+assert [dict(zip(names, row)) for row in duck.fetchall()] == rows, "duckdb"
+assert polars.read_parquet(path).to_dicts() == rows, "polars"
+assert Dataset.from_parquet(path, cache_dir=sys.argv[2]).to_list() == rows, "datasets"
+for row in rows:
+    assert len(row["input_ids"]) == len(row["segment_ids"]) <= 32
+    assert len(row["masked_lm_positions"]) == len(row["masked_lm_ids"]) <= 5
+    assert row["next_sentence_label"] in (0, 1)
+types = {field.name: str(field.type) for field in arrow.schema}
+print(json.dumps({"rows": len(rows), "types": types}))
+"#;
+
+/// Loads folders as `transformers` does, and refuses any tensor that is left over or drawn anew.
+const LOAD: &str = r#"
+import json, sys, torch, transformers
+from transformers import AutoModel, AutoTokenizer, BertForPreTraining, BertForSequenceClassification
+transformers.logging.set_verbosity_error()
+
+def load(cls, folder, **extra):
+    model, info = cls.from_pretrained(folder, output_loading_info=True)
+    for kind in ["missing_keys", "unexpected_keys", "mismatched_keys"]:
+        assert not info[kind], f"{cls.__name__} {kind}: {info[kind]}"
+    return model.eval()
+
+whole, encoder, tuned = sys.argv[1:4]
+tokenizer = AutoTokenizer.from_pretrained(whole)
+batch = tokenizer("a river is a stream", "the source is a [MASK]", return_tensors="pt")
+with torch.no_grad():
+    scores = load(BertForPreTraining, whole)(**batch).prediction_logits[0]
+    at = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    best = scores[at].softmax(-1).topk(3)
+    load(AutoModel, encoder)(**batch)
+    AutoModel.from_pretrained(whole)(**batch)
+    classifier = load(BertForSequenceClassification, tuned)
+    pair = tokenizer(sys.argv[4], sys.argv[5], return_tensors="pt", truncation="longest_first", max_length=48)
+    classes = classifier(**pair).logits.softmax(-1)[0].tolist()
+print(json.dumps({
+    "position": at,
+    "words": tokenizer.convert_ids_to_tokens(best.indices.tolist()),
+    "probabilities": best.values.tolist(),
+    "labels": list(classifier.config.id2label.values()),
+    "classes": classes,
+}))
+"#;
+
+/// What a script prints as JSON; `None` when there is no interpreter.
+fn python(folder: &Folder, script: &str, arguments: &[&str]) -> Option<Value> {
+    let Some(interpreter) = std::env::var_os("BERT_PYTHON") else {
+        println!("skipped: BERT_PYTHON is not set");
+        return None;
+    };
+    let mut command = Command::new(interpreter);
+    command.current_dir(folder.root()).env("HF_HUB_OFFLINE", "1").env("HF_HOME", folder.root().join("hf"));
+    let output =
+        command.args(["-c", script]).args(arguments).output().expect("BERT_PYTHON is an interpreter");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).expect("the script prints JSON"))
+}
+
+#[test]
+fn four_libraries_read_a_shard() {
+    let folder = Folder::with_data();
+    let shards = folder.json("data/manifest.json")[0]["shards"].clone();
+    for shard in shards.as_array().expect("a list") {
+        let path = format!("data/{}", shard["file"].as_str().expect("a name"));
+        let Some(read) = python(&folder, READ_SHARD, &[&path, "cache"]) else { return };
+        assert_eq!(read["rows"], shard["rows"]);
+        let types = read["types"].as_object().expect("an object");
+        assert_eq!(types["next_sentence_label"], "int8");
+        for (name, item) in [
+            ("input_ids", "int32"),
+            ("segment_ids", "int8"),
+            ("masked_lm_positions", "int32"),
+            ("masked_lm_ids", "int32"),
+        ] {
+            let found = types[name].as_str().expect("a type");
+            assert!(found.starts_with("list<") && found.contains(&format!(": {item}")), "{name} is {found}");
+        }
+        assert_eq!(types.len(), 5);
+    }
+}
+
+#[test]
+fn transformers_loads_what_the_programs_write() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 16));
+    folder.write("glue/dev.tsv", entailment(16, 8));
+    folder.ok("bert export run whole");
+    folder.ok("bert export run encoder --encoder-only");
+    folder.ok(
+        "finetune --task rte --data glue --checkpoint whole --max-seq-length 48 --num-train-epochs 1 --output tuned",
+    );
+    let dev = folder.text("glue/dev.tsv");
+    let row: Vec<&str> = dev.lines().nth(1).expect("a row").split('\t').collect();
+    let arguments = ["whole", "encoder", "tuned/model", row[1], row[2]];
+    let Some(theirs) = python(&folder, LOAD, &arguments) else { return };
+
+    let ours =
+        folder.ok("bert fill-mask --checkpoint run 'a river is a stream ||| the source is a [MASK]' --json");
+    let ours = &ours.json()["masks"][0];
+    assert_eq!(theirs["position"], ours["position"]);
+    let close = |a: &Value, b: f64| (a.as_f64().expect("a number") - b).abs() <= 1e-5;
+    for (rank, word) in ours["words"].as_array().expect("words").iter().enumerate() {
+        assert_eq!(theirs["words"][rank], word[0]);
+        assert!(close(&theirs["probabilities"][rank], word[1].as_f64().expect("a number")));
+    }
+    assert_eq!(theirs["labels"], serde_json::json!(["entailment", "not_entailment"]));
+    let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    let row = probabilities.lines().next().expect("a row").split('\t');
+    for (class, ours) in row.enumerate() {
+        assert!(close(&theirs["classes"][class], ours.parse().expect("a number")), "{theirs}");
+    }
+}

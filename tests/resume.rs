@@ -1,0 +1,375 @@
+//! A run that was stopped, killed or damaged ends as an uninterrupted one: weights, moments and logs,
+//! byte for byte, with dropout and accumulation.
+//!
+//! Signals reach a run at moments that no test decides; the end must not depend on them, so every
+//! outcome is checked to the byte. Where a test needs a stop in the middle, a run that was faster than
+//! the signal is started anew.
+
+#![cfg(unix)]
+
+use std::fs::File;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::common::{Ended, Folder, ended, entailment};
+
+const STEPS: u64 = 40;
+/// Evaluates after every step, which makes steps long enough to be stopped between.
+const RUN: &str = "pretrain --data data --eval-data held --eval-every 1 --model config.json --steps 40 \
+                   --batch-size 6 --gradient-accumulation-steps 2 --learning-rate 3e-3 --seed 7";
+/// What must be equal at the end.
+const COMPARED: [&str; 4] = [
+    "metrics.jsonl",
+    "evaluations.jsonl",
+    "checkpoints/step-00000040/model.safetensors",
+    "checkpoints/step-00000040/optimizer.safetensors",
+];
+
+/// A folder with data and the uninterrupted run `whole/`.
+fn with_whole_run() -> Folder {
+    let folder = Folder::with_data();
+    folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
+    folder
+}
+
+fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
+    for file in COMPARED {
+        let (whole, other) = (folder.read(&format!("whole/{file}")), folder.read(&format!("{run}/{file}")));
+        assert!(whole == other, "{run}/{file} differs from that of an uninterrupted run");
+    }
+}
+
+/// Sends a signal by its name without `SIG`.
+fn send(child: &Child, signal: &str) {
+    let line = format!("kill -s {signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &line]).status().expect("a shell").success(), "{line}");
+}
+
+fn steps_done(folder: &Folder, run: &str) -> u64 {
+    match folder.at(run).join("metrics.jsonl").exists() {
+        true => {
+            folder.read(&format!("{run}/metrics.jsonl")).iter().filter(|byte| **byte == b'\n').count() as u64
+        }
+        false => 0,
+    }
+}
+
+/// Waits until the run has done so many steps; false if the program ended before.
+fn reaches(folder: &Folder, run: &str, steps: u64, child: &mut Child) -> bool {
+    let started = Instant::now();
+    while steps_done(folder, run) < steps {
+        if child.try_wait().expect("its state").is_some() {
+            return false;
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "{run} never reached step {steps}");
+        sleep(Duration::from_millis(1));
+    }
+    child.try_wait().expect("its state").is_none()
+}
+
+/// Starts a run and stops it by a signal after `steps` steps; `None` if it ended by itself before.
+fn stopped(folder: &Folder, line: &str, run: &str, signal: &str, steps: u64) -> Option<Ended> {
+    let mut child = folder.start(line);
+    if reaches(folder, run, steps, &mut child) {
+        send(&child, signal);
+    }
+    let ended = ended(line, child.wait_with_output().expect("its end"));
+    (ended.code != Some(0)).then_some(ended)
+}
+
+/// Calls `attempt` with names of new runs until one was stopped in time.
+fn until_in_time(attempt: impl Fn(&str) -> Option<()>) {
+    let in_time = (1..=10).any(|number| attempt(&format!("run-{number}")).is_some());
+    assert!(in_time, "ten runs ended before their signal");
+}
+
+#[test]
+fn stopped_three_times_and_resumed() {
+    let folder = with_whole_run();
+    until_in_time(|run| {
+        let line = format!("{RUN} --save-every 1000 --output {run}");
+        let stops = [("TERM", 1, 143), ("INT", 9, 130), ("TERM", 17, 143)];
+        for (at, (signal, steps, code)) in stops.into_iter().enumerate() {
+            let resume = if at == 0 { "" } else { " --resume" };
+            let ended = stopped(&folder, &format!("{line}{resume}"), run, signal, steps)?;
+            assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+            let done = steps_done(&folder, run);
+            assert!(done >= steps && done < STEPS);
+            let said = format!("after step {done}; a checkpoint was written, continue with --resume");
+            assert!(ended.stderr.contains(&said) && ended.stdout.is_empty(), "{}", ended.stderr);
+            assert!(folder.ok(&format!("bert verify {run}")).stdout.contains(&format!("step-{done:08}")));
+            assert_eq!(folder.names(&format!("{run}/checkpoints")).len(), at + 1);
+        }
+        let ended = folder.ok(&format!("{line} --resume"));
+        assert!(ended.stderr.contains("continuing after step "), "{}", ended.stderr);
+        assert_ends_like_the_whole(&folder, run);
+        Some(())
+    });
+}
+
+#[test]
+fn a_checkpoint_on_demand_does_not_stop_the_run() {
+    let folder = with_whole_run();
+    until_in_time(|run| {
+        let line = format!("{RUN} --save-every 1000 --output {run}");
+        let mut child = folder.start(&line);
+        if !reaches(&folder, run, 3, &mut child) {
+            child.wait().expect("its end");
+            return None;
+        }
+        send(&child, "USR1");
+        let ended = ended(&line, child.wait_with_output().expect("its end"));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let checkpoints = folder.names(&format!("{run}/checkpoints"));
+        assert_eq!(checkpoints.last().map(String::as_str), Some("step-00000040"));
+        assert_ends_like_the_whole(&folder, run);
+        // One more than that of the end, unless the signal came with the last step.
+        (checkpoints.len() == 2).then_some(())
+    });
+}
+
+/// Numbers from a fixed seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn kills_lose_nothing() {
+    let folder = with_whole_run();
+    let mut numbers = Numbers(42);
+    let mut killed = 0;
+    let line = format!("{RUN} --save-every 1 --output run");
+    for _ in 0..12 {
+        let resume = if folder.at("run/run.json").exists() { " --resume" } else { "" };
+        let mut child = folder.start(&format!("{line}{resume}"));
+        // Most of the time goes into checkpoints, so most kills come while one is written.
+        reaches(&folder, "run", steps_done(&folder, "run") + numbers.below(3), &mut child);
+        sleep(Duration::from_micros(numbers.below(30_000)));
+        child.kill().expect("a kill");
+        let ended = child.wait_with_output().expect("its end");
+        killed += u64::from(ended.status.code().is_none());
+        assert!(!String::from_utf8_lossy(&ended.stderr).contains("error"), "{ended:?}");
+        if folder.at("run/checkpoints").exists() {
+            folder.ok("bert verify run");
+        }
+    }
+    assert!(killed > 0);
+    folder.ok(&format!("{line} --resume"));
+    assert_ends_like_the_whole(&folder, "run");
+    // Nothing half written or half removed stays behind.
+    let checkpoints = ["step-00000038", "step-00000039", "step-00000040"];
+    assert_eq!(folder.names("run/checkpoints"), checkpoints);
+    let hidden = folder
+        .snapshot("run/checkpoints")
+        .into_keys()
+        .filter(|name| name.contains("/.") || name.starts_with('.'));
+    assert_eq!(hidden.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// A kill before the first checkpoint leaves a run without one.
+#[test]
+fn killed_before_the_first_checkpoint() {
+    let folder = with_whole_run();
+    let line = format!("{RUN} --save-every 1000 --output run");
+    let mut child = folder.start(&line);
+    reaches(&folder, "run", 2, &mut child);
+    child.kill().expect("a kill");
+    child.wait().expect("its end");
+    folder.ok(&format!("{line} --resume"));
+    assert_ends_like_the_whole(&folder, "run");
+}
+
+#[test]
+fn what_a_kill_may_leave_is_cleared() {
+    let folder = with_whole_run();
+    // As if killed at step 30: a checkpoint half written, one half removed, lines after the last good one.
+    let line = format!("{RUN} --save-every 10 --output run");
+    folder.ok(&line);
+    folder.copy("run/checkpoints/step-00000040", "run/checkpoints/.partial-step-00000040");
+    folder.write("run/checkpoints/.partial-step-00000040/model.safetensors", "half");
+    for file in ["COMMITTED.json", "config.json"] {
+        std::fs::remove_file(folder.at(&format!("run/checkpoints/step-00000040/{file}"))).expect("removed");
+    }
+    folder.write("run/metrics.jsonl", folder.text("run/metrics.jsonl") + "{\"step\":41,\"lo");
+    folder.ok("bert verify run");
+    let ended = folder.ok(&format!("{line} --resume"));
+    assert!(ended.stderr.contains("continuing after step 30"), "{}", ended.stderr);
+    assert_ends_like_the_whole(&folder, "run");
+    let names = folder.snapshot("run/checkpoints");
+    assert!(!names.keys().any(|name| name.starts_with(".partial")), "{:?}", names.keys());
+}
+
+#[test]
+fn a_corrupt_checkpoint_is_passed_over() {
+    let folder = with_whole_run();
+    let line = format!("{RUN} --save-every 10 --output run");
+    folder.ok(&line);
+    assert_ends_like_the_whole(&folder, "run");
+    for (at, file) in ["model.safetensors", "optimizer.safetensors"].into_iter().enumerate() {
+        folder.flip(&format!("run/checkpoints/step-00000040/{file}"));
+        let verified = folder.run("bert verify run");
+        assert_eq!((verified.code, verified.stdout.matches("BAD   ").count()), (Some(4), 1));
+        let ended = folder.ok(&format!("{line} --resume"));
+        for said in
+            ["warning: ", "step-00000040", file, "an older checkpoint is used instead", "after step 30"]
+        {
+            assert!(ended.stderr.contains(said), "{at}: {said:?} is not in {}", ended.stderr);
+        }
+        assert_ends_like_the_whole(&folder, "run");
+    }
+    // Whatever reads the run says so as well, and goes on.
+    folder.flip("run/checkpoints/step-00000040/model.safetensors");
+    let ended = folder.ok("bert export run exported");
+    assert!(ended.stderr.contains("warning: ") && ended.stdout.contains("step-00000030"), "{}", ended.stderr);
+
+    for step in [20, 30] {
+        folder.flip(&format!("run/checkpoints/step-{step:08}/trainer_state.json"));
+    }
+    let before = folder.snapshot(".");
+    for line in
+        [&format!("{line} --resume"), "bert export run other", "bert evaluate --checkpoint run --data held"]
+    {
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(4), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains("error: ") && ended.stderr.contains("all 3 checkpoints are corrupt"));
+        assert!(before == folder.snapshot("."), "{line} changed something");
+    }
+}
+
+#[test]
+fn resuming_what_is_finished_missing_or_different() {
+    let folder = Folder::with_data();
+    let line = RUN.replace("--steps 40", "--steps 4");
+    let refused = |line: &str, code: i32, said: &[&str]| {
+        let before = folder.snapshot(".");
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        for said in said {
+            assert!(ended.stderr.contains(said), "{said:?} is not in {}", ended.stderr);
+        }
+        assert!(before == folder.snapshot("."), "{line} changed something");
+    };
+    refused(&format!("{line} --output run --resume"), 1, &["no run to resume", "leave --resume out"]);
+    folder.ok(&format!("{line} --output run"));
+    refused(&format!("{line} --output run"), 1, &["already holds a run", "continue it with --resume"]);
+
+    let before = folder.snapshot("run");
+    let ended = folder.ok(&format!("{line} --output run --resume"));
+    assert!(
+        ended.stdout.contains("4 steps done; checkpoint run/checkpoints/step-00000004"),
+        "{}",
+        ended.stdout
+    );
+    assert!(before == folder.snapshot("run"), "a finished run was changed");
+
+    for (from, to, said) in [
+        ("--seed 7", "--seed 8", "seed was 7, now 8"),
+        ("--learning-rate 3e-3", "--learning-rate 2e-3", "learning_rate was 0.003, now 0.002"),
+        ("--steps 4", "--steps 5", "steps was 4, now 5"),
+        ("--batch-size 6", "--batch-size 8", "batch_size was 6, now 8"),
+        ("--data data", "--data held", "data was "),
+    ] {
+        let other = line.replace(from, to);
+        assert_ne!(other, line);
+        refused(&format!("{other} --output run --resume"), 4, &["another configuration", said]);
+    }
+    // Where and how often it saves or evaluates does not decide what it computes.
+    folder.ok(&format!("{line} --output run --resume --save-every 3 --keep-checkpoints 1"));
+}
+
+/// One writer at a time: the lock is the operating system's, so this test can hold it as well as a
+/// program can.
+#[test]
+fn a_folder_in_use_is_left_alone() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 16));
+    folder.write("glue/dev.tsv", entailment(16, 8));
+    let pretrain = "pretrain --data data --model config.json --batch-size 8 --learning-rate 3e-3";
+    let build = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    let tune = "--task rte --data glue --checkpoint run --max-seq-length 48";
+    folder.write("new/.lock", "");
+    folder.write("tuning/.lock", "");
+    folder.write("tuning/seed-1/dev_predictions.tsv", "");
+    let cases = [
+        ("run", format!("{pretrain} --steps 6 --save-every 2 --output run --resume")),
+        ("run", format!("{pretrain} --steps 6 --save-every 2 --output run")),
+        ("new", format!("{pretrain} --steps 6 --output new")),
+        ("new", format!("make-pretrain-data {build} --output new")),
+        ("data", format!("make-pretrain-data {build} --output data --overwrite")),
+        ("new", format!("finetune {tune} --output new")),
+        ("tuning", format!("finetune {tune} --output tuning")),
+    ];
+    for (used, line) in &cases {
+        let lock = File::options().write(true).open(folder.at(used).join(".lock")).expect("a lock file");
+        lock.lock().expect("a lock");
+        let before = folder.snapshot(".");
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(6), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains("in use by another process"), "{}", ended.stderr);
+        assert!(before == folder.snapshot("."), "{line} changed something");
+    }
+}
+
+/// The same with two programs: the second finds the first at work, frozen so that nothing else moves.
+#[test]
+fn two_runs_in_one_folder() {
+    let folder = Folder::with_data();
+    until_in_time(|run| {
+        let line = format!("{RUN} --save-every 1 --output {run}");
+        let mut child = folder.start(&line);
+        if !reaches(&folder, run, 2, &mut child) {
+            child.wait().expect("its end");
+            return None;
+        }
+        send(&child, "STOP");
+        // A stop is not instant for a process that is on another core.
+        sleep(Duration::from_millis(50));
+        let before = folder.snapshot(run);
+        let second = [folder.run(&line), folder.run(&format!("{line} --resume"))];
+        let unchanged = before == folder.snapshot(run);
+        let alive = child.try_wait().expect("its state").is_none();
+        child.kill().expect("a kill");
+        child.wait().expect("its end");
+        if !alive {
+            return None;
+        }
+        for ended in second {
+            assert_eq!(ended.code, Some(6), "{}", ended.stderr);
+        }
+        assert!(unchanged, "the second process changed something");
+        folder.ok(&format!("{line} --resume"));
+        Some(())
+    });
+}
+
+#[test]
+fn a_stopped_finetuning_commits_nothing() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 40));
+    folder.write("glue/dev.tsv", entailment(40, 20));
+    until_in_time(|output| {
+        let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 200 --train-batch-size 8";
+        let line = format!("finetune --task rte --data glue {flags} --output {output}");
+        let mut child = folder.start(&line);
+        let started = Instant::now();
+        while !folder.at(output).join(".lock").exists() {
+            assert!(started.elapsed() < Duration::from_secs(120), "it never started");
+            sleep(Duration::from_millis(1));
+        }
+        send(&child, "TERM");
+        if child.wait().expect("its end").success() {
+            return None;
+        }
+        let ended = ended(&line, child.wait_with_output().expect("its end"));
+        assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+        assert!(ended.stderr.contains("nothing was committed"), "{}", ended.stderr);
+        assert!(folder.names(output).is_empty(), "{:?}", folder.names(output));
+        Some(())
+    });
+}

@@ -1,0 +1,182 @@
+//! Fine-tuning on small sets in the official forms: the report's figures, the predictions, the tuned
+//! model, and which weights a run may change.
+
+use serde_json::{Value, json};
+
+use crate::common::{Folder, assert_self_contained, entailment, number};
+
+/// Flags that fit the very small model and take a second.
+const QUICK: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 2 --train-batch-size 8";
+
+fn with_entailment() -> Folder {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 40));
+    folder.write("glue/RTE/dev.tsv", entailment(40, 20));
+    let test = entailment(60, 7);
+    let unlabelled = test.lines().map(|line| line.rsplit_once('\t').expect("a label").0.to_string() + "\n");
+    folder.write("glue/RTE/test.tsv", unlabelled.collect::<String>());
+    folder
+}
+
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split('\t').collect()).collect()
+}
+
+#[test]
+fn two_seeds_report_and_predictions() {
+    let folder = with_entailment();
+    let line =
+        format!("finetune --task rte --data glue --seeds 1,2 {QUICK} --predict glue/RTE/test.tsv --output");
+    let ended = folder.ok(&format!("{line} tuned --json"));
+    assert!(ended.stderr.contains("seed 1, epoch 1.0: dev accuracy"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("seed 2, epoch 2.0: dev accuracy"), "{}", ended.stderr);
+    let report = ended.json();
+    assert_eq!(report, folder.json("tuned/report.json")[0]);
+    assert_eq!(report["train_examples"], json!(40));
+    assert_eq!(report["dev"]["examples"], json!(20));
+    let seeds: Vec<&Value> =
+        report["runs"].as_array().expect("runs").iter().map(|run| &run["seed"]).collect();
+    assert_eq!(seeds, [&json!(1), &json!(2)]);
+
+    let accuracies: Vec<f64> =
+        (0..2).map(|run| number(&report, &format!("/runs/{run}/dev/accuracy"))).collect();
+    assert_eq!(report["dev"]["metrics"][0]["metric"], json!("accuracy"));
+    let mean = number(&report, "/dev/metrics/0/mean");
+    assert!((mean - (accuracies[0] + accuracies[1]) / 2.0).abs() < 1e-12);
+    let sd = (accuracies[0] - accuracies[1]).abs() / 2f64.sqrt();
+    assert!((number(&report, "/dev/metrics/0/sd") - sd).abs() < 1e-12);
+    let error = (mean * (1.0 - mean) / 20.0).sqrt();
+    assert!((number(&report, "/dev/binomial_standard_error") - error).abs() < 1e-12);
+
+    // The dev predictions are those that were scored, and the baseline is the larger class of train.
+    let dev = folder.text("glue/RTE/dev.tsv");
+    let truth: Vec<&str> = rows(&dev).iter().skip(1).map(|row| row[3]).collect();
+    let train = folder.text("glue/RTE/train.tsv");
+    let entailed = rows(&train).iter().skip(1).filter(|row| row[3] == "entailment").count();
+    let majority = if entailed * 2 >= 40 { "entailment" } else { "not_entailment" };
+    let share = |right: usize| right as f64 / 20.0;
+    let baseline = share(truth.iter().filter(|label| **label == majority).count());
+    assert_eq!(number(&report, "/dev/majority_baseline/accuracy"), baseline);
+    for (seed, accuracy) in [1, 2].into_iter().zip(&accuracies) {
+        let text = folder.text(&format!("tuned/seed-{seed}/dev_predictions.tsv"));
+        let predicted = rows(&text);
+        assert_eq!(predicted[0], ["index", "prediction"]);
+        let right = predicted.iter().skip(1).zip(&truth).filter(|(row, label)| row[1] == **label).count();
+        assert_eq!(share(right), *accuracy);
+        let text = folder.text(&format!("tuned/seed-{seed}/dev_probabilities.tsv"));
+        for (row, predicted) in rows(&text).iter().zip(&predicted[1..]) {
+            let p: Vec<f64> = row.iter().map(|p| p.parse().expect("a number")).collect();
+            assert!(p.len() == 2 && (p[0] + p[1] - 1.0).abs() < 1e-5);
+            let class = if p[0] >= p[1] { "entailment" } else { "not_entailment" };
+            assert_eq!(predicted[1], class);
+        }
+    }
+
+    let text = folder.text("tuned/predictions.tsv");
+    let test = folder.text("glue/RTE/test.tsv");
+    let indices = |rows: Vec<Vec<&str>>| rows.iter().map(|row| row[0].to_string()).collect::<Vec<_>>();
+    assert_eq!(indices(rows(&text)), indices(rows(&test)));
+    assert!(rows(&text)[1..].iter().all(|row| ["entailment", "not_entailment"].contains(&row[1])));
+    assert_eq!(folder.text("tuned/probabilities.tsv").lines().count(), 7);
+
+    let config = &folder.json("tuned/model/config.json")[0];
+    assert_eq!(config["architectures"], json!(["BertForSequenceClassification"]));
+    assert_eq!(config["id2label"], json!({ "0": "entailment", "1": "not_entailment" }));
+    folder.ok("bert report tuned");
+    assert_self_contained(&folder.text("tuned/report.html"));
+    folder.ok("bert attention --checkpoint tuned/model 'a river ||| a stream'");
+
+    // Again, one seed at a time: a run does not depend on the others.
+    let line = line.replace("--seeds 1,2", "--seeds 2");
+    folder.ok(&format!("{line} again"));
+    for file in ["dev_predictions.tsv", "dev_probabilities.tsv"] {
+        let file = format!("seed-2/{file}");
+        assert_eq!(folder.read(&format!("again/{file}")), folder.read(&format!("tuned/{file}")));
+    }
+}
+
+#[test]
+fn what_a_run_may_change() {
+    let folder = with_entailment();
+    let tune = |flags: &str, output: &str| {
+        folder.ok(&format!("finetune --task rte --data glue {QUICK} {flags} --output {output}"));
+        folder.tensors(&format!("{output}/model/model.safetensors"))
+    };
+    let start = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
+    let encoder = || start.keys().filter(|name| name.starts_with("bert."));
+    assert!(encoder().count() > 30);
+
+    let whole = tune("", "whole");
+    let frozen = tune("--freeze-encoder", "frozen");
+    let fresh = tune("--random-init", "fresh");
+    assert!(encoder().all(|name| frozen[name] == start[name]), "a frozen encoder stays as it was");
+    // Segment ids and words that do not occur have no gradient, but no matrix may stay as it was.
+    let query = "bert.encoder.layer.0.attention.self.query.weight";
+    assert!(whole[query] != start[query] && fresh[query] != start[query] && fresh[query] != whole[query]);
+    for tuned in [&whole, &frozen, &fresh] {
+        assert_eq!(tuned["classifier.weight"].0, [2, 16]);
+        assert_eq!(tuned.len(), encoder().count() + 2);
+    }
+    assert_ne!(whole["classifier.weight"], frozen["classifier.weight"]);
+    let last = tune("--select last", "last");
+    assert_eq!(last.keys().collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_regression() {
+    let folder = Folder::with_run();
+    let scored = |first: usize, count: usize| {
+        let text = entailment(first, count);
+        let mut out = String::from("index\tsentence1\tsentence2\tscore\n");
+        for (at, row) in rows(&text).iter().skip(1).enumerate() {
+            out += &format!("{at}\t{}\t{}\t{:.2}\n", row[1], row[2], (at * 7 % 26) as f64 / 5.0);
+        }
+        out
+    };
+    folder.write("STS-B/train.tsv", scored(0, 40));
+    folder.write("STS-B/dev.tsv", scored(40, 20));
+    let line =
+        format!("finetune --task sts-b --data . {QUICK} --learning-rate 1e-3 --seeds 3 --output tuned");
+    let report = folder.ok(&format!("{line} --json")).json();
+    for metric in ["pearson", "spearman"] {
+        assert!(number(&report, &format!("/runs/0/dev/{metric}")).abs() <= 1.0);
+    }
+    assert_eq!(report["dev"]["binomial_standard_error"], Value::Null);
+    let predictions = folder.text("tuned/seed-3/dev_predictions.tsv");
+    assert_eq!(predictions.lines().count(), 21);
+    for row in rows(&predictions).iter().skip(1) {
+        let score: f64 = row[1].parse().expect("a score");
+        assert!((0.0..=5.0).contains(&score) && row[1].split_once('.').expect("decimals").1.len() == 3);
+    }
+    assert_eq!(folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0, [1, 16]);
+    assert_eq!(folder.json("tuned/model/config.json")[0]["problem_type"], json!("regression"));
+}
+
+#[test]
+fn five_classes_in_minbert_s_form() {
+    let folder = Folder::with_run();
+    let lines = |first: usize, count: usize| {
+        let text = entailment(first, count);
+        let rows = rows(&text);
+        let line = |(at, row): (usize, &Vec<&str>)| format!("{} ||| {}\n", at % 5, row[2]);
+        rows.iter().skip(1).enumerate().map(line).collect::<String>()
+    };
+    folder.write("sst/sst-train.txt", lines(0, 40));
+    folder.write("sst/sst-dev.txt", lines(40, 15));
+    folder.write("sst/sst-test.txt", lines(55, 10));
+    let ended = folder.ok(&format!("finetune --task sst-5 --data sst {QUICK} --output tuned"));
+    assert!(ended.stdout.contains("dev\n") && ended.stdout.contains("\ntest\n"), "{}", ended.stdout);
+    let report = &folder.json("tuned/report.json")[0];
+    assert_eq!(report["test"]["examples"], json!(10), "a published test split is scored");
+    let accuracy = number(report, "/runs/0/test/accuracy");
+    assert!((accuracy * 10.0 - (accuracy * 10.0).round()).abs() < 1e-9);
+    let predictions = folder.text("tuned/seed-1/dev_predictions.tsv");
+    let dev = folder.text("sst/sst-dev.txt");
+    assert_eq!(predictions.lines().count(), 15);
+    for (predicted, given) in predictions.lines().zip(dev.lines()) {
+        let (class, text) = predicted.split_once(" ||| ").expect("the separator");
+        assert!(["0", "1", "2", "3", "4"].contains(&class));
+        assert_eq!(text, given.split_once(" ||| ").expect("the separator").1);
+    }
+    assert_eq!(folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0, [5, 16]);
+}

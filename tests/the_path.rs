@@ -1,0 +1,191 @@
+//! The whole path on real text, in a folder whose name has spaces and letters beyond ASCII: each
+//! program's result is the next one's input, and figures that two programs give must agree.
+
+use serde_json::{Value, json};
+
+use crate::common::{Folder, assert_self_contained, number};
+
+const STEPS: usize = 60;
+
+/// A folder with data and a pre-training run that learnt something.
+fn pretrained() -> (Folder, Value) {
+    let folder = Folder::named("Ein Ordner für 文字 & mehr");
+    folder.add_data();
+    let outcome = folder.ok(&format!(
+        "pretrain --data data --eval-data held --model config.json --steps {STEPS} --batch-size 8 \
+         --learning-rate 1e-2 --save-every 20 --output 'my run' --json"
+    ));
+    // On a terminal or not: what happened goes to stderr, the result alone to stdout.
+    for said in ["M parameters", "step 20: saved", "step 60: held out: masked LM loss"] {
+        assert!(outcome.stderr.contains(said), "{said:?} is not in {}", outcome.stderr);
+    }
+    let outcome = outcome.json();
+    (folder, outcome)
+}
+
+#[test]
+fn text_to_shards() {
+    let folder = Folder::with_data();
+    let made = folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output again.txt");
+    assert_eq!(folder.read("again.txt"), folder.read("vocab.txt"), "the same text, the same bytes");
+    let vocabulary = folder.text("vocab.txt");
+    let size = vocabulary.lines().count();
+    assert_eq!(made.stdout, format!("{size} tokens: again.txt\n"));
+    assert_eq!(
+        vocabulary.lines().take(5).collect::<Vec<_>>(),
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    );
+
+    let flags = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    let built = folder.ok(&format!("make-pretrain-data {flags} --num-shards 3 --output again --preview 2"));
+    assert_eq!(folder.snapshot("again"), folder.snapshot("data"), "the same data, byte for byte");
+    assert!(built.stdout.contains("[CLS]") && built.stdout.contains("3 shards"), "{}", built.stdout);
+
+    let manifest = &folder.json("data/manifest.json")[0];
+    let instances = number(manifest, "/instances");
+    let shards = manifest["shards"].as_array().expect("shards");
+    let rows: Vec<u64> = shards.iter().map(|shard| shard["rows"].as_u64().expect("rows")).collect();
+    assert_eq!(rows.iter().sum::<u64>() as f64, instances);
+    assert!(instances > 100.0 && rows.iter().max() <= rows.iter().min().map(|rows| rows + 1).as_ref());
+
+    let verified = folder.ok("bert verify data").stdout;
+    assert_eq!(verified.lines().filter(|line| line.starts_with("good  ")).count(), 4, "{verified}");
+    assert_eq!(verified.lines().count(), 4);
+
+    let inspected = folder.ok("bert inspect data --instances 2 --json").json();
+    assert_eq!(inspected["manifest"], *manifest);
+    let shown: Vec<&str> =
+        inspected["instances"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(shown.len(), 2);
+    let one = folder.ok("bert inspect data --index 1").stdout;
+    assert_eq!(one.trim_end(), shown[1].trim_end());
+    let plain = folder.ok("bert inspect data").stdout;
+    assert!(plain.contains("frequent tokens: ") && plain.contains("\n#2: "), "{plain}");
+}
+
+#[test]
+fn odd_text_is_read_and_counted() {
+    let folder = Folder::with_data();
+    // A byte order mark, CRLF, invalid UTF-8 and a special token's name as text.
+    let text = folder.text("train.txt").replace('\n', "\r\n");
+    let mut bytes = b"\xef\xbb\xbf".to_vec();
+    bytes.extend_from_slice(b"A river \xff is [SEP] a stream.\r\nA source is a spring.\r\n\r\n");
+    bytes.extend_from_slice(text.as_bytes());
+    folder.write("odd.txt", bytes);
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    let manifest =
+        folder.ok(&format!("make-pretrain-data --input odd.txt {flags} --output odd --json")).json();
+    assert_eq!(manifest, folder.json("odd/manifest.json")[0]);
+    let plain =
+        folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output plain --json")).json();
+    let count = |manifest: &Value, what: &str| number(manifest, &format!("/report/{what}"));
+    assert_eq!(count(&manifest, "documents"), count(&plain, "documents") + 1.0);
+    assert_eq!(count(&manifest, "sentences"), count(&plain, "sentences") + 2.0);
+    assert_eq!(count(&manifest, "invalid_utf8_lines"), 1.0);
+    assert_eq!(count(&plain, "invalid_utf8_lines"), 0.0);
+    let shown = folder.ok("bert inspect odd --instances 1000").stdout;
+    // Two separators an instance: the one in the text is text.
+    let instances: Vec<&str> = shown.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(instances.len() > 100);
+    assert!(instances.iter().all(|line| line.matches("[SEP]").count() <= 3), "{shown}");
+}
+
+#[test]
+fn pretraining_learns_and_its_figures_agree() {
+    let (folder, outcome) = pretrained();
+    let metrics = folder.json("my run/metrics.jsonl");
+    let evaluations = folder.json("my run/evaluations.jsonl");
+    let steps: Vec<u64> = metrics.iter().filter_map(|record| record["step"].as_u64()).collect();
+    assert_eq!(steps, (1..=STEPS as u64).collect::<Vec<_>>());
+    let steps: Vec<u64> = evaluations.iter().filter_map(|record| record["step"].as_u64()).collect();
+    assert_eq!(steps, [0, 20, 40, 60]);
+
+    // A fresh model knows nothing: the logarithm of the number of choices.
+    let vocabulary = folder.text("vocab.txt").lines().count() as f64;
+    assert!((number(&evaluations[0], "/masked_lm_loss") - vocabulary.ln()).abs() < 0.15);
+    assert!((number(&evaluations[0], "/next_sentence_loss") - 2f64.ln()).abs() < 0.15);
+    let loss = |record: &Value| number(record, "/masked_lm_loss");
+    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.5, "{evaluations:?}");
+
+    assert_eq!(outcome["steps"], json!(STEPS));
+    assert_eq!(outcome["metrics"], metrics[STEPS - 1]);
+    let mut last = evaluations[3].clone();
+    last.as_object_mut().expect("an object").remove("step");
+    assert_eq!(outcome["evaluation"], last);
+    let checkpoints = ["step-00000020", "step-00000040", "step-00000060"];
+    assert_eq!(folder.names("my run/checkpoints"), checkpoints);
+    assert_eq!(folder.ok("bert verify 'my run'").stdout.matches("good  ").count(), 3);
+
+    // The same figures from the folder, from the checkpoint, and from the exported copy.
+    let evaluate = |of: &str, size: usize| {
+        folder.ok(&format!("bert evaluate --checkpoint {of} --data held --batch-size {size} --json")).json()
+    };
+    assert_eq!(evaluate("'my run'", 8), last);
+    assert_eq!(evaluate("'my run/checkpoints/step-00000060'", 8), last);
+    assert!((loss(&evaluate("'my run'", 5)) - loss(&last)).abs() < 1e-5, "whatever the batch size");
+    assert_eq!(loss(&evaluate("'my run/checkpoints/step-00000020'", 8)), loss(&evaluations[1]));
+    folder.ok("bert export 'my run' exported");
+    assert_eq!(evaluate("exported", 8), last);
+    let first = folder.ok("bert evaluate --checkpoint exported --data held --instances 8 --json").json();
+    assert_eq!(first["instances"], json!(8));
+
+    // Continued pre-training starts where the other run ended, with a fresh optimizer.
+    folder.ok("pretrain --data data --eval-data held --init-checkpoint exported --steps 2 --batch-size 8 \
+         --output continued");
+    let mut start = folder.json("continued/evaluations.jsonl").swap_remove(0);
+    start.as_object_mut().expect("an object").remove("step");
+    assert_eq!(start, last);
+}
+
+#[test]
+fn a_checkpoint_becomes_words_pages_and_folders() {
+    let (folder, _) = pretrained();
+    let text = "'a river is a [MASK] of [MASK] water ||| the source is a spring'";
+    let filled = folder.ok(&format!("bert fill-mask --checkpoint 'my run' --top-k 4 {text} --json")).json();
+    let masks = filled["masks"].as_array().expect("a list");
+    assert_eq!(masks.len(), 2);
+    for mask in masks {
+        let words = mask["words"].as_array().expect("a list");
+        let probabilities: Vec<f64> = words.iter().map(|word| number(word, "/1")).collect();
+        assert_eq!(probabilities.len(), 4);
+        assert!(probabilities.is_sorted_by(|a, b| a >= b) && probabilities.iter().sum::<f64>() <= 1.0);
+    }
+    let shown = folder.ok(&format!("bert fill-mask --checkpoint 'my run' {text}")).stdout;
+    assert_eq!(shown.matches("[MASK] at position ").count(), 2);
+    assert_eq!(shown.lines().count(), 2 + 2 * 3, "three words each unless asked: {shown}");
+
+    let hostile = "<script>alert(\"1\")</script> & <img src=x> river";
+    let said = folder.ok(&format!("bert attention --checkpoint 'my run' '{hostile}' --output a.html"));
+    assert_eq!(said.stdout, "a.html\n");
+    let page = folder.text("a.html");
+    assert_self_contained(&page.replace("&lt;img src=x&gt;", ""));
+    assert!(page.contains("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; "), "{page}");
+    assert_eq!(page.matches("<figure>").count(), 4, "two layers of two heads");
+
+    assert_eq!(folder.ok("bert report 'my run'").stdout, "my run/report.html\n");
+    let page = folder.text("my run/report.html");
+    assert_self_contained(&page);
+    assert!(page.contains("<svg") && page.contains("masked"));
+
+    let said = folder.ok("bert export 'my run' whole").stdout;
+    assert!(said.ends_with("-> whole\n"), "{said}");
+    let files = [
+        "config.json",
+        "model.safetensors",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ];
+    assert_eq!(folder.names("whole"), files);
+    assert_eq!(folder.json("whole/config.json")[0]["architectures"], json!(["BertForPreTraining"]));
+    assert_eq!(folder.read("whole/vocab.txt"), folder.read("vocab.txt"));
+    folder.ok("bert export --encoder-only 'my run' encoder");
+    assert_eq!(folder.names("encoder"), files);
+    assert_eq!(folder.json("encoder/config.json")[0]["architectures"], json!(["BertModel"]));
+    let whole = folder.tensors("whole/model.safetensors");
+    let encoder = folder.tensors("encoder/model.safetensors");
+    assert!(!encoder.keys().any(|name| name.contains("cls.")) && encoder.len() > 30);
+    let in_whole = |name: &str| whole.get(name).or_else(|| whole.get(&format!("bert.{name}")));
+    assert!(encoder.iter().all(|(name, tensor)| in_whole(name) == Some(tensor)));
+}
