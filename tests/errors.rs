@@ -38,7 +38,8 @@ fn flags_of_make_pretrain_data() {
         "make-pretrain-data",
         &[
             ("--nonsense", 2, "unexpected argument '--nonsense'"),
-            ("", 2, "no input"),
+            ("", 2, "is required"),
+            ("--vocab vocab.txt --output out", 2, "no input: name at least one file, folder or pattern"),
             ("--input train.txt --output out", 2, "--vocab is required"),
             ("--input train.txt --vocab vocab.txt", 2, "--output is required"),
         ],
@@ -181,6 +182,7 @@ fn flags_of_pretrain() {
             ("--steps 2 --keep-checkpoints 0", 2, "--keep-checkpoints: must be at least 1"),
             ("--steps 2 --eval-every 2", 2, "--eval-data"),
             ("--steps 2 --eval-data held --eval-every 0", 2, "--eval-every: must be at least 1"),
+            ("--steps 2 --eval-data held --eval-instances 0", 2, "--eval-instances: must be at least 1"),
             ("--steps 2 --device gpu", 2, "unknown device \"gpu\": use flex, ndarray, cuda or cuda:N"),
             ("--steps 2 --device cuda:x", 2, "unknown device \"cuda:x\""),
         ],
@@ -272,6 +274,7 @@ fn data_folders() {
         &[
             (&format!("pretrain {QUICK} --steps 2 --eval-data other --output out"), 4, "another vocabulary"),
             ("bert evaluate --checkpoint run --data other", 4, "another vocabulary"),
+            ("pretrain --data other --init-checkpoint run --steps 2 --output out", 4, "another vocabulary"),
             ("bert inspect data --index 1000000", 2, "1000000"),
         ],
     );
@@ -404,12 +407,15 @@ fn models_and_checkpoints() {
             ("bert evaluate --checkpoint run --data held --batch-size 0", 2, "--batch-size"),
             ("bert evaluate --checkpoint run --data held --instances 0", 2, "--instances"),
             ("bert attention --checkpoint run 'a' --max-seq-length 2", 2, "--max-seq-length"),
-            ("bert", 2, "Usage: bert"),
             ("bert paint", 2, "unrecognized subcommand 'paint'"),
             ("bert quickstart --output glue", 1, "glue: the folder already holds other files"),
             ("bert quickstart --output out --steps 0", 2, "--steps"),
         ],
     );
+    // Without a command the tool says which there are.
+    let ended = folder.run("bert");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("Usage: bert") && ended.stderr.contains("make-vocab"), "{}", ended.stderr);
 }
 
 #[test]

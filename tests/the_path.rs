@@ -189,3 +189,24 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     let in_whole = |name: &str| whole.get(name).or_else(|| whole.get(&format!("bert.{name}")));
     assert!(encoder.iter().all(|(name, tensor)| in_whole(name) == Some(tensor)));
 }
+
+/// A vocabulary file may end its lines as it likes: it is the words that count.
+#[test]
+fn line_ends_of_a_vocabulary_do_not_matter() {
+    let folder = Folder::with_data();
+    let unix = folder.text("vocab.txt");
+    folder.write("windows.txt", unix.replace('\n', "\r\n"));
+    folder.write("open.txt", unix.trim_end());
+    for vocab in ["windows", "open"] {
+        folder.ok(&format!(
+            "make-pretrain-data --input train.txt --vocab {vocab}.txt --max-seq-length 32 \
+             --max-predictions-per-seq 5 --output {vocab}"
+        ));
+        folder.ok(&format!(
+            "pretrain --data {vocab} --eval-data held --model config.json --steps 1 --batch-size 4 \
+             --output {vocab}-run"
+        ));
+        folder.ok(&format!("bert evaluate --checkpoint {vocab}-run --data held"));
+        folder.ok(&format!("bert evaluate --checkpoint {vocab}-run --data {vocab}"));
+    }
+}

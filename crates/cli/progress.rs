@@ -54,6 +54,15 @@ impl Progress {
         }
     }
 
+    /// A warning, above the bar: no progress, so `--quiet` does not hide it.
+    pub fn warn(&self, text: &str) {
+        let text = format!("warning: {text}");
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => say(&text),
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {

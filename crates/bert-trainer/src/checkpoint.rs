@@ -23,7 +23,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::optimizer::AdamW;
+use crate::optimizer::{AdamW, MomentValues};
 
 const MARKER: &str = "COMMITTED.json";
 const STATE: &str = "trainer_state.json";
@@ -118,7 +118,7 @@ impl CheckpointFolder {
     ) -> Result<PathBuf, Error> {
         let target = self.path(state.step);
         let partial = self.folder.join(format!(".partial-step-{:08}", state.step));
-        self.remove_partial()?;
+        self.remove_leftovers()?;
         fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
         let mut writer = CheckpointWriter { folder: partial.clone(), files: BTreeMap::new() };
         model_files(&mut writer)?;
@@ -138,9 +138,12 @@ impl CheckpointFolder {
         Ok(target)
     }
 
-    fn remove_partial(&self) -> Result<(), Error> {
+    /// Removes what a kill has left: a checkpoint half written or half removed.
+    fn remove_leftovers(&self) -> Result<(), Error> {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(".partial-") {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let half_removed = name.starts_with("step-") && !entry.path().join(MARKER).exists();
+            if name.starts_with(".partial-") || half_removed {
                 fs::remove_dir_all(entry.path()).map_err(|e| Error::io(&entry.path(), e))?;
             }
         }
@@ -221,7 +224,7 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
 
 fn optimizer_bytes(optimizer: &AdamW) -> Vec<u8> {
     let mut tensors = Vec::new();
-    for (name, first, second) in optimizer.state() {
+    for (name, (first, second)) in optimizer.state() {
         for (kind, values) in [("first", first), ("second", second)] {
             let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
             tensors.push((format!("{kind}.{name}"), values.len(), bytes));
@@ -238,11 +241,11 @@ fn optimizer_bytes(optimizer: &AdamW) -> Vec<u8> {
 ///
 /// # Errors
 /// [`Error::CheckpointCorrupt`] when the file is not what [`CheckpointFolder::write`] writes.
-pub fn read_optimizer(path: &Path) -> Result<BTreeMap<String, (Vec<f32>, Vec<f32>)>, Error> {
+pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
-    let mut state: BTreeMap<String, (Vec<f32>, Vec<f32>)> = BTreeMap::new();
+    let mut state = MomentValues::new();
     for (key, view) in tensors.iter() {
         let values = || -> Vec<f32> {
             let chunks = view.data().chunks_exact(4);
@@ -269,10 +272,10 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
     }
-    if path.join("checkpoints").is_dir() {
-        if let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)? {
-            return Ok(folder);
-        }
+    if path.join("checkpoints").is_dir()
+        && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
+    {
+        return Ok(folder);
     }
     // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.
     if path.join("config.json").exists() {

@@ -151,7 +151,8 @@ impl PretrainConfig {
         )?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
-        check(self.eval_every != Some(0), "eval-every", "must be at least 1")
+        check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
+        check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
     }
 
     /// Warm-up steps, given or by default.

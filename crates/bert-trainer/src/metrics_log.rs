@@ -25,13 +25,13 @@ struct Stamp {
 }
 
 impl MetricsLog {
-    /// Opens the log for a run that continues after `step` updates: records of later steps, which
-    /// a killed run may have left, are dropped, and so is a line cut off in the middle.
+    /// Opens the log for a run that continues after `step` updates, or starts (`None`): records of later
+    /// steps, which a killed run may have left, are dropped, and so is a line cut off in the middle.
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn open(path: &Path, step: u64) -> Result<Self, Error> {
-        let kept = kept_lines(path, step)?;
+    pub fn open(path: &Path, step: Option<u64>) -> Result<Self, Error> {
+        let kept = step.map_or(Ok(Vec::new()), |step| kept_lines(path, step))?;
         write_atomic(path, |out| kept.iter().try_for_each(|line| writeln!(out, "{line}")))?;
         let file = OpenOptions::new().append(true).open(path).map_err(|e| Error::io(path, e))?;
         Ok(Self { path: path.to_path_buf(), file })
@@ -87,7 +87,7 @@ mod tests {
     fn reopening_drops_what_came_after_the_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let mut log = MetricsLog::open(&path, 0).unwrap();
+        let mut log = MetricsLog::open(&path, None).unwrap();
         for step in 1..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }
@@ -95,7 +95,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         // A line cut off by a kill.
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"step\":6,").unwrap();
-        let mut log = MetricsLog::open(&path, 3).unwrap();
+        let mut log = MetricsLog::open(&path, Some(3)).unwrap();
         for step in 4..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }

@@ -73,7 +73,7 @@ impl GradientSum {
             return 0.0;
         }
         // One transfer, however many parameters; the last sum in f64.
-        values(Tensor::cat(squares, 0)).into_iter().map(|x| f64::from(x)).sum::<f64>().sqrt()
+        values(Tensor::cat(squares, 0)).into_iter().map(f64::from).sum::<f64>().sqrt()
     }
 
     /// The gradients as host values by parameter number, for tests and inspection.
@@ -104,6 +104,9 @@ impl ModuleVisitor for Accumulate<'_> {
         self.index += 1;
     }
 }
+
+/// First and second moment of each parameter by its name, as flat values.
+pub type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
 #[derive(Clone, Debug)]
 struct Moments {
@@ -176,13 +179,13 @@ impl AdamW {
         p - update * learning_rate
     }
 
-    /// Both moments by parameter name, for a checkpoint: `(name, first, second)`.
-    pub fn state(&self) -> Vec<(String, Vec<f32>, Vec<f32>)> {
+    /// Both moments of every parameter that has had a gradient, for a checkpoint.
+    pub fn state(&self) -> MomentValues {
         let named = self.names.iter().zip(&self.moments);
         named
             .filter_map(|(name, moments)| {
                 let Moments { first, second } = moments.as_ref()?;
-                Some((name.clone(), values(first.clone()), values(second.clone())))
+                Some((name.clone(), (values(first.clone()), values(second.clone()))))
             })
             .collect()
     }
@@ -191,12 +194,7 @@ impl AdamW {
     ///
     /// # Errors
     /// [`Error::OptimizerState`] when a name is not a parameter of the module.
-    pub fn restore(
-        &mut self,
-        updates: u64,
-        mut state: BTreeMap<String, (Vec<f32>, Vec<f32>)>,
-        device: &Device,
-    ) -> Result<(), Error> {
+    pub fn restore(&mut self, updates: u64, mut state: MomentValues, device: &Device) -> Result<(), Error> {
         self.updates = updates;
         for (name, slot) in self.names.iter().zip(&mut self.moments) {
             *slot = state.remove(name).map(|(first, second)| Moments {
@@ -315,8 +313,8 @@ mod tests {
         let module = optimizer.update(module, sum, 5.0, 0.0);
         // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
         let state = optimizer.state();
-        let first = |i: usize| state[i].1[0];
-        assert!((first(0) - 0.06).abs() < 1e-7 && (first(1) - 0.08).abs() < 1e-7);
+        let first = |name: &str| state[name].0[0];
+        assert!((first("a") - 0.06).abs() < 1e-7 && (first("b") - 0.08).abs() < 1e-7);
         assert_eq!(module.a.val().into_scalar::<f32>(), 0.0);
     }
 }

@@ -220,7 +220,8 @@ impl<'a> Run<'a> {
             config.eval_data.as_ref().map(|path| DataLoader::open(path, config.seed)).transpose()?;
         let (model_config, start) = model_config(config, &loader, tell)?;
         let vocabulary = config.data.join("vocab.txt");
-        loader.check_fits(&model_config, None)?;
+        let words_of_start = start.as_ref().map(|(path, _)| path.join("vocab.txt"));
+        loader.check_fits(&model_config, words_of_start.as_deref())?;
         if let Some(eval) = &eval_loader {
             eval.check_fits(&model_config, Some(&vocabulary))?;
         }
@@ -230,15 +231,18 @@ impl<'a> Run<'a> {
             loader.manifest(),
             start.as_ref().map(|(_, digest)| digest.clone()),
         );
+        let mut model = BertForPreTraining::new(&model_config, config.seed, &device);
+        if let Some((path, _)) = &start {
+            // Exact: a head that is not in the checkpoint is an error, never silently random. And before
+            // the run's folder is made: weights that cannot be used leave nothing behind.
+            (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
+        }
         let folder = RunFolder::open(config, resume, identity)?;
 
         let found = folder.checkpoints().newest_good(&mut |error| {
             tell(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
-        let from = found.as_ref().map(|(path, _)| path.clone()).or(start.map(|(path, _)| path));
-        let mut model = BertForPreTraining::new(&model_config, config.seed, &device);
-        if let Some(path) = &from {
-            // Exact: a head that is not in the checkpoint is an error, never silently random.
+        if let Some((path, _)) = &found {
             (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
         let mut optimizer = AdamW::new(config.optimizer(), &model);
@@ -247,7 +251,9 @@ impl<'a> Run<'a> {
             step = state.step;
             optimizer.restore(state.updates, read_optimizer(path)?, &device.clone().inner())?;
         }
-        let log = |name: &str| MetricsLog::open(&folder.path().join(name), step);
+        // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
+        let kept = found.as_ref().map(|(_, state)| state.step);
+        let log = |name: &str| MetricsLog::open(&folder.path().join(name), kept);
         let run = Self {
             metrics: log("metrics.jsonl")?,
             timing: log("timing.jsonl")?,
@@ -361,7 +367,7 @@ fn model_config(
     if let Some(path) = &config.init_checkpoint {
         let mut warn = |error: &Error| tell(PretrainEvent::Warning(error.to_string()));
         let folder = resolve_model_folder(path, &mut warn)?;
-        let model = BertConfig::read(&folder.join("config.json"))?;
+        let model = BertConfig::read(folder.join("config.json"))?;
         let weights = folder.join("model.safetensors");
         let digest = if weights.exists() { bert_data::files::digest_file(&weights)? } else { String::new() };
         return Ok((model, Some((folder, digest))));

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
-use bert_data::files::{OutputLock, write_json_atomic};
+use bert_data::files::{LOCK, OutputLock, write_json_atomic};
 use bert_model::BertConfig;
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,7 @@ impl RunFolder {
     /// to resume, or when the run there was started differently.
     pub fn open(config: &PretrainConfig, resume: bool, identity: Value) -> Result<Self, Error> {
         let path = config.output.clone();
+        refuse_if_in_use(&path)?;
         let exists = path.join(RUN).exists();
         if !exists && resume {
             return Err(Error::NothingToResume { path });
@@ -68,6 +69,14 @@ impl RunFolder {
     /// The run's checkpoints.
     pub fn checkpoints(&self) -> CheckpointFolder {
         CheckpointFolder::of_run(&self.path)
+    }
+}
+
+/// A folder in which another process works is in use before it is anything else. Changes nothing.
+pub(crate) fn refuse_if_in_use(folder: &Path) -> Result<(), Error> {
+    match folder.join(LOCK).exists() {
+        true => Ok(OutputLock::acquire(folder).map(drop)?),
+        false => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use bert_trainer::attention::attention_page;
 use bert_trainer::checkpoint::resolve_model_folder;
 use clap::Args as ClapArgs;
 
+use crate::commands::at_least;
 use crate::exit::print;
 use crate::progress::say;
 
@@ -25,7 +26,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Cut the text to N word pieces.
-    #[arg(long, value_name = "N", default_value_t = 48)]
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = at_least(5))]
     max_seq_length: usize,
 }
 
@@ -35,7 +36,7 @@ pub struct Args {
 /// When the checkpoint cannot be read or the page not written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
-    let html = attention_page(&folder, &args.text, args.max_seq_length.max(5))?;
+    let html = attention_page(&folder, &args.text, args.max_seq_length)?;
     write_atomic(&args.output, |out| out.write_all(html.as_bytes()))?;
     print(&args.output.display().to_string())
 }

@@ -9,6 +9,7 @@ use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::evaluate;
 use clap::Args as ClapArgs;
 
+use crate::commands::at_least;
 use crate::commands::pretrain::evaluation_line;
 use crate::exit::{print, print_json};
 use crate::progress::say;
@@ -25,11 +26,11 @@ pub struct Args {
     data: PathBuf,
 
     /// Sequences in a batch; the result does not depend on it but for rounding.
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least(1))]
     batch_size: usize,
 
     /// Evaluate the first N instances only.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     instances: Option<u64>,
 
     /// flex, ndarray, cuda or cuda:N.
@@ -51,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
-    let evaluation = evaluate(&model, &mut loader, args.batch_size.max(1), args.instances, &device)?;
+    let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
     match args.json {
         true => print_json(&evaluation),
         false => print(&evaluation_line(&evaluation)),

@@ -7,7 +7,9 @@ use bert_trainer::DeviceName;
 use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::fill_mask::{Filled, MaskFiller};
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
+use crate::commands::at_least;
 use crate::exit::{print, print_json};
 use crate::progress::say;
 
@@ -22,14 +24,14 @@ pub struct Args {
     text: String,
 
     /// How many words to show for each.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least(1))]
     top_k: usize,
 
     /// flex, ndarray, cuda or cuda:N.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
     device: DeviceName,
 
-    /// Print the result as JSON.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -40,14 +42,19 @@ pub struct Args {
 /// When the checkpoint cannot be read or the text has no `[MASK]`.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
-    let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k.max(1));
+    let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);
     if filled.is_empty() {
         bail!("no [MASK] in the part of the text that the model can take");
     }
     match args.json {
-        true => print_json(&filled),
+        true => print_json(&Masks { masks: filled }),
         false => print(&filled.iter().map(show).collect::<Vec<_>>().join("\n")),
     }
+}
+
+#[derive(Serialize)]
+struct Masks {
+    masks: Vec<Filled>,
 }
 
 fn show(filled: &Filled) -> String {

@@ -50,7 +50,7 @@ pub fn show(progress: &mut Progress, event: &FinetuneEvent) {
         FinetuneEvent::Evaluated { seed, epoch, scores } => {
             progress.line(&format!("seed {seed}, epoch {epoch:.1}: dev {scores}"));
         }
-        FinetuneEvent::Warning(text) => progress.line(&format!("warning: {text}")),
+        FinetuneEvent::Warning(text) => progress.warn(text),
     }
 }
 

@@ -13,6 +13,13 @@ pub mod quickstart;
 pub mod report;
 pub mod verify;
 
+use clap::builder::RangedU64ValueParser;
+
+/// Takes numbers from `least` on.
+fn at_least(least: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..)
+}
+
 /// The documented exit codes, for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
     another shape, 5 numerical failure, 6 output in use by another process, 130/143 stopped by SIGINT/SIGTERM";

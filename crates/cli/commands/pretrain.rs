@@ -89,7 +89,7 @@ impl View {
             PretrainEvent::Saved { step, path } => {
                 self.progress.line(&format!("step {step}: saved {}", path.display()));
             }
-            PretrainEvent::Warning(text) => self.progress.line(&format!("warning: {text}")),
+            PretrainEvent::Warning(text) => self.progress.warn(&text),
         }
     }
 

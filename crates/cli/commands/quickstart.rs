@@ -47,7 +47,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Pre-training steps.
-    #[arg(long, value_name = "N", default_value_t = 2500)]
+    #[arg(long, value_name = "N", default_value_t = 2500, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
 
     /// Fine-tuning seeds.

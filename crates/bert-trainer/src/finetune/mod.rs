@@ -32,6 +32,7 @@ use seed_run::{Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
+use crate::run_folder::refuse_if_in_use;
 use crate::stop::StopFlag;
 use crate::tasks::{
     Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, find_split, labels_of, majority_baseline,
@@ -133,6 +134,8 @@ pub fn finetune(
     let mismatched = split(Split::DevMismatched)?;
     let test = split(Split::Test)?;
     let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
+    // Before the output is made: weights that cannot be used leave nothing behind.
+    let mut first = Some(start_model(config, &start, config.seeds[0], &device, tell)?);
     let _lock = prepare_output(&config.output)?;
 
     let shared = Shared {
@@ -146,7 +149,10 @@ pub fn finetune(
     let mut runs = Vec::new();
     let mut best: Option<(BertForSequenceClassification, BertConfig, f64)> = None;
     for &seed in &config.seeds {
-        let (model, model_config) = start_model(config, &start, seed, &device, tell)?;
+        let (model, model_config) = match first.take() {
+            Some(first) => first,
+            None => start_model(config, &start, seed, &device, tell)?,
+        };
         let finished = run_seed(&shared, seed, model, stop, tell)?;
         let scored = |split: &Option<LabelledSplit>| {
             split.as_ref().map(|split| score_split(&shared, &finished, split))
@@ -231,6 +237,7 @@ fn check_lengths(start: &Path, resolved: &Resolved, text: &Text) -> Result<(), E
 }
 
 fn prepare_output(output: &Path) -> Result<OutputLock, Error> {
+    refuse_if_in_use(output)?;
     let used = std::fs::read_dir(output)
         .is_ok_and(|entries| entries.flatten().any(|e| !e.file_name().to_string_lossy().starts_with('.')));
     if used {
