@@ -62,6 +62,15 @@ impl<'de> Deserialize<'de> for DeviceName {
 }
 
 impl DeviceName {
+    /// The backend's name: what decides rounding, whichever of its devices is used.
+    pub fn backend(self) -> &'static str {
+        match self {
+            Self::Flex => "flex",
+            Self::Ndarray => "ndarray",
+            Self::Cuda(_) => "cuda",
+        }
+    }
+
     /// Opens the device (without autodiff).
     ///
     /// # Errors

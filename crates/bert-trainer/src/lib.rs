@@ -34,6 +34,7 @@ pub mod report;
 pub mod run_folder;
 pub mod schedule;
 pub mod stop;
+pub mod synthetic;
 pub mod tasks;
 pub mod text;
 pub mod train_step;

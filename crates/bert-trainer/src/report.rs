@@ -92,6 +92,7 @@ pub fn chart(curves: &[Curve<'_>], levels: &[(&str, f64)]) -> String {
     const WIDTH: f64 = 900.0;
     const HEIGHT: f64 = 300.0;
     const LEFT: f64 = 50.0;
+    const TOP: f64 = 30.0; // the legend stands above
     const BOTTOM: f64 = 270.0;
     let xs = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
     let ys = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1)).chain(levels.iter().map(|l| l.1));
@@ -103,7 +104,7 @@ pub fn chart(curves: &[Curve<'_>], levels: &[(&str, f64)]) -> String {
     let span = (y_max - y_min).max(1e-9);
     let (low, high) = (y_min - 0.05 * span, y_max + 0.05 * span);
     let px = |x: f64| LEFT + (WIDTH - LEFT - 10.0) * x / x_max;
-    let py = |y: f64| BOTTOM - (BOTTOM - 10.0) * (y - low) / (high - low);
+    let py = |y: f64| BOTTOM - (BOTTOM - TOP) * (y - low) / (high - low);
     let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n");
     for tick in 0..=4 {
         let y = low + (high - low) * f64::from(tick) / 4.0;
@@ -136,12 +137,13 @@ pub fn chart(curves: &[Curve<'_>], levels: &[(&str, f64)]) -> String {
         }
         let color = escape(curve.color);
         let _ = writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>");
-        let y = 24.0 + 18.0 * at as f64;
+        let x = LEFT + 140.0 * at as f64;
         let _ = writeln!(
             svg,
-            "<line x1=\"640\" x2=\"664\" y1=\"{0}\" y2=\"{0}\" stroke=\"{color}\" stroke-width=\"3\"/>\
-             <text x=\"670\" y=\"{0}\" dy=\"4\">{1}</text>",
-            y,
+            "<line x1=\"{x}\" x2=\"{}\" y1=\"12\" y2=\"12\" stroke=\"{color}\" stroke-width=\"3\"/>\
+             <text x=\"{}\" y=\"12\" dy=\"4\">{}</text>",
+            x + 24.0,
+            x + 30.0,
             escape(curve.name)
         );
     }
@@ -214,7 +216,7 @@ pub fn pretraining_page(run: &Path) -> Result<String, Error> {
         "instances",
     ];
     body.push_str(&table(&header, &rows));
-    body.push_str("<h2>Learning rate and gradient norm</h2>\n");
+    body.push_str("<h2>Gradient norm before clipping</h2>\n");
     let norm = curve(|m| m.gradient_norm);
     body.push_str(&chart(&[Curve { name: "gradient norm", color: "var(--a)", points: &norm }], &[]));
     let seconds: f64 = timing.iter().map(|t| t.seconds).sum();

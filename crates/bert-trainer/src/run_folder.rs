@@ -138,7 +138,7 @@ pub fn identity(
         "schedule": config.schedule,
         "optimizer": config.optimizer(),
         "seed": config.seed,
-        "device": config.device,
+        "backend": config.device.backend(),
         "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start,
         "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),

@@ -14,29 +14,27 @@
 
 pub mod config;
 pub mod features;
+mod output;
 pub mod seed_run;
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{OutputLock, write_atomic, write_json_atomic};
-use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, load_pretrained_classifier,
-    save_pretrained,
-};
+use bert_data::files::write_json_atomic;
+use bert_model::{BertConfig, BertForSequenceClassification, LoadPolicy, load_pretrained_classifier};
 use burn::tensor::Device;
 use serde::Serialize;
 
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
+use output::{prepare_output, save_model, write_split};
 use seed_run::{Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
-use crate::run_folder::refuse_if_in_use;
 use crate::stop::StopFlag;
 use crate::tasks::{
     Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, find_split, labels_of, majority_baseline,
-    read_file, read_predict_file, write_predictions, write_probabilities,
+    read_file, read_predict_file,
 };
 use crate::text::Text;
 
@@ -236,18 +234,6 @@ fn check_lengths(start: &Path, resolved: &Resolved, text: &Text) -> Result<(), E
     }
 }
 
-fn prepare_output(output: &Path) -> Result<OutputLock, Error> {
-    refuse_if_in_use(output)?;
-    let used = std::fs::read_dir(output)
-        .is_ok_and(|entries| entries.flatten().any(|e| !e.file_name().to_string_lossy().starts_with('.')));
-    if used {
-        let hint = "choose another --output";
-        return Err(Error::OutputExists { path: output.to_path_buf(), what: "other files", hint });
-    }
-    std::fs::create_dir_all(output).map_err(|e| Error::io(output, e))?;
-    Ok(OutputLock::acquire(output)?)
-}
-
 fn start_model(
     config: &FinetuneConfig,
     start: &Path,
@@ -279,46 +265,6 @@ fn score_split(shared: &Shared<'_>, finished: &Finished, split: &LabelledSplit) 
     let kind = shared.config.task.spec().kind;
     let rows = predict(&finished.model, &split.features, kind, shared.device);
     crate::tasks::score(shared.config.task, &decide(&rows, kind), &split.labels)
-}
-
-/// Writes predictions and probabilities as `<stem>_predictions.tsv`, or `predictions.tsv` for no stem.
-fn write_split(
-    config: &FinetuneConfig,
-    stem: &str,
-    model: &BertForSequenceClassification,
-    examples: &[Example],
-    features: &Features,
-    device: &Device,
-) -> Result<(), Error> {
-    let kind = config.task.spec().kind;
-    let rows = predict(model, features, kind, device);
-    let labels = decide(&rows, kind);
-    let path = |what: &str| match stem {
-        "" => config.output.join(format!("{what}.tsv")),
-        stem => config.output.join(format!("{stem}_{what}.tsv")),
-    };
-    let predictions = path("predictions");
-    let folder = predictions.parent().expect("a file in the output folder");
-    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-    write_atomic(&predictions, |out| write_predictions(out, config.task, examples, &labels))?;
-    write_atomic(&path("probabilities"), |out| write_probabilities(out, &rows))?;
-    Ok(())
-}
-
-fn save_model(
-    folder: &Path,
-    model: &BertForSequenceClassification,
-    config: &BertConfig,
-    text: &Text,
-) -> Result<(), Error> {
-    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-    let mut sink = |name: &str, bytes: &[u8]| {
-        let written = write_atomic(&folder.join(name), |out| out.write_all(bytes));
-        written.map(|_| ()).map_err(std::io::Error::other)
-    };
-    let architecture = Architecture::BertForSequenceClassification;
-    let vocabulary = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink, model, config, architecture, Some(vocabulary))?)
 }
 
 fn report(

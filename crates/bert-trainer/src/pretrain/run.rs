@@ -1,62 +1,26 @@
-//! Pre-training: the loop, and what is around it.
-//!
-//! In: a [`PretrainConfig`]. Out: a run folder with checkpoints and `metrics.jsonl`. Ports
-//! `run_pretraining.py` (masked LM + next sentence), with two differences that are stated here: the
-//! masked-LM loss is divided by the number of targets in the whole global batch, and the gradient of
-//! the tied word embeddings is one dense tensor in the global norm.
+//! What surrounds the loop: opening a run, its logs, evaluations and checkpoints.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, LoadPolicy, LossNormalizer, Mode, Preset,
-    load_pretrained_weights, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, LoadPolicy, Preset, load_pretrained_weights,
+    save_pretrained,
 };
 use burn::module::Module;
 use burn::tensor::Device;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use crate::checkpoint::{TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
-use crate::data_loader::{DataLoader, Prefetcher, PretrainingBatch};
+use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RunFolder, identity};
-use crate::stop::StopFlag;
 use crate::text::Text;
-use crate::train_step::{MicroBatchLoss, train_step};
-
-/// What happened in one step, as in `metrics.jsonl`: repeatable values only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepMetrics {
-    /// Number of the step, the first is 1.
-    pub step: u64,
-    /// masked_lm_loss + next_sentence_loss.
-    pub loss: f64,
-    /// Mean negative log-likelihood of the masked tokens, in nats.
-    pub masked_lm_loss: f64,
-    /// Mean cross-entropy of the next-sentence labels, in nats.
-    pub next_sentence_loss: f64,
-    /// The learning rate of the step's update.
-    pub learning_rate: f64,
-    /// Norm of all gradients together before clipping.
-    pub gradient_norm: f64,
-    /// Real masked-LM targets in the global batch.
-    pub predictions: u64,
-}
-
-/// How long a step took, as in `timing.jsonl`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StepTiming {
-    /// Number of the step.
-    pub step: u64,
-    /// Seconds for the whole step.
-    pub seconds: f64,
-    /// Seconds of them waiting for the data loader.
-    pub waiting: f64,
-}
+use crate::train_step::StepReport;
 
 #[derive(Serialize)]
 struct EvaluationRecord<'a> {
@@ -65,139 +29,14 @@ struct EvaluationRecord<'a> {
     evaluation: &'a Evaluation,
 }
 
-/// What the loop tells its caller.
-#[derive(Clone, Debug)]
-pub enum PretrainEvent {
-    /// The run starts, or goes on after this many steps.
-    Started {
-        /// Finished steps.
-        step: u64,
-        /// Steps in all.
-        steps: u64,
-        /// Parameters of the model with both heads.
-        parameters: usize,
-        /// Sequences in a global batch.
-        batch_size: usize,
-    },
-    /// A step is done.
-    Step {
-        /// What it did.
-        metrics: StepMetrics,
-        /// How long it took.
-        timing: StepTiming,
-    },
-    /// An evaluation is done.
-    Evaluated {
-        /// After this many steps.
-        step: u64,
-        /// The figures.
-        evaluation: Evaluation,
-    },
-    /// A checkpoint is committed.
-    Saved {
-        /// After this many steps.
-        step: u64,
-        /// Its folder.
-        path: PathBuf,
-    },
-    /// Something the user should know, in words.
-    Warning(String),
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, Serialize)]
-pub struct PretrainOutcome {
-    /// Finished steps.
-    pub steps: u64,
-    /// The last checkpoint.
-    pub checkpoint: PathBuf,
-    /// The last step's figures.
-    pub metrics: Option<StepMetrics>,
-    /// The last evaluation.
-    pub evaluation: Option<Evaluation>,
-}
-
-/// Runs or continues a pre-training run; the loop at the end of this function is all of it.
-///
-/// # Errors
-/// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
-pub fn pretrain(
-    config: &PretrainConfig,
-    resume: bool,
-    stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
-) -> Result<PretrainOutcome, Error> {
-    let (mut run, mut model, mut optimizer) = Run::open(config, resume, tell)?;
-    let mut batches = Prefetcher::start(run.loader()?, run.step..config.steps, config.batch_size);
-    let schedule = config.schedule();
-    if run.step == 0 {
-        run.evaluate(&model, tell)?;
-    }
-
-    while run.step < config.steps {
-        let started = Instant::now();
-        let batch = batches.next_batch()?;
-        let waiting = started.elapsed().as_secs_f64();
-
-        let learning_rate = schedule.learning_rate(run.step);
-        let micro_batches = batch.split(config.gradient_accumulation_steps);
-        let loss = pretraining_objective(&batch, &run.device);
-        let address = (config.seed, run.step);
-        let (updated, report) =
-            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
-        model = updated;
-        let report = report.map_err(|failure| run.not_finite(&failure.report))?;
-
-        run.step += 1;
-        let predictions = batch.num_predictions() as u64;
-        let metrics = StepMetrics {
-            step: run.step,
-            loss: report.loss,
-            masked_lm_loss: report.parts[0],
-            next_sentence_loss: report.parts[1],
-            learning_rate,
-            gradient_norm: report.gradient_norm,
-            predictions,
-        };
-        let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
-        run.log(metrics, timing, tell)?;
-        if run.evaluation_is_due() {
-            run.evaluate(&model, tell)?;
-        }
-        if run.checkpoint_is_due() || stop.requested().is_some() || stop.take_checkpoint_request() {
-            run.save(&model, &optimizer, tell)?;
-        }
-        if let Some(signal) = stop.requested().filter(|_| run.step < config.steps) {
-            return Err(Error::Stopped { signal, step: run.step });
-        }
-    }
-    run.finish()
-}
-
-/// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets.
-fn pretraining_objective(
-    global: &PretrainingBatch,
-    device: &Device,
-) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
-    let normalizer = LossNormalizer {
-        masked_lm: global.num_predictions() as f64,
-        next_sentence: global.batch_size as f64,
-    };
-    let device = device.clone();
-    move |model, batch, mode| {
-        let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
-        MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
-    }
-}
-
 /// A run in progress, apart from model and optimizer.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     config: &'a PretrainConfig,
     folder: RunFolder,
     model_config: BertConfig,
     text: Text,
-    device: Device,
-    step: u64,
+    pub(super) device: Device,
+    pub(super) step: u64,
     metrics: MetricsLog,
     timing: MetricsLog,
     evaluations: MetricsLog,
@@ -208,7 +47,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn open(
+    pub(super) fn open(
         config: &'a PretrainConfig,
         resume: bool,
         tell: &mut dyn FnMut(PretrainEvent),
@@ -274,11 +113,11 @@ impl<'a> Run<'a> {
         Ok((run, model, optimizer))
     }
 
-    fn loader(&self) -> Result<DataLoader, Error> {
+    pub(super) fn loader(&self) -> Result<DataLoader, Error> {
         DataLoader::open(&self.config.data, self.config.seed)
     }
 
-    fn log(
+    pub(super) fn log(
         &mut self,
         metrics: StepMetrics,
         timing: StepTiming,
@@ -291,16 +130,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn checkpoint_is_due(&self) -> bool {
+    pub(super) fn checkpoint_is_due(&self) -> bool {
         self.step.is_multiple_of(self.config.save_every) || self.step == self.config.steps
     }
 
-    fn evaluation_is_due(&self) -> bool {
+    pub(super) fn evaluation_is_due(&self) -> bool {
         let every = self.config.eval_every.unwrap_or(self.config.save_every);
         self.eval_loader.is_some() && (self.step.is_multiple_of(every) || self.step == self.config.steps)
     }
 
-    fn evaluate(
+    pub(super) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
         tell: &mut dyn FnMut(PretrainEvent),
@@ -315,7 +154,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn save(
+    pub(super) fn save(
         &mut self,
         model: &BertForPreTraining,
         optimizer: &AdamW,
@@ -342,11 +181,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn not_finite(&self, report: &crate::train_step::StepReport) -> Error {
+    pub(super) fn not_finite(&self, report: &StepReport) -> Error {
         Error::NotFinite { step: self.step + 1, loss: report.loss, gradient_norm: report.gradient_norm }
     }
 
-    fn finish(self) -> Result<PretrainOutcome, Error> {
+    pub(super) fn finish(self) -> Result<PretrainOutcome, Error> {
         let (_, checkpoint) =
             self.last_saved.ok_or_else(|| Error::NoCheckpoint { path: self.config.output.clone() })?;
         Ok(PretrainOutcome {

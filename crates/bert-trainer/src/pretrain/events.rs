@@ -1,0 +1,89 @@
+//! What pre-training tells its caller, and what it writes into its logs.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::evaluation::Evaluation;
+
+/// What happened in one step, as in `metrics.jsonl`: repeatable values only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepMetrics {
+    /// Number of the step, the first is 1.
+    pub step: u64,
+    /// masked_lm_loss + next_sentence_loss.
+    pub loss: f64,
+    /// Mean negative log-likelihood of the masked tokens, in nats.
+    pub masked_lm_loss: f64,
+    /// Mean cross-entropy of the next-sentence labels, in nats.
+    pub next_sentence_loss: f64,
+    /// The learning rate of the step's update.
+    pub learning_rate: f64,
+    /// Norm of all gradients together before clipping.
+    pub gradient_norm: f64,
+    /// Real masked-LM targets in the global batch.
+    pub predictions: u64,
+}
+
+/// How long a step took, as in `timing.jsonl`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepTiming {
+    /// Number of the step.
+    pub step: u64,
+    /// Seconds for the whole step.
+    pub seconds: f64,
+    /// Seconds of them waiting for the data loader.
+    pub waiting: f64,
+}
+
+/// What the loop tells its caller.
+#[derive(Clone, Debug)]
+pub enum PretrainEvent {
+    /// The run starts, or goes on after this many steps.
+    Started {
+        /// Finished steps.
+        step: u64,
+        /// Steps in all.
+        steps: u64,
+        /// Parameters of the model with both heads.
+        parameters: usize,
+        /// Sequences in a global batch.
+        batch_size: usize,
+    },
+    /// A step is done.
+    Step {
+        /// What it did.
+        metrics: StepMetrics,
+        /// How long it took.
+        timing: StepTiming,
+    },
+    /// An evaluation is done.
+    Evaluated {
+        /// After this many steps.
+        step: u64,
+        /// The figures.
+        evaluation: Evaluation,
+    },
+    /// A checkpoint is committed.
+    Saved {
+        /// After this many steps.
+        step: u64,
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// Something the user should know, in words.
+    Warning(String),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct PretrainOutcome {
+    /// Finished steps.
+    pub steps: u64,
+    /// The last checkpoint.
+    pub checkpoint: PathBuf,
+    /// The last step's figures.
+    pub metrics: Option<StepMetrics>,
+    /// The last evaluation.
+    pub evaluation: Option<Evaluation>,
+}

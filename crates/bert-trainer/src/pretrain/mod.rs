@@ -1,0 +1,96 @@
+//! Pre-training: the loop. What is around it is in [`run`], what it tells its caller in [`events`].
+//!
+//! In: a [`PretrainConfig`]. Out: a run folder with checkpoints and `metrics.jsonl`. Ports
+//! `run_pretraining.py` (masked LM + next sentence), with two differences that are stated here: the
+//! masked-LM loss is divided by the number of targets in the whole global batch, and the gradient of
+//! the tied word embeddings is one dense tensor in the global norm.
+
+pub mod events;
+mod run;
+
+use std::time::Instant;
+
+use bert_model::{BertForPreTraining, LossNormalizer, Mode};
+use burn::tensor::Device;
+
+pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
+use run::Run;
+
+use crate::config::PretrainConfig;
+use crate::data_loader::{Prefetcher, PretrainingBatch};
+use crate::error::Error;
+use crate::stop::StopFlag;
+use crate::train_step::{MicroBatchLoss, train_step};
+
+/// Runs or continues a pre-training run; the loop at the end of this function is all of it.
+///
+/// # Errors
+/// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
+pub fn pretrain(
+    config: &PretrainConfig,
+    resume: bool,
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    let (mut run, mut model, mut optimizer) = Run::open(config, resume, tell)?;
+    let mut batches = Prefetcher::start(run.loader()?, run.step..config.steps, config.batch_size);
+    let schedule = config.schedule();
+    if run.step == 0 {
+        run.evaluate(&model, tell)?;
+    }
+
+    while run.step < config.steps {
+        let started = Instant::now();
+        let batch = batches.next_batch()?;
+        let waiting = started.elapsed().as_secs_f64();
+
+        let learning_rate = schedule.learning_rate(run.step);
+        let micro_batches = batch.split(config.gradient_accumulation_steps);
+        let loss = pretraining_objective(&batch, &run.device);
+        let address = (config.seed, run.step);
+        let (updated, report) =
+            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
+        model = updated;
+        let report = report.map_err(|failure| run.not_finite(&failure.report))?;
+
+        run.step += 1;
+        let predictions = batch.num_predictions() as u64;
+        let metrics = StepMetrics {
+            step: run.step,
+            loss: report.loss,
+            masked_lm_loss: report.parts[0],
+            next_sentence_loss: report.parts[1],
+            learning_rate,
+            gradient_norm: report.gradient_norm,
+            predictions,
+        };
+        let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
+        run.log(metrics, timing, tell)?;
+        if run.evaluation_is_due() {
+            run.evaluate(&model, tell)?;
+        }
+        if run.checkpoint_is_due() || stop.requested().is_some() || stop.take_checkpoint_request() {
+            run.save(&model, &optimizer, tell)?;
+        }
+        if let Some(signal) = stop.requested().filter(|_| run.step < config.steps) {
+            return Err(Error::Stopped { signal, step: run.step });
+        }
+    }
+    run.finish()
+}
+
+/// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets.
+pub(crate) fn pretraining_objective(
+    global: &PretrainingBatch,
+    device: &Device,
+) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
+    let normalizer = LossNormalizer {
+        masked_lm: global.num_predictions() as f64,
+        next_sentence: global.batch_size as f64,
+    };
+    let device = device.clone();
+    move |model, batch, mode| {
+        let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
+        MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
+    }
+}
