@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ended, Folder, ended, entailment};
+use crate::common::{Ended, Folder, articles, ended, entailment};
 
 const STEPS: u64 = 40;
 /// Evaluates after every step, which makes steps long enough to be stopped between.
@@ -196,6 +196,7 @@ fn what_a_kill_may_leave_is_cleared() {
     for file in ["COMMITTED.json", "config.json"] {
         std::fs::remove_file(folder.at(&format!("run/checkpoints/step-00000040/{file}"))).expect("removed");
     }
+    folder.write("run/checkpoints/step-00000010/model.safetensors", "removed next");
     folder.write("run/metrics.jsonl", folder.text("run/metrics.jsonl") + "{\"step\":41,\"lo");
     folder.ok("bert verify run");
     let ended = folder.ok(&format!("{line} --resume"));
@@ -203,6 +204,39 @@ fn what_a_kill_may_leave_is_cleared() {
     assert_ends_like_the_whole(&folder, "run");
     let names = folder.snapshot("run/checkpoints");
     assert!(!names.keys().any(|name| name.starts_with(".partial")), "{:?}", names.keys());
+    let checkpoints = ["step-00000020", "step-00000030", "step-00000040"];
+    assert_eq!(folder.names("run/checkpoints"), checkpoints);
+}
+
+/// A data set is there as a whole or not at all, and a second build clears what the first left.
+#[test]
+fn a_killed_build_is_made_again() {
+    let folder = Folder::with_data();
+    folder.write("long.txt", articles(0, 40));
+    let flags =
+        "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --dupe-factor 40 --num-shards 4";
+    let line = format!("make-pretrain-data --input long.txt {flags} --output");
+    folder.ok(&format!("{line} whole"));
+    until_in_time(|output| {
+        let mut child = folder.start(&format!("{line} {output}"));
+        let started = Instant::now();
+        while !folder.at(output).join(".build").exists() {
+            if child.try_wait().expect("its state").is_some() {
+                return None;
+            }
+            assert!(started.elapsed() < Duration::from_secs(120), "it never started");
+        }
+        child.kill().expect("a kill");
+        child.wait().expect("its end");
+        if folder.at(output).join("manifest.json").exists() {
+            return None;
+        }
+        let ended = folder.run(&format!("bert verify {output}"));
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        folder.ok(&format!("{line} {output}"));
+        assert!(folder.snapshot("whole") == folder.snapshot(output), "{output} differs");
+        Some(())
+    });
 }
 
 #[test]

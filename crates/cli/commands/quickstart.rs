@@ -81,6 +81,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let hint = "choose another --output";
         return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
     }
+    let with_pretraining = tuning(args, "finetune", false)?;
+    let without = tuning(args, "finetune-without-pretraining", true)?;
     let stage = |name: &str| {
         if !args.quiet {
             say(&format!("[{}] {name}", duration(started.elapsed().as_secs_f64())));
@@ -100,8 +102,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         &DataLoader::open(&at("data/held_out"), 0)?,
     )?;
     stage("4/5 fine-tuning on the entailment pairs, with and without the pre-training");
-    let tuned = tune(args, "finetune", false, &stop)?;
-    let fresh = tune(args, "finetune-without-pretraining", true, &stop)?;
+    let tuned = tune(&with_pretraining, args.quiet, &stop)?;
+    let fresh = tune(&without, args.quiet, &stop)?;
     stage("5/5 pages");
     write_page(&at("pretrain/report.html"), &pretraining_page(&at("pretrain"))?)?;
     write_page(&at("finetune/report.html"), &finetuning_page(&at("finetune"))?)?;
@@ -204,7 +206,8 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
     Ok((evaluations.swap_remove(0), last))
 }
 
-fn tune(args: &Args, folder: &str, random_init: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {
+/// The fine-tuning on the entailment pairs, with the pre-trained weights or with fresh ones.
+fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<FinetuneConfig> {
     let at = |name: &str| args.output.join(name);
     let seeds: Vec<String> = args.seeds.iter().map(u64::to_string).collect();
     let (data, checkpoint, output) = (at("entailment"), at("pretrain"), at(folder));
@@ -228,9 +231,14 @@ fn tune(args: &Args, folder: &str, random_init: bool, stop: &StopFlag) -> anyhow
         "--select",
         "last",
     ])?;
-    let config = FinetuneConfig { random_init, ..config };
-    let mut progress = Progress::new(folder, 0, args.quiet);
-    let report = finetune(&config, stop, &mut |event| crate::commands::finetune::show(&mut progress, &event));
+    // Checked now, not after minutes of pre-training.
+    config.resolve()?;
+    Ok(FinetuneConfig { random_init, ..config })
+}
+
+fn tune(config: &FinetuneConfig, quiet: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {
+    let mut progress = Progress::new("finetune", 0, quiet);
+    let report = finetune(config, stop, &mut |event| crate::commands::finetune::show(&mut progress, &event));
     progress.finish();
     Ok(report?)
 }

@@ -46,6 +46,9 @@ fn checkpoints(run: &Path) -> anyhow::Result<()> {
             }
         }
     }
+    if text.is_empty() {
+        text.push_str("no checkpoints yet");
+    }
     print(text.trim_end())?;
     first_problem.map_or(Ok(()), |problem| Err(problem.into()))
 }
