@@ -1,24 +1,26 @@
 //! The data builder, start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
 //!
-//! In goes a [`BuildConfig`], out comes a folder with Parquet shards, the vocabulary and `manifest.json`, or an error
-//! and an unchanged folder. The stages are other modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
+//! In goes a [`BuildConfig`], out comes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`,
+//! or an error and an unchanged folder. The stages are other modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
 
 use std::path::PathBuf;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::config::{BuildConfig, RandomMode, ResolvedConfig};
+use crate::card::{CARD, card};
+use crate::config::{BuildConfig, Masking, Nsp, RandomMode};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
-use crate::input::{expand, first_duplicate};
+use crate::input::{Format, expand, first_duplicate};
 use crate::instance::{PairRules, create_instances_from_document};
 use crate::manifest::{FORMAT_VERSION, Manifest, VOCABULARY, VocabularyEntry};
-use crate::masking::{MaskRules, MaskedInstance, Masker};
+use crate::masking::{MaskRules, MaskedInstance, Masker, is_special_token};
 use crate::output::{self, Output};
-use crate::preview::render;
+use crate::preview::render_rows;
 use crate::reading::{ReadReport, ReadRules, read_documents};
 use crate::report::DataReport;
+use crate::resolved_config::ResolvedConfig;
 use crate::rng::{Domain, Stream};
 use crate::shard_rows::read_shard_rows;
 use crate::spread::{Plan, make_keyed, make_reference, write_shards};
@@ -68,9 +70,7 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     let prepared = prepare(config)?;
     output::check(folder, config.overwrite)?;
     let (mut documents, read) = prepared.read(progress)?;
-    if documents.len() == 1 && documents.sentences() == 1 && config.random == RandomMode::Keyed {
-        return Err(Error::NoInstances { sentences: 1 });
-    }
+    check_instances(config, &documents)?;
     let plan = Plan::new(config, &documents, prepared.vocabulary.len());
 
     let output = Output::open(folder, config.overwrite)?;
@@ -78,30 +78,43 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
         RandomMode::Keyed => make_keyed(&prepared, &documents, &plan, &output, progress)?,
         RandomMode::Reference => make_reference(&prepared, &mut documents, &plan, &output, progress)?,
     };
-    let report = DataReport::new(&documents, &read, &spilled.counters);
+    let report = DataReport::new(config, &documents, &read, &spilled.counters);
     // The text has become rows: give its memory back before the rows are written.
     drop(documents);
     let shards = write_shards(&prepared, &plan, &spilled, &output, progress)?;
 
     let vocabulary = copy_vocabulary(&prepared.vocabulary, &output)?;
     let first = output.work_path(&shards[0].file);
-    let preview = match config.preview {
-        0 => Vec::new(),
-        n => read_shard_rows(&first, Some(n))?.iter().map(|row| render(row, &prepared.vocabulary)).collect(),
-    };
     let manifest = Manifest {
         format_version: FORMAT_VERSION,
         program: concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned(),
-        config: ResolvedConfig::new(config, plan.shards),
+        config: ResolvedConfig::new(config, plan.shards, prepared.tables),
         inputs: read.inputs,
         vocabulary,
         instances: report.instances,
         shards,
         report,
     };
+    let preview = match config.preview {
+        0 => Vec::new(),
+        n => render_rows(&read_shard_rows(&first, Some(n))?, 0, &manifest, &prepared.vocabulary),
+    };
     drop(spilled);
+    write_atomic(&output.work_path(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
     output.commit(&manifest)?;
     Ok(BuildOutcome { output: folder.to_owned(), manifest, preview })
+}
+
+/// Refuses a corpus of which no instance can be made.
+fn check_instances(config: &BuildConfig, documents: &Documents) -> Result<()> {
+    let all_have_one = documents.sentences() == documents.len();
+    match config.nsp {
+        Nsp::On if config.random == RandomMode::Keyed && all_have_one && documents.len() == 1 => {
+            Err(Error::NoInstances { sentences: 1 })
+        }
+        Nsp::Sop if all_have_one => Err(Error::NoSentencePairs { documents: documents.len() }),
+        _ => Ok(()),
+    }
 }
 
 fn copy_vocabulary(vocabulary: &Vocabulary, output: &Output) -> Result<VocabularyEntry> {
@@ -113,8 +126,10 @@ fn copy_vocabulary(vocabulary: &Vocabulary, output: &Output) -> Result<Vocabular
 pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) vocabulary: Vocabulary,
-    tokenizer: Tokenizer,
-    files: Vec<PathBuf>,
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether an input is JSON Lines or Parquet.
+    tables: bool,
     pub(crate) pool: ThreadPool,
 }
 
@@ -124,13 +139,26 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
         return Err(Error::InputTwice { path: path.clone() });
     }
+    let mut tables = false;
+    for file in &files {
+        tables |= Format::of(file)?.is_table();
+    }
+    config.check_tables(tables)?;
     let vocabulary = Vocabulary::read(config.vocab()?)?;
+    if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
+        let reason = "it has no other tokens";
+        return Err(Error::ConflictingOptions {
+            option: "random-word-skip-special",
+            with: "this --vocab",
+            reason,
+        });
+    }
     let tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
     let pool = ThreadPoolBuilder::new()
         .num_threads(config.threads)
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
-    Ok(Prepared { config, vocabulary, tokenizer, files, pool })
+    Ok(Prepared { config, vocabulary, tokenizer, files, tables, pool })
 }
 
 impl Prepared<'_> {
@@ -153,7 +181,7 @@ impl Prepared<'_> {
     pub(crate) fn pair_rules(&self) -> PairRules {
         let config = self.config;
         let reference = config.random == RandomMode::Reference;
-        PairRules::new(&self.vocabulary, config.max_seq_length, config.short_seq_prob, reference)
+        PairRules::new(&self.vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, reference)
     }
 
     pub(crate) fn masker(&self) -> Masker {
@@ -161,6 +189,8 @@ impl Prepared<'_> {
             masked_lm_prob: self.config.masked_lm_prob,
             max_predictions_per_seq: self.config.max_predictions_per_seq,
             do_whole_word_mask: self.config.do_whole_word_mask,
+            max_ngram: self.config.max_ngram,
+            random_word_skip_special: self.config.random_word_skip_special,
             reference: self.config.random == RandomMode::Reference,
         };
         Masker::new(&self.vocabulary, rules)
@@ -180,7 +210,10 @@ impl Prepared<'_> {
         let mut masks = Stream::new(self.config.random_seed, Domain::Masks, &address);
         let mut masked = MaskedInstance::default();
         create_instances_from_document(documents, document, &self.pair_rules(), &mut pairs, |_, instance| {
-            masker.mask(instance, &mut masks, &mut masked);
+            match self.config.masking {
+                Masking::Static => masker.mask(instance, &mut masks, &mut masked),
+                Masking::Dynamic => masked.copy_unmasked(instance),
+            }
             emit(&masked)
         })
     }

@@ -1,8 +1,8 @@
 //! Every option of the data builder, once: field = command-line flag = JSON key = help text.
 //!
-//! In go flags or JSON, out comes a checked [`BuildConfig`], and the [`ResolvedConfig`] that is saved with the data.
-//! Not for defaults that depend on the text (the number of shards): the builder resolves those. Names and defaults
-//! are those of the reference's `create_pretraining_data.py`.
+//! In go flags or JSON, out comes a checked [`BuildConfig`], and from it the [`crate::ResolvedConfig`] that is saved with
+//! the data. Not for defaults that depend on the text (the number of shards): the builder resolves those. Names and
+//! defaults are those of the reference's `create_pretraining_data.py`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,36 @@ pub enum RandomMode {
     Reference,
 }
 
+/// What the two segments of an instance are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Nsp {
+    /// B follows A, or is taken from another document (label 1): next sentence prediction.
+    #[default]
+    On,
+    /// One segment of consecutive sentences; the label is always 0 and means nothing.
+    Off,
+    /// A and B are consecutive, in this order or swapped (label 1): sentence order prediction, as in ALBERT.
+    Sop,
+}
+
+/// When instances are masked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Masking {
+    /// Once, by the builder: every epoch sees the same masks.
+    #[default]
+    Static,
+    /// By the loader, other masks in every epoch; the data set holds instances without masks.
+    Dynamic,
+}
+
 /// How to make pre-training data from text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Text: files, folders or patterns; plain, gzip or zstd. One sentence per line, a blank line between documents.
+    /// Text: files, folders or patterns; plain, gzip or zstd. One sentence per line, a blank line between documents;
+    /// or JSON Lines (.jsonl, .ndjson, .json) and Parquet with one document of running text in each row.
     #[arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ',')]
     pub input: Vec<PathBuf>,
 
@@ -45,7 +70,24 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
 
-    /// Most tokens of an instance, the three special ones included.
+    /// Mask when the data is made, or leave it to the loader, which makes other masks in every epoch (a small
+    /// --dupe-factor is then enough).
+    #[arg(long, value_enum, default_value_t = Masking::Static)]
+    pub masking: Masking,
+
+    /// Mask spans of 1 to N whole words, the length n with weight 1/n, as ALBERT does.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub max_ngram: usize,
+
+    /// Never replace a masked token by a special or an [unused...] one.
+    #[arg(long)]
+    pub random_word_skip_special: bool,
+
+    /// Segments: B follows A or is random, one segment only, or A and B swapped in half of the instances.
+    #[arg(long, value_enum, default_value_t = Nsp::On)]
+    pub nsp: Nsp,
+
+    /// Most tokens of an instance, the special ones included.
     #[arg(long, default_value_t = 128)]
     pub max_seq_length: usize,
 
@@ -89,9 +131,13 @@ pub struct BuildConfig {
     #[arg(long)]
     pub split_sentences: bool,
 
-    /// Language of the text for --split-sentences (ISO 639 code).
+    /// Language of the text for --split-sentences (ISO 639 code); the rows of JSON Lines and Parquet are split always.
     #[arg(long, default_value = "en")]
     pub language: String,
+
+    /// The key or column with the text of JSON Lines and Parquet.
+    #[arg(long, default_value = TEXT_COLUMN, value_name = "NAME")]
+    pub text_column: String,
 
     /// Refuse invalid UTF-8 instead of replacing and counting it.
     #[arg(long)]
@@ -110,6 +156,10 @@ impl Default for BuildConfig {
             vocab: None,
             do_lower_case: true,
             do_whole_word_mask: false,
+            masking: Masking::Static,
+            max_ngram: 1,
+            random_word_skip_special: false,
+            nsp: Nsp::On,
             max_seq_length: 128,
             max_predictions_per_seq: 20,
             masked_lm_prob: 0.15,
@@ -122,11 +172,18 @@ impl Default for BuildConfig {
             preview: 0,
             split_sentences: false,
             language: "en".to_owned(),
+            text_column: TEXT_COLUMN.to_owned(),
             strict_utf8: false,
             overwrite: false,
         }
     }
 }
+
+/// The longest span of words that is masked at once: longer ones are refused as mistakes.
+const MOST_WORDS: usize = 64;
+
+/// The usual name of the column with the text.
+pub(crate) const TEXT_COLUMN: &str = "text";
 
 /// The longest sequence that can be stored: lengths take two bytes on their way.
 pub(crate) const LONGEST_SEQUENCE: usize = u16::MAX as usize;
@@ -160,6 +217,9 @@ impl BuildConfig {
                 "at least 1 and below --max-seq-length",
             );
         }
+        if !(1..=MOST_WORDS).contains(&self.max_ngram) {
+            return invalid("max-ngram", &self.max_ngram, "between 1 and 64");
+        }
         if !(self.masked_lm_prob > 0.0 && self.masked_lm_prob <= 1.0) {
             return invalid("masked-lm-prob", &self.masked_lm_prob, "above 0 and at most 1");
         }
@@ -177,14 +237,31 @@ impl BuildConfig {
         {
             return invalid("num-shards", &shards, "between 1 and 99999");
         }
-        if self.split_sentences && !crate::reading::speaks(&self.language) {
-            return invalid(
-                "language",
-                &self.language,
-                "an ISO 639 code that the sentence splitter knows, such as en",
-            );
+        if self.split_sentences {
+            self.check_language()?;
         }
         self.check_reference_mode()
+    }
+
+    fn check_language(&self) -> Result<()> {
+        if crate::reading::speaks(&self.language) {
+            return Ok(());
+        }
+        let expected = "an ISO 639 code that the sentence splitter knows, such as en";
+        Err(Error::InvalidOption { option: "language", value: self.language.clone(), expected })
+    }
+
+    /// Checks what depends on the formats of the inputs: whether any is a table.
+    pub(crate) fn check_tables(&self, any: bool) -> Result<()> {
+        if !any && self.text_column != TEXT_COLUMN {
+            let (with, reason) = ("these inputs", "none of them is JSON Lines or Parquet");
+            return Err(Error::ConflictingOptions { option: "text-column", with, reason });
+        }
+        if any && self.random == RandomMode::Reference {
+            let reason = "the reference reads plain text, not JSON Lines or Parquet";
+            return Err(Error::ConflictingOptions { option: "input", with: "--random reference", reason });
+        }
+        if any { self.check_language() } else { Ok(()) }
     }
 
     fn check_reference_mode(&self) -> Result<()> {
@@ -192,15 +269,26 @@ impl BuildConfig {
             return Ok(());
         }
         let with = "--random reference";
-        if self.split_sentences {
-            let reason = "the reference does not split sentences";
-            return Err(Error::ConflictingOptions { option: "split-sentences", with, reason });
+        let refused = [
+            (self.split_sentences, "split-sentences", "the reference does not split sentences"),
+            (
+                self.num_shards.is_some_and(|shards| shards != 1),
+                "num-shards",
+                "the reference's order is kept in one shard",
+            ),
+            (self.nsp != Nsp::On, "nsp", "the reference knows next sentence prediction only"),
+            (self.masking == Masking::Dynamic, "masking", "the reference masks when it makes the data"),
+            (self.max_ngram > 1, "max-ngram", "the reference masks single pieces or words"),
+            (
+                self.random_word_skip_special,
+                "random-word-skip-special",
+                "the reference draws from the whole vocabulary",
+            ),
+        ];
+        match refused.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            None => Ok(()),
         }
-        if self.num_shards.is_some_and(|shards| shards != 1) {
-            let reason = "the reference's order is kept in one shard";
-            return Err(Error::ConflictingOptions { option: "num-shards", with, reason });
-        }
-        Ok(())
     }
 
     pub(crate) fn vocab(&self) -> Result<&Path> {
@@ -211,53 +299,5 @@ impl BuildConfig {
         self.output
             .as_deref()
             .ok_or(Error::MissingOption { option: "output", reason: "the shards are written there" })
-    }
-}
-
-/// The options that decide the bytes of a data set, as they were used; saved in its manifest.
-///
-/// Threads, the output folder and the preview are not here: they change nothing in the data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each field is the option of the same name in BuildConfig")]
-pub struct ResolvedConfig {
-    pub input: Vec<String>,
-    pub vocab: String,
-    pub do_lower_case: bool,
-    pub do_whole_word_mask: bool,
-    pub max_seq_length: usize,
-    pub max_predictions_per_seq: usize,
-    pub masked_lm_prob: f64,
-    pub short_seq_prob: f64,
-    pub dupe_factor: usize,
-    pub random_seed: u64,
-    pub num_shards: usize,
-    pub random: RandomMode,
-    pub split_sentences: bool,
-    pub language: Option<String>,
-    pub strict_utf8: bool,
-}
-
-impl ResolvedConfig {
-    /// The options of `config` with the number of shards decided.
-    pub(crate) fn new(config: &BuildConfig, num_shards: usize) -> Self {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        Self {
-            input: config.input.iter().map(|path| text(path)).collect(),
-            vocab: config.vocab.as_deref().map(text).unwrap_or_default(),
-            do_lower_case: config.do_lower_case,
-            do_whole_word_mask: config.do_whole_word_mask,
-            max_seq_length: config.max_seq_length,
-            max_predictions_per_seq: config.max_predictions_per_seq,
-            masked_lm_prob: config.masked_lm_prob,
-            short_seq_prob: config.short_seq_prob,
-            dupe_factor: config.dupe_factor,
-            random_seed: config.random_seed,
-            num_shards,
-            random: config.random,
-            split_sentences: config.split_sentences,
-            language: config.split_sentences.then(|| config.language.clone()),
-            strict_utf8: config.strict_utf8,
-        }
     }
 }

@@ -129,6 +129,62 @@ pub enum Error {
         /// The line, counted from 1.
         line: u64,
     },
+    /// A file is named like Parquet but is not.
+    #[error("{} is no Parquet file: it does not begin with PAR1", path.display())]
+    NotParquet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A Parquet input is damaged, or made in a way that this program cannot read.
+    #[error("{} is not readable as Parquet", path.display())]
+    InputParquet {
+        /// The file.
+        path: PathBuf,
+        /// What the reader says.
+        source: parquet::errors::ParquetError,
+    },
+    /// Rows of a Parquet input are not readable.
+    #[error("{}, after row {rows}: not readable as Parquet", path.display())]
+    InputBatch {
+        /// The file.
+        path: PathBuf,
+        /// Rows that were read before.
+        rows: u64,
+        /// What the reader says.
+        source: arrow::error::ArrowError,
+    },
+    /// A Parquet input lacks the text column, or it is no text.
+    #[error("{}: column {column:?} is {found}, expected text (see --text-column)", path.display())]
+    InputColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Its type, or that it is missing and which columns there are.
+        found: String,
+    },
+    /// A line of a JSON Lines input is not JSON.
+    #[error("{}:{line}: not a JSON object (one object on each line is expected)", path.display())]
+    InputJson {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// Where in the line and why.
+        source: serde_json::Error,
+    },
+    /// A row of a JSON Lines or Parquet input has no text.
+    #[error("{}:{row}: {column:?} {problem} (see --text-column)", path.display())]
+    InputText {
+        /// The file.
+        path: PathBuf,
+        /// The line or row, counted from 1.
+        row: u64,
+        /// The key or column.
+        column: String,
+        /// What is there instead.
+        problem: TextProblem,
+    },
     /// All inputs together hold not one document with a token.
     #[error("the input holds no text: {files} file(s), {lines} line(s), not one token")]
     NoText {
@@ -145,6 +201,16 @@ pub enum Error {
     NoInstances {
         /// How many sentences the document has.
         sentences: usize,
+    },
+
+    /// There are documents, but none has two sentences, which `--nsp sop` needs.
+    #[error(
+        "no instance can be made: --nsp sop needs two sentences of one document, and each of the {documents} \
+         document(s) has one; put a blank line between documents only, or use --split-sentences"
+    )]
+    NoSentencePairs {
+        /// How many documents there are.
+        documents: usize,
     },
 
     /// A vocabulary file has no tokens.
@@ -337,6 +403,21 @@ pub enum Error {
     },
 }
 
+/// What a row of an input has instead of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextProblem {
+    /// The key is not there.
+    #[error("is missing")]
+    Missing,
+    /// The value is null.
+    #[error("is null")]
+    Null,
+    /// The value has another type.
+    #[error("is {0}, expected text")]
+    NotText(&'static str),
+}
+
 /// How a row of a shard can contradict itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -393,8 +474,10 @@ pub enum RowProblem {
         /// The most allowed.
         limit: usize,
     },
-    /// More masks than `max_predictions_per_seq`.
-    #[error("{masks} masked positions, more than max_predictions_per_seq {limit}")]
+    /// More masks than `max_predictions_per_seq`; any at all where the loader makes them (the limit is then 0).
+    #[error(
+        "{masks} masked positions, more than {limit} (max_predictions_per_seq, or 0 with dynamic masking)"
+    )]
     TooManyMasks {
         /// The row's masks.
         masks: usize,

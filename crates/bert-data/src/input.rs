@@ -2,8 +2,8 @@
 //!
 //! In go files, folders and patterns; out come, file by file in bytewise order, [`Block`]s of whole lines in bounded
 //! memory, with plain, gzip and zstd told apart by their first bytes, and each file's size, line count and digest.
-//! Not for decoding or splitting text: a block is bytes. Of the reference it ports the line terminator (`\n` only);
-//! unlike it, inputs are sorted and a missing one is an error.
+//! Not for decoding or splitting text: a block is bytes; nor for tables, whose rows are documents (`table`). Of the
+//! reference it ports the line terminator (`\n` only); unlike it, inputs are sorted and a missing one is an error.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -18,9 +18,54 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// How much text a block holds before it is closed at the next line end.
-const BLOCK: usize = 1 << 18;
+pub(crate) const BLOCK: usize = 1 << 18;
 /// The longest line that is accepted: far above any text, far below any memory.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
+/// What an input file holds, after decompression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Lines of text, a blank line between documents.
+    #[default]
+    Text,
+    /// JSON Lines: an object on each line, one document in one of its values.
+    Jsonl,
+    /// Parquet: one document in each row of a text column.
+    Parquet,
+}
+
+impl Format {
+    /// Recognizes a file: Parquet by its first bytes, JSON Lines by its name (`.jsonl`, `.ndjson`, `.json`, also with
+    /// `.gz` or `.zst` behind it); everything else is text.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::NotParquet`] for a file that has only the name of one.
+    pub fn of(path: &Path) -> Result<Self> {
+        let mut head = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(4).read_to_end(&mut head))
+            .map_err(Error::io("open", path))?;
+        if head == b"PAR1" {
+            return Ok(Self::Parquet);
+        }
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        if name.ends_with(".parquet") {
+            return Err(Error::NotParquet { path: path.to_owned() });
+        }
+        let name =
+            [".gz", ".gzip", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        let is_json = [".jsonl", ".ndjson", ".json"].iter().any(|end| name.ends_with(end));
+        Ok(if is_json { Self::Jsonl } else { Self::Text })
+    }
+
+    /// Whether each row is a document of running text.
+    #[must_use]
+    pub fn is_table(self) -> bool {
+        self != Self::Text
+    }
+}
 
 /// One input file as it was read; part of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +75,10 @@ pub struct InputEntry {
     pub path: String,
     /// Its size on disk.
     pub bytes: u64,
-    /// Its lines, after decompression.
+    /// What it holds.
+    #[serde(default)]
+    pub format: Format,
+    /// Its lines, after decompression; of Parquet its rows.
     pub lines: u64,
     /// The BLAKE3 digest of its bytes on disk.
     pub blake3: String,
@@ -127,15 +175,19 @@ fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }
 
-/// Whole lines of one file: every line but a file's last ends in `\n`.
+/// Whole lines of one file: every line but a file's last ends in `\n`. Or whole rows of a Parquet file.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Which file, by its place in the list.
     pub file: usize,
-    /// The number of the block's first line in its file, counted from 1.
+    /// What the lines are.
+    pub format: Format,
+    /// The number of the block's first line or row in its file, counted from 1.
     pub first_line: u64,
-    /// The lines.
+    /// The lines, or the rows' texts one after another.
     pub bytes: Vec<u8>,
+    /// Of Parquet: where each row's text ends in `bytes`.
+    pub row_ends: Vec<usize>,
     /// Whether the file ends with this block. A file's last block may be empty.
     pub ends_file: bool,
 }
@@ -157,6 +209,12 @@ impl Block {
             number += 1;
             Some((number - 1, line))
         })
+    }
+
+    /// The rows' texts of a block of Parquet.
+    pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.row_ends.iter().copied());
+        starts.zip(&self.row_ends).map(|(start, &end)| &self.bytes[start..end])
     }
 }
 
@@ -180,7 +238,8 @@ impl Read for Tee {
 pub struct BlockReader {
     path: PathBuf,
     file: usize,
-    format: Option<&'static str>,
+    format: Format,
+    compression: Option<&'static str>,
     text: Box<dyn BufRead>,
     seen: Rc<RefCell<(blake3::Hasher, u64)>>,
     next_line: u64,
@@ -188,22 +247,22 @@ pub struct BlockReader {
 }
 
 impl BlockReader {
-    /// Opens a file, plain or compressed; `file` is its place in the list.
+    /// Opens a file of lines, plain or compressed; `file` is its place in the list.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be opened, [`Error::CorruptCompression`] when its first bytes promise a format
     /// that does not follow.
-    pub fn open(path: &Path, file: usize) -> Result<Self> {
+    pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let seen = Rc::new(RefCell::new((blake3::Hasher::new(), 0)));
         let source = File::open(path).map_err(Error::io("open", path))?;
         let mut raw = BufReader::with_capacity(1 << 17, Tee { file: source, seen: seen.clone() });
         let head = raw.fill_buf().map_err(Error::io("read", path))?;
-        let format = match head {
+        let compression = match head {
             [0x1f, 0x8b, ..] => Some("gzip"),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
             _ => None,
         };
-        let text: Box<dyn BufRead> = match format {
+        let text: Box<dyn BufRead> = match compression {
             Some("gzip") => {
                 Box::new(BufReader::with_capacity(1 << 17, flate2::bufread::MultiGzDecoder::new(raw)))
             }
@@ -214,7 +273,8 @@ impl BlockReader {
             }
             None => Box::new(raw),
         };
-        Ok(Self { path: path.to_owned(), file, format, text, seen, next_line: 1, done: false })
+        let path = path.to_owned();
+        Ok(Self { path, file, format, compression, text, seen, next_line: 1, done: false })
     }
 
     /// The next block, or `None` after the one that ends the file.
@@ -259,11 +319,12 @@ impl BlockReader {
         }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
-        Ok(Some(Block { file: self.file, first_line, bytes, ends_file: self.done }))
+        let (file, format, row_ends) = (self.file, self.format, Vec::new());
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, ends_file: self.done }))
     }
 
     fn damaged(&self, source: io::Error) -> Error {
-        match self.format {
+        match self.compression {
             Some(format) => Error::CorruptCompression { path: self.path.clone(), format, source },
             None => Error::io("read", &self.path)(source),
         }
@@ -276,6 +337,7 @@ impl BlockReader {
         InputEntry {
             path: self.path.to_string_lossy().into_owned(),
             bytes: seen.1,
+            format: self.format,
             lines: self.next_line - 1,
             blake3: seen.0.finalize().to_hex().to_string(),
         }

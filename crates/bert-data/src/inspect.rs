@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::dynamic::{RowMasker, masked};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::preview::render;
+use crate::preview::{render, render_rows};
 use crate::shard_rows::{read_shard, read_shard_rows};
 use crate::vocabulary::Vocabulary;
 
@@ -21,7 +22,7 @@ pub struct Inspection {
     pub folder: PathBuf,
     /// Its manifest.
     pub manifest: Manifest,
-    /// Instances as words.
+    /// Instances as words; where the loader makes the masks, with those of epoch 0.
     pub instances: Vec<String>,
     /// The most frequent tokens among the rows looked at, with their counts.
     pub frequent_tokens: Vec<(String, u64)>,
@@ -40,8 +41,12 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
         if shown.len() >= instances {
             break;
         }
-        let rows = read_shard_rows(&manifest.shard_path(folder, shard), Some(instances - shown.len()))?;
-        shown.extend(rows.iter().map(|row| render(row, &vocabulary)));
+        let path = manifest.shard_path(folder, shard);
+        let rows = read_shard_rows(&path, Some(instances - shown.len()))?;
+        rows.check(&path, vocabulary.len(), usize::MAX, usize::MAX)?;
+        // The shards before this one were shown whole.
+        let first = shown.len() as u64;
+        shown.extend(render_rows(&rows, first, &manifest, &vocabulary));
     }
     let frequent_tokens = match manifest.shards.is_empty() {
         true => Vec::new(),
@@ -58,6 +63,10 @@ fn frequent(path: &Path, vocabulary: &Vocabulary, most: usize) -> Result<Vec<(St
     for row in rows.iter() {
         for &id in row.input_ids {
             counts[id as usize] += 1;
+        }
+        for (&position, &original) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+            counts[row.input_ids[position as usize] as usize] -= 1;
+            counts[original as usize] += 1;
         }
     }
     let mut order: Vec<usize> = (0..counts.len()).collect();
@@ -173,8 +182,12 @@ pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let mut before = 0;
     for (shard, entry) in manifest.shards.iter().enumerate() {
         if index < before + entry.rows {
-            let rows = read_shard(&manifest.shard_path(folder, shard))?;
-            return Ok(render(rows.row((index - before) as usize), &vocabulary));
+            let path = manifest.shard_path(folder, shard);
+            let rows = read_shard(&path)?;
+            rows.check(&path, vocabulary.len(), usize::MAX, usize::MAX)?;
+            let mut masker = RowMasker::fixed(&manifest, &vocabulary);
+            let row = masked(&mut masker, rows.row((index - before) as usize), 0, index);
+            return Ok(render(row, &vocabulary, manifest.config.nsp));
         }
         before += entry.rows;
     }

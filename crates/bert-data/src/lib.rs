@@ -2,7 +2,7 @@
 //!
 //! | # | stage | type that leaves it | module |
 //! |---|---|---|---|
-//! | 1 | text -> documents | [`document::Documents`] (sentences of token ids) | [`input`], [`tokenization`], [`reading`], [`document`] |
+//! | 1 | text -> documents | [`document::Documents`] (sentences of token ids) | [`input`], [`table`], [`tokenization`], [`reading`], [`document`] |
 //! | 2 | documents -> instances | [`instance::Instance`] | [`instance`] |
 //! | 3 | instances -> masked instances | [`masking::MaskedInstance`] | [`masking`] |
 //! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
@@ -14,8 +14,11 @@
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
 
 mod build;
+pub mod card;
 pub mod config;
 pub mod document;
+mod dry_run;
+pub mod dynamic;
 mod error;
 pub mod files;
 pub mod input;
@@ -24,26 +27,33 @@ pub mod instance;
 pub mod make_vocab;
 pub mod manifest;
 pub mod masking;
+mod ngram;
 mod output;
+pub mod page;
 pub mod preview;
 pub mod reading;
 pub mod record_batch;
 pub mod report;
+mod resolved_config;
 pub mod rng;
 pub mod shard;
 pub mod shard_rows;
 mod spill;
 mod spread;
+pub mod table;
 pub mod tokenization;
 pub mod vocabulary;
 
 pub use build::{BuildOutcome, BuildProgress, BuildStage, build};
-pub use config::{BuildConfig, RandomMode, ResolvedConfig};
-pub use error::{Error, Result, RowProblem};
+pub use config::{BuildConfig, Masking, Nsp, RandomMode};
+pub use dry_run::{Estimate, dry_run};
+pub use dynamic::RowMasker;
+pub use error::{Error, Result, RowProblem, TextProblem};
 pub use inspect::{inspect, verify};
 pub use manifest::Manifest;
 pub use preview::preview;
 pub use report::DataReport;
+pub use resolved_config::ResolvedConfig;
 pub use shard_rows::{Row, ShardRows, read_shard};
 pub use tokenization::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -25,8 +25,9 @@ use tokenizers::AddedToken;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 
 use crate::error::{Error, Result};
-use crate::input::{Block, BlockReader, expand};
-use crate::tokenization::basic_tokens;
+use crate::input::{Block, Format, expand};
+use crate::table::{InputReader, json_text};
+use crate::tokenization::{basic_tokens, python_strip};
 use crate::vocabulary::{CLS, MASK, PAD, SEP, UNK};
 
 /// How to train a vocabulary.
@@ -52,6 +53,10 @@ pub struct VocabConfig {
     /// Refuse invalid UTF-8 instead of replacing it.
     #[arg(long)]
     pub strict_utf8: bool,
+
+    /// The key or column with the text of JSON Lines and Parquet.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    pub text_column: String,
 }
 
 impl Default for VocabConfig {
@@ -62,6 +67,7 @@ impl Default for VocabConfig {
             do_lower_case: true,
             limit_alphabet: 1000,
             strict_utf8: false,
+            text_column: "text".to_owned(),
         }
     }
 }
@@ -82,7 +88,7 @@ pub fn train_vocabulary(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<
     let mut counts = WordCounts::new();
     let mut lines = 0;
     for (index, path) in files.iter().enumerate() {
-        let mut reader = BlockReader::open(path, index)?;
+        let mut reader = InputReader::open(path, index, &config.text_column)?;
         loop {
             let mut blocks = Vec::new();
             while blocks.len() < 16
@@ -99,7 +105,7 @@ pub fn train_vocabulary(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<
                 add(&mut counts, part?);
             }
         }
-        lines += reader.entry().lines;
+        lines += reader.entry()?.lines;
     }
     if counts.is_empty() {
         return Err(Error::NoText { files: files.len(), lines });
@@ -109,17 +115,29 @@ pub fn train_vocabulary(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<
 
 fn count_words(block: &Block, files: &[PathBuf], config: &VocabConfig) -> Result<WordCounts> {
     let mut counts = WordCounts::new();
-    for (line, raw) in block.lines() {
-        let text = String::from_utf8_lossy(raw);
-        if config.strict_utf8 && matches!(text, std::borrow::Cow::Owned(_)) {
-            return Err(Error::InvalidUtf8 { path: files[block.file].clone(), line });
-        }
-        basic_tokens(&text, config.do_lower_case, |word| match counts.get_mut(word) {
+    let mut count = |text: &str| {
+        basic_tokens(text, config.do_lower_case, |word| match counts.get_mut(word) {
             Some(count) => *count += 1,
             None => {
                 counts.insert(word.to_owned(), 1);
             }
         });
+    };
+    if block.format == Format::Parquet {
+        block.rows().for_each(|text| count(&String::from_utf8_lossy(text)));
+        return Ok(counts);
+    }
+    for (line, raw) in block.lines() {
+        let path = &files[block.file];
+        let text = String::from_utf8_lossy(raw);
+        if config.strict_utf8 && matches!(text, std::borrow::Cow::Owned(_)) {
+            return Err(Error::InvalidUtf8 { path: path.clone(), line });
+        }
+        match block.format {
+            Format::Jsonl if python_strip(&text).is_empty() => {}
+            Format::Jsonl => count(&json_text(python_strip(&text), path, line, &config.text_column)?),
+            _ => count(&text),
+        }
     }
     Ok(counts)
 }

@@ -3,17 +3,24 @@
 //! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
 //! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
 //! (parquet-rs writes no page checksums). Not for configuration of later stages. The reference has nothing like it.
+//!
+//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
+//! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
+//! the mask rules in `config` are then for the loader ([`crate::RowMasker`]).
+//!
+//! The data card beside it ([`crate::card`]) is not listed: it may be edited, and nothing reads it.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::ResolvedConfig;
+use crate::config::Masking;
 use crate::error::{Error, Result};
 use crate::files::{digest_file, write_json_atomic};
 use crate::input::InputEntry;
 use crate::report::DataReport;
-use crate::shard_rows::read_shard;
+use crate::resolved_config::ResolvedConfig;
+use crate::shard_rows::{ShardRows, read_shard};
 use crate::vocabulary::Vocabulary;
 
 /// The file name of the manifest.
@@ -93,6 +100,15 @@ impl Manifest {
     #[must_use]
     pub fn vocabulary_path(&self, folder: &Path) -> PathBuf {
         folder.join(&self.vocabulary.file)
+    }
+
+    /// Most masked tokens that a stored row may have: none where the loader makes the masks.
+    #[must_use]
+    pub fn max_stored_masks(&self) -> usize {
+        match self.config.masking {
+            Masking::Static => self.config.max_predictions_per_seq,
+            Masking::Dynamic => 0,
+        }
     }
 
     /// Reads and checks the manifest of a data folder; looks at no other file.
@@ -184,17 +200,26 @@ impl Manifest {
         if found != shard.bytes {
             return Err(Error::FileSize { path, found, expected: shard.bytes });
         }
-        if !deep {
-            return Ok(());
+        if deep {
+            self.read_verified(folder, index)?;
         }
+        Ok(())
+    }
+
+    /// The rows of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// As [`Manifest::verify`].
+    pub fn read_verified(&self, folder: &Path, index: usize) -> Result<ShardRows> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
         let rows = read_shard(&path)?;
         let found = rows.len() as u64;
         if found != shard.rows {
             return Err(Error::ManifestCount { path, what: "the shard's rows", found, expected: shard.rows });
         }
-        let config = &self.config;
-        rows.check(&path, self.vocabulary.size, config.max_seq_length, config.max_predictions_per_seq)
+        rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
+        Ok(rows)
     }
 }
 

@@ -8,10 +8,16 @@
 //! reference glues a `##` that begins B to the last word of A), and one decision (80 % `[MASK]`, 10 % kept, 10 %
 //! random pieces) is made for all pieces of a word, so that no word is half hidden. As in the reference a word that
 //! would exceed the budget is passed over, which makes long words a little rarer among the masked.
+//!
+//! Spans (`max_ngram` above 1) are of 1 to N words that stand side by side in one segment, a length n drawn with
+//! weight 1/n, and one decision is made for a whole span. As in tensorflow/models (`_masking_ngrams`, after ALBERT)
+//! spans that overlap a chosen one or would exceed the budget are passed over, so that the budget is used up to the
+//! last token whenever the words that are left allow it.
 
 use crate::instance::Instance;
+use crate::ngram::Spans;
 use crate::rng::Random;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{CLS, MASK, PAD, SEP, UNK, Vocabulary};
 
 /// One masked sentence pair: a row of the training data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +34,17 @@ pub struct MaskedInstance {
     pub is_random_next: bool,
 }
 
+impl MaskedInstance {
+    /// Takes over an instance without masking anything.
+    pub(crate) fn copy_unmasked(&mut self, instance: &Instance) {
+        self.tokens.clone_from(&instance.tokens);
+        self.segment_ids.clone_from(&instance.segment_ids);
+        self.is_random_next = instance.is_random_next;
+        self.masked_lm_positions.clear();
+        self.masked_lm_ids.clear();
+    }
+}
+
 /// How tokens are masked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaskRules {
@@ -37,8 +54,32 @@ pub struct MaskRules {
     pub max_predictions_per_seq: usize,
     /// Whole words instead of single pieces.
     pub do_whole_word_mask: bool,
+    /// Most words of a span; above 1 the units are whole words.
+    pub max_ngram: usize,
+    /// Replace tokens by tokens that are neither special nor `[unused...]`.
+    pub random_word_skip_special: bool,
     /// The 2018 script's rules and its order of draws.
     pub reference: bool,
+}
+
+impl Default for MaskRules {
+    /// Those of the builder's defaults: 15 % and at most 20 single pieces.
+    fn default() -> Self {
+        Self {
+            masked_lm_prob: 0.15,
+            max_predictions_per_seq: 20,
+            do_whole_word_mask: false,
+            max_ngram: 1,
+            random_word_skip_special: false,
+            reference: false,
+        }
+    }
+}
+
+/// Whether a token may not stand for a word: one of the five special tokens or an `[unused...]` one.
+#[must_use]
+pub fn is_special_token(token: &str) -> bool {
+    [PAD, UNK, CLS, SEP, MASK].contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
 }
 
 /// How many tokens of an instance to mask: a share of *all* its tokens, rounded half to even, at least one.
@@ -74,17 +115,24 @@ pub struct Masker {
     sep: u32,
     /// For each id whether its token begins with `##`; its length is the vocabulary's.
     continues: Vec<bool>,
+    /// What random replacements are drawn from; empty for the whole vocabulary.
+    replacements: Vec<u32>,
     /// The sets of positions that are masked together: first position and number of tokens.
     candidates: Vec<(u32, u32)>,
     chosen: Vec<(u32, u32)>,
+    spans: Spans,
 }
 
 impl Masker {
     /// A masker over a vocabulary.
     #[must_use]
     pub fn new(vocabulary: &Vocabulary, rules: MaskRules) -> Self {
+        let tokens = vocabulary.tokens().iter().zip(0..);
+        let ordinary = tokens.filter(|(token, _)| !is_special_token(token)).map(|(_, id)| id);
         Self {
             rules,
+            replacements: if rules.random_word_skip_special { ordinary.collect() } else { Vec::new() },
+            spans: Spans::default(),
             mask: vocabulary.mask_id(),
             cls: vocabulary.cls_id(),
             sep: vocabulary.sep_id(),
@@ -96,15 +144,11 @@ impl Masker {
 
     /// Masks `instance` into `masked`, whose former content is dropped.
     pub fn mask<R: Random>(&mut self, instance: &Instance, random: &mut R, masked: &mut MaskedInstance) {
-        masked.tokens.clone_from(&instance.tokens);
-        masked.segment_ids.clone_from(&instance.segment_ids);
-        masked.is_random_next = instance.is_random_next;
+        masked.copy_unmasked(instance);
         self.find_candidates(instance);
         self.choose(instance, random, &mut masked.tokens);
         self.chosen.sort_unstable();
-        masked.masked_lm_positions.clear();
         masked.masked_lm_positions.extend(self.chosen.iter().map(|&(position, _)| position));
-        masked.masked_lm_ids.clear();
         masked.masked_lm_ids.extend(self.chosen.iter().map(|&(_, id)| id));
     }
 
@@ -120,7 +164,7 @@ impl Masker {
                 segment_begins = true;
                 continue;
             }
-            let joins = self.rules.do_whole_word_mask
+            let joins = (self.rules.do_whole_word_mask || self.rules.max_ngram > 1)
                 && self.continues[id as usize]
                 && (self.rules.reference || !segment_begins);
             match self.candidates.last_mut() {
@@ -136,6 +180,9 @@ impl Masker {
         let wanted =
             number_to_predict(instance.tokens.len(), rules.masked_lm_prob, rules.max_predictions_per_seq);
         self.chosen.clear();
+        if rules.max_ngram > 1 {
+            return self.choose_spans(wanted, instance, random, tokens);
+        }
         if rules.reference {
             random.shuffle(&mut self.candidates);
         }
@@ -152,6 +199,32 @@ impl Masker {
             if self.chosen.len() + count as usize <= wanted {
                 self.hide(instance, first, count, random, tokens);
             }
+        }
+    }
+
+    fn choose_spans<R: Random>(
+        &mut self,
+        wanted: usize,
+        instance: &Instance,
+        random: &mut R,
+        tokens: &mut [u32],
+    ) {
+        let mut spans = std::mem::take(&mut self.spans);
+        spans.fill(&self.candidates, self.rules.max_ngram.min(wanted));
+        while self.chosen.len() < wanted
+            && let Some(words) = spans.draw(wanted - self.chosen.len(), &self.candidates, random)
+        {
+            let first = self.candidates[words.start].0;
+            let count = self.candidates[words].iter().map(|&(_, count)| count).sum();
+            self.hide(instance, first, count, random, tokens);
+        }
+        self.spans = spans;
+    }
+
+    fn random_token<R: Random>(&self, random: &mut R) -> u32 {
+        match self.replacements.len() {
+            0 => random.below(self.continues.len()) as u32,
+            some => self.replacements[random.below(some)],
         }
     }
 
@@ -175,7 +248,7 @@ impl Masker {
             tokens[position as usize] = match fate {
                 Fate::Mask => self.mask,
                 Fate::Keep => original,
-                Fate::Random => random.below(self.continues.len()) as u32,
+                Fate::Random => self.random_token(random),
             };
             self.chosen.push((position, original));
             hidden += 1;

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::card::CARD;
 use crate::error::{Error, Result};
 use crate::files::{Disk, FileSystem, LOCK, OutputLock};
 use crate::manifest::{MANIFEST, Manifest, VOCABULARY};
@@ -39,11 +40,11 @@ pub(crate) fn check(folder: &Path, overwrite: bool) -> Result<()> {
     }
     names.sort();
     let has = |name: &str| names.iter().any(|other| other == name);
-    // Shards and a vocabulary are ours only beside a manifest or the work folder of a build that did not end.
+    // Shards, a vocabulary and a data card are ours only beside a manifest or the work folder of a build that did not end.
     let ours = has(MANIFEST) || has(WORK);
     let foreign = names.iter().find(|name| match name.to_str() {
         Some(LOCK | WORK | MANIFEST) => false,
-        Some(name) => !(ours && (name == VOCABULARY || is_shard_name(name))),
+        Some(name) => !(ours && ([VOCABULARY, CARD].contains(&name) || is_shard_name(name))),
         None => true,
     });
     if let Some(found) = foreign {
@@ -93,7 +94,7 @@ impl Output {
     /// Moves the files to their names, writes the manifest and removes the work folder.
     pub(crate) fn commit(self, manifest: &Manifest) -> Result<()> {
         self.clear()?;
-        let names = manifest.shards.iter().map(|shard| shard.file.as_str()).chain([VOCABULARY]);
+        let names = manifest.shards.iter().map(|shard| shard.file.as_str()).chain([VOCABULARY, CARD]);
         for name in names {
             let to = self.folder.join(name);
             Disk.rename(&self.work_path(name), &to).map_err(Error::io("rename to", &to))?;

@@ -4,19 +4,33 @@
 //! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
 
 use crate::build::prepare;
-use crate::config::{BuildConfig, RandomMode};
+use crate::config::{BuildConfig, Nsp, RandomMode};
+use crate::dynamic::{RowMasker, masked};
 use crate::error::Result;
 use crate::instance::create_instances_from_document;
+use crate::manifest::Manifest;
 use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
-use crate::shard_rows::Row;
+use crate::shard_rows::{Row, ShardRows};
 use crate::vocabulary::Vocabulary;
+
+/// What a label means.
+#[must_use]
+pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
+    match (nsp, label) {
+        (Nsp::On, 1) => "random next",
+        (Nsp::On, _) => "actual next",
+        (Nsp::Sop, 1) => "swapped",
+        (Nsp::Sop, _) => "in order",
+        (Nsp::Off, _) => "one segment",
+    }
+}
 
 /// One instance as words: its label, then segment A and segment B, each on a line of its own.
 #[must_use]
-pub fn render(row: Row<'_>, vocabulary: &Vocabulary) -> String {
-    let label = if row.next_sentence_label == 1 { "random next" } else { "actual next" };
+pub fn render(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> String {
+    let label = label_name(nsp, row.next_sentence_label);
     let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
     let mut text = format!("{label}, {tokens} tokens, {masks} masked");
     let mut masks = row.masked_lm_positions.iter().zip(row.masked_lm_ids).peekable();
@@ -40,7 +54,22 @@ pub fn render(row: Row<'_>, vocabulary: &Vocabulary) -> String {
     text
 }
 
+/// Rows from number `first` on as words; where the loader makes the masks, those of epoch 0.
+pub(crate) fn render_rows(
+    rows: &ShardRows,
+    first: u64,
+    manifest: &Manifest,
+    vocabulary: &Vocabulary,
+) -> Vec<String> {
+    let mut masker = RowMasker::fixed(manifest, vocabulary);
+    let numbered = rows.iter().zip(first..);
+    numbered
+        .map(|(row, number)| render(masked(&mut masker, row, 0, number), vocabulary, manifest.config.nsp))
+        .collect()
+}
+
 /// The first `n` instances that a configuration makes, in the order they are made; reads the input, writes nothing.
+/// Where the loader makes the masks, there are none.
 ///
 /// # Errors
 /// As [`crate::build`], but for the output folder, which is not needed.
@@ -59,7 +88,7 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
         }
         let (pass, document) = (unit / documents.len(), unit % documents.len());
         let mut show = |masked: &MaskedInstance| {
-            lines.push(render_masked(masked, &prepared.vocabulary));
+            lines.push(render_masked(masked, &prepared.vocabulary, config.nsp));
             Ok(())
         };
         match config.random {
@@ -86,7 +115,7 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary) -> String {
+fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary, nsp: Nsp) -> String {
     let int32 = |values: &[u32]| -> Vec<i32> { values.iter().map(|&value| value as i32).collect() };
     let row = Row {
         input_ids: &int32(&masked.tokens),
@@ -95,5 +124,5 @@ fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary) -> String {
         masked_lm_ids: &int32(&masked.masked_lm_ids),
         next_sentence_label: i8::from(masked.is_random_next),
     };
-    render(row, vocabulary)
+    render(row, vocabulary, nsp)
 }

@@ -12,8 +12,10 @@ use rayon::prelude::*;
 use crate::config::{BuildConfig, RandomMode};
 use crate::document::Documents;
 use crate::error::{Error, Result};
-use crate::input::{Block, BlockReader, InputEntry};
+use crate::input::{Block, Format, InputEntry};
+use crate::table::{InputReader, json_text};
 use crate::tokenization::{Encoder, Tokenizer, python_strip};
+use crate::vocabulary::Vocabulary;
 
 /// How lines become sentences and documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +25,12 @@ pub struct ReadRules {
     pub reference: bool,
     /// Refuse invalid UTF-8 instead of replacing and counting it.
     pub strict_utf8: bool,
-    /// Split each line into sentences by the rules of this language.
-    pub split_sentences: Option<String>,
+    /// Split each line into sentences; the rows of tables are split always.
+    pub split_sentences: bool,
+    /// The language whose rules split sentences.
+    pub language: String,
+    /// The key or column with the text of JSON Lines and Parquet.
+    pub text_column: String,
 }
 
 impl ReadRules {
@@ -34,7 +40,9 @@ impl ReadRules {
         Self {
             reference: config.random == RandomMode::Reference,
             strict_utf8: config.strict_utf8,
-            split_sentences: config.split_sentences.then(|| config.language.clone()),
+            split_sentences: config.split_sentences,
+            language: config.language.clone(),
+            text_column: config.text_column.clone(),
         }
     }
 }
@@ -102,7 +110,7 @@ pub fn read_documents(
     let mut waiting: Vec<Block> = Vec::new();
     let mut bytes_before = 0;
     for (index, path) in files.iter().enumerate() {
-        let mut reader = BlockReader::open(path, index)?;
+        let mut reader = InputReader::open(path, index, &rules.text_column)?;
         while let Some(block) = reader.next_block()? {
             waiting.push(block);
             if waiting.len() == 2 * encoders.len() {
@@ -111,11 +119,44 @@ pub fn read_documents(
             }
         }
         bytes_before += reader.bytes_read();
-        joiner.report.inputs.push(reader.entry());
+        joiner.report.inputs.push(reader.entry()?);
     }
     joiner.add(tokenize(&mut waiting, files, &mut encoders, rules, pool)?);
     progress(bytes_before);
     joiner.finish()
+}
+
+/// Documents of some blocks out of many.
+pub(crate) struct Sampled {
+    pub(crate) documents: Documents,
+    /// How many of them go on behind the block they are in.
+    pub(crate) cut_documents: u64,
+}
+
+/// Tokenizes blocks that do not follow each other; a document ends where its block ends.
+pub(crate) fn sample_documents(
+    mut blocks: Vec<Block>,
+    files: &[PathBuf],
+    tokenizer: &Tokenizer,
+    vocabulary: &Vocabulary,
+    rules: &ReadRules,
+    pool: &ThreadPool,
+) -> Result<Sampled> {
+    let mut encoders: Vec<Encoder<'_>> =
+        (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
+    let mut joiner = Joiner::new(vocabulary.len(), vocabulary.unk_id(), rules.reference);
+    let mut cut_documents = 0;
+    for block in tokenize(&mut blocks, files, &mut encoders, rules, pool)? {
+        let ends_file = block.ends_file;
+        joiner.add(vec![block]);
+        let before = joiner.documents.len();
+        joiner.close();
+        if !ends_file {
+            cut_documents += (joiner.documents.len() - before) as u64;
+        }
+    }
+    let (documents, _) = joiner.finish()?;
+    Ok(Sampled { documents, cut_documents })
 }
 
 /// Tokenizes the waiting blocks, each encoder its share of them, and returns the results in order.
@@ -147,7 +188,22 @@ fn tokenize_block(
     rules: &ReadRules,
 ) -> Result<Tokenized> {
     let mut done = Tokenized { ends_file: block.ends_file, ..Tokenized::default() };
-    let language = rules.split_sentences.as_deref().map(sentencex::language_factory);
+    let split = rules.split_sentences || block.format.is_table();
+    let language = split.then(|| sentencex::language_factory(&rules.language));
+    let mut sentences = |line: &str, done: &mut Tokenized| match &language {
+        Some(language) => {
+            for sentence in language.segment(line) {
+                encode_sentence(sentence, encoder, done);
+            }
+        }
+        None => encode_sentence(line, encoder, done),
+    };
+    if block.format == Format::Parquet {
+        for text in block.rows() {
+            add_row(&String::from_utf8_lossy(text), &mut done, &mut sentences);
+        }
+        return Ok(done);
+    }
     for (number, raw) in block.lines() {
         let raw = tidy(raw, number, rules.reference);
         let text = String::from_utf8_lossy(&raw);
@@ -158,20 +214,28 @@ fn tokenize_block(
             done.invalid_utf8_lines += 1;
         }
         let line = python_strip(&text);
-        if line.is_empty() {
-            done.events.push(Event::Break);
-            continue;
-        }
-        match &language {
-            Some(language) => {
-                for sentence in language.segment(line) {
-                    encode_sentence(sentence, encoder, &mut done);
-                }
+        match block.format {
+            // Empty lines, the last one often, are no rows.
+            Format::Jsonl if line.is_empty() => {}
+            Format::Jsonl => {
+                let text = json_text(line, path, number, &rules.text_column)?;
+                add_row(&text, &mut done, &mut sentences);
             }
-            None => encode_sentence(line, encoder, &mut done),
+            _ if line.is_empty() => done.events.push(Event::Break),
+            _ => sentences(line, &mut done),
         }
     }
     Ok(done)
+}
+
+/// One row of a table: a document, whose lines are paragraphs.
+fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+    // A row without text is counted among the empty documents.
+    done.events.push(Event::Nothing);
+    for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
+        sentences(line, done);
+    }
+    done.events.push(Event::Break);
 }
 
 /// Line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the tokenizer.

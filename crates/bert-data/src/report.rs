@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{BuildConfig, Masking, Nsp};
 use crate::document::Documents;
 use crate::masking::MaskedInstance;
 use crate::reading::ReadReport;
@@ -98,9 +99,15 @@ pub struct DataReport {
     /// Tokens of all rows, `[CLS]` and `[SEP]` included. More than `tokens` times passes, because random next
     /// sentences are extra text.
     pub instance_tokens: u64,
-    /// Rows whose B is random.
+    /// What the segments are.
+    #[serde(default)]
+    pub nsp: Nsp,
+    /// Rows whose B is random, or whose segments are swapped: those with label 1.
     pub random_next: u64,
-    /// Masked tokens of all rows.
+    /// Who makes the masks.
+    #[serde(default)]
+    pub masking: Masking,
+    /// Masked tokens of all rows; 0 where the loader makes the masks.
     pub masked_tokens: u64,
     /// Masked tokens shown as `[MASK]`.
     pub shown_as_mask: u64,
@@ -121,8 +128,15 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 impl DataReport {
-    pub(crate) fn new(documents: &Documents, read: &ReadReport, counters: &Counters) -> Self {
+    pub(crate) fn new(
+        config: &BuildConfig,
+        documents: &Documents,
+        read: &ReadReport,
+        counters: &Counters,
+    ) -> Self {
         let mut report = Self {
+            nsp: config.nsp,
+            masking: config.masking,
             documents: documents.len() as u64,
             empty_documents: read.empty_documents,
             one_sentence_documents: read.one_sentence_documents,
@@ -151,7 +165,7 @@ impl DataReport {
         share(self.unknown_tokens, self.tokens)
     }
 
-    /// Share of the rows whose B is random.
+    /// Share of the rows whose B is random, or whose segments are swapped.
     #[must_use]
     pub fn random_next_share(&self) -> f64 {
         share(self.random_next, self.instances)
@@ -173,6 +187,30 @@ impl DataReport {
     fn find_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
+        if self.nsp == Nsp::On {
+            self.warn_of_pairs(&mut warn);
+        }
+        if self.nsp == Nsp::Sop && 2 * self.one_sentence_documents > self.documents {
+            warn(format!(
+                "{} of {} documents have one sentence only and give no pair of sentences. Put blank lines between \
+                 documents, not between sentences; if the lines are paragraphs, use --split-sentences.",
+                self.one_sentence_documents, self.documents
+            ));
+        }
+        if self.unknown_share() > 0.05 {
+            warn(format!(
+                "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
+                 fit the vocabulary.",
+                100.0 * self.unknown_share()
+            ));
+        }
+        if self.invalid_utf8_lines > 0 {
+            warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
+        }
+        warnings
+    }
+
+    fn warn_of_pairs(&self, warn: &mut impl FnMut(String)) {
         if self.documents == 1 {
             warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
                   sentence labels teach nothing. Put blank lines between documents, or give more files."
@@ -196,17 +234,6 @@ impl DataReport {
                 100.0 * part
             ));
         }
-        if self.unknown_share() > 0.05 {
-            warn(format!(
-                "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
-                 fit the vocabulary.",
-                100.0 * self.unknown_share()
-            ));
-        }
-        if self.invalid_utf8_lines > 0 {
-            warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
-        }
-        warnings
     }
 }
 
@@ -236,11 +263,20 @@ impl fmt::Display for DataReport {
         line("  [UNK]", &percent(self.unknown_share()), "")?;
         line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
         line("instances", &self.instances, "")?;
-        line("  random next sentence", &percent(self.random_next_share()), "")?;
-        line("  masked tokens", &percent(self.masked_share()), "of all tokens")?;
-        line("    shown as [MASK]", &percent(share(self.shown_as_mask, self.masked_tokens)), "80 % by rule")?;
-        line("    unchanged", &percent(share(self.shown_unchanged, self.masked_tokens)), "10 % by rule")?;
-        line("    another token", &percent(share(self.shown_as_random, self.masked_tokens)), "10 % by rule")?;
+        match self.nsp {
+            Nsp::On => line("  random next sentence", &percent(self.random_next_share()), "")?,
+            Nsp::Sop => line("  swapped sentences", &percent(self.random_next_share()), "50 % by rule")?,
+            Nsp::Off => {}
+        }
+        if self.masking == Masking::Dynamic {
+            line("  masked tokens", &"none", "the loader masks, in every epoch anew")?;
+        } else {
+            let of_masked = |count| percent(share(count, self.masked_tokens));
+            line("  masked tokens", &percent(self.masked_share()), "of all tokens")?;
+            line("    shown as [MASK]", &of_masked(self.shown_as_mask), "80 % by rule")?;
+            line("    unchanged", &of_masked(self.shown_unchanged), "10 % by rule")?;
+            line("    another token", &of_masked(self.shown_as_random), "10 % by rule")?;
+        }
         line("  padding if padded", &percent(self.padding_share()), &format!("to {}", self.max_seq_length))?;
         let most = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
         for range in &self.length_histogram {

@@ -22,7 +22,7 @@ pub struct Row<'a> {
     pub input_ids: &'a [i32],
     /// 0 or 1 for each token.
     pub segment_ids: &'a [i8],
-    /// Positions of the masked tokens, ascending.
+    /// Positions of the masked tokens, ascending; none in a stored row where the loader makes the masks.
     pub masked_lm_positions: &'a [i32],
     /// The original ids at these positions.
     pub masked_lm_ids: &'a [i32],

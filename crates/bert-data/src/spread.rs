@@ -12,7 +12,7 @@
 use rayon::prelude::*;
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
-use crate::config::{BuildConfig, RandomMode};
+use crate::config::{BuildConfig, Nsp, RandomMode};
 use crate::document::Documents;
 use crate::error::Result;
 use crate::files::Disk;
@@ -36,16 +36,21 @@ const ROUND_TOKENS: usize = 1 << 17;
 pub(crate) struct Plan {
     pub(crate) shards: usize,
     buckets_per_shard: usize,
-    width: Width,
+    pub(crate) width: Width,
 }
 
 impl Plan {
     pub(crate) fn new(config: &BuildConfig, documents: &Documents, vocabulary: usize) -> Self {
+        Self::of_size(config, documents.len(), documents.tokens(), vocabulary)
+    }
+
+    pub(crate) fn of_size(config: &BuildConfig, documents: usize, tokens: u64, vocabulary: usize) -> Self {
         let width = Width::of(vocabulary);
         let passes = config.dupe_factor as f64;
         // Random next sentences add about 27 % to the text; rows are about 92 % full.
-        let by_tokens = passes * documents.tokens() as f64 * 1.27 / (0.92 * config.max_seq_length as f64);
-        let rows = by_tokens.max(passes * documents.len() as f64);
+        let extra = if config.nsp == Nsp::On { 1.27 } else { 1.0 };
+        let by_tokens = passes * tokens as f64 * extra / (0.92 * config.max_seq_length as f64);
+        let rows = by_tokens.max(passes * documents as f64);
         let shards = match (config.random, config.num_shards) {
             (RandomMode::Reference, _) => 1,
             (RandomMode::Keyed, Some(shards)) => shards,
@@ -117,13 +122,13 @@ pub(crate) fn make_keyed(
 }
 
 /// The rows of one document in one pass.
-struct Unit {
-    bytes: Vec<u8>,
-    row_ends: Vec<usize>,
+pub(crate) struct Unit {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) row_ends: Vec<usize>,
     counters: Counters,
 }
 
-fn keyed_unit(
+pub(crate) fn keyed_unit(
     prepared: &Prepared<'_>,
     documents: &Documents,
     width: Width,

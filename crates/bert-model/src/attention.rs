@@ -5,6 +5,9 @@
 //! `transformer_model`: `softmax(q k' / sqrt(d) + mask) v`, section 3.2 of "Attention is all you need".
 //! Not for causal or cross attention.
 
+use bert_kernels::dense;
+use bert_kernels::layer_norm::residual_layer_norm;
+use bert_kernels::self_attention::self_attention;
 use burn::module::Module;
 use burn::nn::{Initializer, LayerNorm, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
@@ -12,7 +15,7 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
-use crate::embeddings::layer_norm;
+use crate::embeddings::{affine, layer_norm};
 
 /// The reference's penalty for a masked key. It is added to the score, so that a row without any real key
 /// still has finite probabilities.
@@ -77,6 +80,13 @@ impl BertSelfAttention {
         assert_shape!(bias, [batch, 1, 1, seq]);
         let heads = self.num_attention_heads;
         let head_dim = hidden_size / heads;
+        let scale = 1.0 / (head_dim as f64).sqrt();
+        let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
+        let Some(keep) = keep else {
+            let projections = [&self.query, &self.key, &self.value].map(weight_and_bias);
+            let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob);
+            return self_attention(hidden, projections, bias, heads, scale, dropout);
+        };
         let split = |x: Tensor<3>| {
             x.reshape([batch, seq, heads, head_dim]) // [batch, seq, heads, head_dim]
                 .swap_dims(1, 2) // [batch, heads, seq, head_dim]
@@ -86,17 +96,10 @@ impl BertSelfAttention {
         let key = split(self.key.forward(hidden.clone()));
         let value = split(self.value.forward(hidden));
 
-        let scale = 1.0 / (head_dim as f64).sqrt();
         let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
         let probabilities = softmax(scores, 3);
-        if let Some(keep) = keep {
-            keep.push(probabilities.clone());
-        }
-        let probabilities = dropout(
-            probabilities,
-            self.attention_probs_dropout_prob,
-            mode.site(Site::AttentionProbabilities(layer)),
-        );
+        keep.push(probabilities.clone());
+        let probabilities = dropout(probabilities, self.attention_probs_dropout_prob, key_of_masks);
 
         let context = probabilities.matmul(value); // [batch, heads, seq, head_dim]
         context
@@ -113,6 +116,7 @@ pub struct BertResidualOutput {
     /// Over the last axis.
     pub layer_norm: LayerNorm,
     pub(crate) hidden_dropout_prob: f64,
+    layer_norm_eps: f64,
 }
 
 impl BertResidualOutput {
@@ -121,6 +125,7 @@ impl BertResidualOutput {
             dense: linear(width, config.hidden_size, device),
             layer_norm: layer_norm(config, device),
             hidden_dropout_prob: config.hidden_dropout_prob,
+            layer_norm_eps: config.layer_norm_eps,
         }
     }
 
@@ -133,10 +138,10 @@ impl BertResidualOutput {
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
         let [batch, seq, hidden] = residual.dims();
         assert_shape!(x, [batch, seq, _]);
-        let x = self.dense.forward(x);
+        let (x, bias) = product(&self.dense, x);
         assert_shape!(x, [batch, seq, hidden]);
-        let x = dropout(x, self.hidden_dropout_prob, mode.site(site));
-        self.layer_norm.forward(x + residual)
+        let dropout = mode.site(site).dropout(self.hidden_dropout_prob);
+        residual_layer_norm(x, bias, residual, affine(&self.layer_norm), self.layer_norm_eps, dropout)
     }
 }
 
@@ -177,4 +182,15 @@ impl BertAttention {
 /// A dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
 pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
     LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
+}
+
+/// A dense layer's product, and its bias for the operation that follows.
+pub(crate) fn product<const D: usize>(layer: &Linear, x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
+    let (weight, bias) = weight_and_bias(layer);
+    (dense::product(x, weight), bias)
+}
+
+fn weight_and_bias(layer: &Linear) -> (Tensor<2>, Tensor<1>) {
+    let bias = layer.bias.as_ref().expect("BERT's dense layers have biases");
+    (layer.weight.val(), bias.val())
 }

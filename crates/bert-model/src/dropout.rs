@@ -8,8 +8,9 @@
 //! BERT drops in four places and nowhere else ([`Site`]); in particular not after the GELU and not in
 //! the pre-training heads.
 
-use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
+use bert_kernels::Dropout;
+use bert_kernels::dropout::{mix, plain};
+use burn::tensor::Tensor;
 
 /// What dropout does in one forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,37 +66,23 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutKey(Option<u64>);
 
-/// Elements decided by one 64-bit word: one 16-bit lane each.
-const LANES: usize = 4;
-/// Elements that one task fills; a multiple of [`LANES`].
-const CHUNK: usize = 1 << 14;
-
 impl DropoutKey {
     /// The key's 64 bits, or `None` when this pass does not drop.
     pub fn bits(self) -> Option<u64> {
         self.0
     }
 
-    /// The mask of `len` elements for probability `prob`: 0 or `1 / (1 - p)`. `None`: nothing is dropped.
+    /// What is dropped with probability `prob`, as the kernels take it. `None`: nothing.
     ///
     /// `p` is `prob` rounded to a multiple of 2^-16, and the scale is that of the rounded `p`, so that the
     /// expectation is exact.
+    pub fn dropout(self, prob: f64) -> Option<Dropout> {
+        Dropout::new(self.0?, prob)
+    }
+
+    /// The mask of `len` elements for probability `prob`: 0 or `1 / (1 - p)`. `None`: nothing is dropped.
     pub fn mask(self, prob: f64, len: usize) -> Option<Vec<f32>> {
-        let threshold = threshold(prob);
-        let key = self.0.filter(|_| threshold > 0)?;
-        let scale = (1.0 / (1.0 - f64::from(threshold) / 65536.0)) as f32;
-        let mut mask = vec![0f32; len];
-        mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, elements)| {
-            let first_word = (chunk * (CHUNK / LANES)) as u64;
-            for (word, lanes) in elements.chunks_mut(LANES).enumerate() {
-                let bits = word_at(key, first_word + word as u64);
-                for (lane, element) in lanes.iter_mut().enumerate() {
-                    let keep = (bits >> (16 * lane)) as u16 >= threshold;
-                    *element = if keep { scale } else { 0.0 };
-                }
-            }
-        });
-        Some(mask)
+        Some(self.dropout(prob)?.mask(len))
     }
 }
 
@@ -107,39 +94,16 @@ impl DropoutKey {
 ///
 /// - input and output: `[..]`, any shape
 pub fn dropout<const D: usize>(x: Tensor<D>, prob: f64, key: DropoutKey) -> Tensor<D> {
-    let shape = x.shape();
-    match key.mask(prob, shape.num_elements()) {
-        None => x,
-        Some(mask) => {
-            let mask = Tensor::from_data(TensorData::new(mask, shape), (&x.device(), x.dtype()));
-            x * mask
-        }
-    }
-}
-
-/// 16-bit lanes below this are dropped.
-fn threshold(prob: f64) -> u16 {
-    // A probability of 1 would leave nothing to scale; the configuration refuses it.
-    (prob * 65536.0).round().clamp(0.0, 65535.0) as u16
-}
-
-/// Word `index` of the sequence named `key`: SplitMix64, which is a counter put through [`mix`].
-fn word_at(key: u64, index: u64) -> u64 {
-    mix(key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-fn mix(z: u64) -> u64 {
-    let z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    plain(x, key.dropout(prob))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burn::tensor::TensorData;
 
+    /// Elements that one task fills.
+    const CHUNK: usize = 1 << 14;
     const TRAIN: Mode = Mode::Train { seed: 7 };
 
     #[test]

@@ -4,12 +4,13 @@
 //! `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Not for other
 //! position encodings: positions are learned and absolute.
 
+use bert_kernels::embeddings::{Tables, embeddings};
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
-use crate::dropout::{Mode, Site, dropout};
+use crate::dropout::{Mode, Site};
 
 /// The three tables and their LayerNorm.
 #[derive(Module, Debug)]
@@ -23,6 +24,7 @@ pub struct BertEmbeddings {
     /// Over the last axis.
     pub layer_norm: LayerNorm,
     pub(crate) hidden_dropout_prob: f64,
+    layer_norm_eps: f64,
 }
 
 impl BertEmbeddings {
@@ -36,6 +38,7 @@ impl BertEmbeddings {
             token_type_embeddings: table(config.type_vocab_size),
             layer_norm: layer_norm(config, device),
             hidden_dropout_prob: config.hidden_dropout_prob,
+            layer_norm_eps: config.layer_norm_eps,
         }
     }
 
@@ -48,23 +51,25 @@ impl BertEmbeddings {
     pub fn forward(&self, input_ids: Tensor<2, Int>, segment_ids: Tensor<2, Int>, mode: Mode) -> Tensor<3> {
         let [batch, seq] = input_ids.dims();
         assert_shape!(segment_ids, [batch, seq]);
-        let positions = self.position_embeddings.weight.val();
-        assert!(
-            seq <= positions.dims()[0],
-            "a sequence of {seq} tokens, but the model has {} positions",
-            positions.dims()[0]
-        );
-        let positions = positions.narrow(0, 0, seq).unsqueeze::<3>(); // [1, seq, hidden]
-
-        let x = self.word_embeddings.forward(input_ids)
-            + self.token_type_embeddings.forward(segment_ids)
-            + positions; // [batch, seq, hidden]
-        let x = self.layer_norm.forward(x);
-        dropout(x, self.hidden_dropout_prob, mode.site(Site::Embeddings))
+        let tables = Tables {
+            word: self.word_embeddings.weight.val(),
+            token_type: self.token_type_embeddings.weight.val(),
+            position: self.position_embeddings.weight.val(),
+        };
+        let [positions, _] = tables.position.dims();
+        assert!(seq <= positions, "a sequence of {seq} tokens, but the model has {positions} positions");
+        let dropout = mode.site(Site::Embeddings).dropout(self.hidden_dropout_prob);
+        embeddings(tables, input_ids, segment_ids, affine(&self.layer_norm), self.layer_norm_eps, dropout)
     }
 }
 
 /// A LayerNorm with the configuration's epsilon, which stands inside the square root, gamma 1 and beta 0.
 pub(crate) fn layer_norm(config: &BertConfig, device: &Device) -> LayerNorm {
     LayerNormConfig::new(config.hidden_size).with_epsilon(config.layer_norm_eps).init(device)
+}
+
+/// Gamma and beta.
+pub(crate) fn affine(layer_norm: &LayerNorm) -> (Tensor<1>, Tensor<1>) {
+    let beta = layer_norm.beta.as_ref().expect("BERT's LayerNorms have a beta");
+    (layer_norm.gamma.val(), beta.val())
 }

@@ -5,6 +5,8 @@
 //! `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked positions are gathered before
 //! the projection, and the projection is the word embedding table itself. The heads have no dropout.
 
+use bert_kernels::layer_norm::layer_norm as normalize;
+use bert_kernels::masked_lm::masked_lm_nll;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
@@ -12,10 +14,10 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 use crate::attention::linear;
 use crate::config::{BertConfig, HiddenAct};
 use crate::dropout::Mode;
-use crate::embeddings::layer_norm;
-use crate::encoder::activation;
+use crate::embeddings::{affine, layer_norm};
+use crate::encoder::activated;
 use crate::init::initialize;
-use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, log_sum_exp, next_sentence_loss};
+use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, next_sentence_loss};
 use crate::model::{BertInput, BertModel};
 
 /// One micro-batch of pre-training.
@@ -45,6 +47,7 @@ pub struct BertPredictionHeadTransform {
     pub layer_norm: LayerNorm,
     #[module(skip)]
     hidden_act: HiddenAct,
+    layer_norm_eps: f64,
 }
 
 /// The masked-LM head. Its projection is the word embedding table and is not held here.
@@ -69,9 +72,10 @@ impl BertPredictionHead {
         let masked = sequence_output
             .reshape([batch * seq, hidden]) // [batch * seq, hidden]
             .select(0, positions); // [n, hidden]
-        let masked = self.transform.dense.forward(masked);
-        let masked = activation(masked, self.transform.hidden_act);
-        self.transform.layer_norm.forward(masked)
+        let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps } = &self.transform;
+        let masked = activated(dense, masked, *hidden_act);
+        let (gamma, beta) = affine(layer_norm);
+        normalize(masked, gamma, beta, *layer_norm_eps)
     }
 
     /// Logits over the vocabulary.
@@ -120,6 +124,7 @@ impl BertForPreTraining {
             dense: linear(hidden, hidden, device),
             layer_norm: layer_norm(config, device),
             hidden_act: config.hidden_act,
+            layer_norm_eps: config.layer_norm_eps,
         };
         Self {
             bert: BertModel::zeroed(config, device),
@@ -148,8 +153,7 @@ impl BertForPreTraining {
 
     /// Both losses, as [`crate::pretraining_loss`] gives them from the logits.
     ///
-    /// `-log p(label) = log_sum_exp(logits) - logit(label)`, and the label's logit is one dot product, so
-    /// nothing is gathered from (nor its gradient scattered into) the `[n, vocab]` logits.
+    /// The fused kernel never holds the `[n, vocab]` logits.
     ///
     /// # Shapes
     ///
@@ -180,10 +184,7 @@ impl BertForPreTraining {
         let predictions = &self.cls.predictions;
         let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
         let table = self.word_embeddings();
-        let label_rows = table.clone().select(0, targets.masked_lm_ids.clone()); // [n, hidden]
-        let label_bias = predictions.bias.val().select(0, targets.masked_lm_ids); // [n]
-        let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
-        let nll = log_sum_exp(predictions.project(transformed, table)) - label_logits; // [n]
+        let nll = masked_lm_nll(transformed, table, predictions.bias.val(), targets.masked_lm_ids); // [n]
         let masked_lm = (nll * targets.masked_lm_weights).sum().mul_scalar(normalizer.masked_lm_scale());
         PretrainingLoss::new(masked_lm, next_sentence)
     }

@@ -13,20 +13,34 @@
 //! ```
 //!
 //! a pure function of (seed, index): nothing of the loader needs saving, and a run that resumes at
-//! any sample sees what an uninterrupted run sees. In memory is one shard at a time. Not for
-//! masking or pairing, which the data builder has done.
+//! any sample sees what an uninterrupted run sees. In memory is one shard at a time.
+//!
+//! Data made with `--masking dynamic` holds instances without masks; the loader masks instance
+//! `instance` (counted over the shards in stored order) in epoch `epoch` by draws keyed by (seed,
+//! epoch, instance). In stored order, for evaluation, the masks are those of epoch 0 under the data
+//! set's own seed, the same for every run. Not for pairing, which the data builder has done.
+//!
+//! With [`DataLoader::with_length_buckets`] the rows within a shard come in another order, also keyed:
+//! batch by batch of similar lengths, padded no further than needed.
+
+mod length_buckets;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
+use bert_data::dynamic::masked;
 use bert_data::rng::{Domain, Random, Stream};
-use bert_data::{Manifest, ShardRows, Vocabulary, read_shard};
+use bert_data::{Manifest, Row, RowMasker, ShardRows, Vocabulary};
 use bert_model::{BertConfig, BertInput, PretrainingInput, PretrainingTargets};
 use burn::tensor::{Device, Tensor};
 
 use crate::error::Error;
 use crate::host::{int_matrix, int_vector};
+use length_buckets::LengthBuckets;
+
+/// In the place of an epoch where rows are read in stored order.
+const STORED: u64 = u64::MAX;
 
 /// One batch of instances on the host, padded to one length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,8 +76,7 @@ impl PretrainingBatch {
         }
     }
 
-    fn push(&mut self, rows: &ShardRows, row: usize, pad_id: i32) {
-        let row = rows.row(row);
+    fn push(&mut self, row: Row<'_>, pad_id: i32) {
         let (start, padding) = (self.input_ids.len(), self.seq_length - row.input_ids.len());
         self.input_ids.extend_from_slice(row.input_ids);
         self.input_ids.extend(std::iter::repeat_n(pad_id, padding));
@@ -74,6 +87,28 @@ impl PretrainingBatch {
         self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| start as i32 + p));
         self.masked_lm_ids.extend_from_slice(row.masked_lm_ids);
         self.next_sentence_labels.push(i32::from(row.next_sentence_label));
+    }
+
+    /// Length of the longest sequence.
+    fn longest(&self) -> usize {
+        let rows = self.input_mask.chunks(self.seq_length.max(1));
+        rows.map(|row| row.iter().rposition(|&real| real == 1).map_or(0, |last| last + 1)).max().unwrap_or(0)
+    }
+
+    /// Takes padding away: no sequence may be longer than `length`.
+    fn narrow(&mut self, length: usize) {
+        let wide = self.seq_length;
+        for cells in [&mut self.input_ids, &mut self.input_mask, &mut self.segment_ids] {
+            for row in 1..self.batch_size {
+                cells.copy_within(row * wide..row * wide + length, row * length);
+            }
+            cells.truncate(self.batch_size * length);
+        }
+        for position in &mut self.masked_lm_positions {
+            let (row, column) = (*position as usize / wide, *position as usize % wide);
+            *position = (row * length + column) as i32;
+        }
+        self.seq_length = length;
     }
 
     /// Number of masked-LM targets.
@@ -135,8 +170,14 @@ pub struct DataLoader {
     manifest: Manifest,
     rows: u64,
     seq_length: usize,
+    /// The number of each shard's first row.
+    first_rows: Vec<u64>,
     pad_id: i32,
     seed: u64,
+    /// Makes the masks where the data set has none: of this run, and those of evaluation.
+    masks: Option<RowMasker>,
+    fixed_masks: Option<RowMasker>,
+    buckets: Option<LengthBuckets>,
     order: Option<(u64, Vec<usize>)>,
     shard: Option<(u64, usize, ShardRows, Vec<u32>)>,
 }
@@ -148,14 +189,42 @@ impl DataLoader {
     /// When there is no manifest, it cannot be read, or it holds no instance.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
         let manifest = Manifest::read(folder)?;
-        let rows = manifest.shards.iter().map(|shard| shard.rows).sum();
+        let mut rows = 0;
+        let mut first_rows = Vec::with_capacity(manifest.shards.len());
+        for shard in &manifest.shards {
+            first_rows.push(rows);
+            rows += shard.rows;
+        }
         if rows == 0 {
             return Err(Error::NoInstances { path: folder.to_path_buf() });
         }
         let seq_length = manifest.config.max_seq_length;
-        let pad_id = Vocabulary::read(&manifest.vocabulary_path(folder))?.pad_id() as i32;
-        let folder = folder.to_path_buf();
-        Ok(Self { folder, manifest, rows, seq_length, pad_id, seed, order: None, shard: None })
+        let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            rows,
+            seq_length,
+            first_rows,
+            pad_id: vocabulary.pad_id() as i32,
+            seed,
+            masks: RowMasker::new(&manifest, &vocabulary, seed),
+            fixed_masks: RowMasker::fixed(&manifest, &vocabulary),
+            manifest,
+            buckets: None,
+            order: None,
+            shard: None,
+        })
+    }
+
+    /// Puts sequences of similar length into one batch: the lengths are cut into `buckets` equal
+    /// ranges, and a batch is padded to the end of its longest sequence's range. 1 changes nothing.
+    /// `batch_size` is that of the run: samples are ordered for batches that begin at its multiples.
+    pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
+        let longest = self.seq_length;
+        let wanted = LengthBuckets { count: buckets, batch_size: batch_size.max(1), longest };
+        self.buckets = (buckets > 1).then_some(wanted);
+        self.shard = None;
+        self
     }
 
     /// Number of instances in an epoch.
@@ -213,27 +282,42 @@ impl DataLoader {
         for index in start..start + size as u64 {
             self.push(index / self.rows, index % self.rows, &mut batch)?;
         }
+        if let Some(buckets) = &self.buckets {
+            batch.narrow(buckets.padded(batch.longest()));
+        }
         Ok(batch)
     }
 
-    /// The instances `start..end` of the folder in stored order, for evaluation.
+    /// The instances `start..end` of the folder in stored order, for evaluation: their masks do not
+    /// depend on the loader's seed.
     ///
     /// # Errors
     /// As [`DataLoader::batch`].
     pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
         for index in start..end {
-            let mut row = index;
-            let mut shard = 0;
-            while row >= self.manifest.shards[shard].rows {
-                row -= self.manifest.shards[shard].rows;
-                shard += 1;
-            }
-            let pad_id = self.pad_id;
-            let (rows, _) = self.load(0, shard)?;
-            batch.push(rows, row as usize, pad_id);
+            let shard = self.first_rows.partition_point(|&first| first <= index) - 1;
+            let row = (index - self.first_rows[shard]) as usize;
+            self.load(STORED, shard, 0)?;
+            let (_, _, rows, _) = self.shard.as_ref().expect("loaded above");
+            batch.push(masked(&mut self.fixed_masks, rows.row(row), 0, index), self.pad_id);
         }
         Ok(batch)
+    }
+
+    /// The masked-LM targets of every instance in stored order, with the masks of evaluation.
+    ///
+    /// # Errors
+    /// When a shard cannot be read or does not match the manifest.
+    pub fn for_each_target(&self, mut see: impl FnMut(i32)) -> Result<(), Error> {
+        let mut masks = self.fixed_masks.clone();
+        for shard in 0..self.manifest.shards.len() {
+            let rows = self.read(shard)?;
+            for (row, index) in rows.iter().zip(self.first_rows[shard]..) {
+                masked(&mut masks, row, 0, index).masked_lm_ids.iter().for_each(|&id| see(id));
+            }
+        }
+        Ok(())
     }
 
     fn push(&mut self, epoch: u64, position: u64, batch: &mut PretrainingBatch) -> Result<(), Error> {
@@ -250,13 +334,17 @@ impl DataLoader {
             at += 1;
         }
         let shard = order[at];
-        let pad_id = self.pad_id;
-        let (rows, permutation) = self.load(epoch, shard)?;
-        batch.push(rows, permutation[row as usize] as usize, pad_id);
+        self.load(epoch, shard, epoch * self.rows + position - row)?;
+        let (_, _, rows, permutation) = self.shard.as_ref().expect("loaded above");
+        let row = permutation[row as usize];
+        let instance = self.first_rows[shard] + u64::from(row);
+        batch.push(masked(&mut self.masks, rows.row(row as usize), epoch, instance), self.pad_id);
         Ok(())
     }
 
-    fn load(&mut self, epoch: u64, shard: usize) -> Result<(&ShardRows, &[u32]), Error> {
+    /// Has a shard in memory, with its order in an epoch; `first` is the number of its first sample
+    /// in the run.
+    fn load(&mut self, epoch: u64, shard: usize, first: u64) -> Result<(), Error> {
         let current = self.shard.as_ref().is_some_and(|(e, s, ..)| (*e, *s) == (epoch, shard));
         if !current {
             let rows = match self.shard.take() {
@@ -264,25 +352,20 @@ impl DataLoader {
                 _ => self.read(shard)?,
             };
             let mut permutation: Vec<u32> = (0..rows.len() as u32).collect();
-            Stream::new(self.seed, Domain::LoaderRows, &[epoch, shard as u64]).shuffle(&mut permutation);
+            let mut random = Stream::new(self.seed, Domain::LoaderRows, &[epoch, shard as u64]);
+            random.shuffle(&mut permutation);
+            if let Some(buckets) = self.buckets {
+                let length = |row: u32| rows.row(row as usize).input_ids.len();
+                permutation = buckets.order(permutation, length, first, &mut random);
+            }
             self.shard = Some((epoch, shard, rows, permutation));
         }
-        let (_, _, rows, permutation) = self.shard.as_ref().expect("set above");
-        Ok((rows, permutation))
+        Ok(())
     }
 
     fn read(&self, shard: usize) -> Result<ShardRows, Error> {
-        self.manifest.verify_shard(&self.folder, shard, true)?;
-        let path = self.manifest.shard_path(&self.folder, shard);
-        let rows = read_shard(&path)?;
-        let limits = &self.manifest.config;
-        rows.check(
-            &path,
-            self.manifest.vocabulary.size,
-            limits.max_seq_length,
-            limits.max_predictions_per_seq,
-        )?;
-        Ok(rows)
+        self.manifest.verify_shard(&self.folder, shard, false)?;
+        Ok(self.manifest.read_verified(&self.folder, shard)?)
     }
 }
 

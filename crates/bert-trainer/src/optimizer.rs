@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use bert_kernels::adamw;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
@@ -67,13 +68,8 @@ impl GradientSum {
 
     /// The Euclidean norm over all gradients together.
     pub fn norm(&self) -> f64 {
-        let squares: Vec<Tensor<1>> =
-            self.tensors.iter().flatten().map(|g| (g.clone() * g.clone()).sum()).collect();
-        if squares.is_empty() {
-            return 0.0;
-        }
-        // One transfer, however many parameters; the last sum in f64.
-        values(Tensor::cat(squares, 0)).into_iter().map(f64::from).sum::<f64>().sqrt()
+        let tensors: Vec<Tensor<1>> = self.tensors.iter().flatten().cloned().collect();
+        adamw::squared_norm(&tensors).sqrt()
     }
 
     /// The gradients as host values by parameter number, for tests and inspection.
@@ -157,26 +153,33 @@ impl AdamW {
         })
     }
 
-    /// The new value of parameter number `index`.
-    fn step(&mut self, index: usize, p: Tensor<1>, g: Tensor<1>, learning_rate: f64) -> Tensor<1> {
+    /// The new value of parameter number `index`; the gradient is multiplied by `scale` first.
+    fn step(
+        &mut self,
+        index: usize,
+        p: Tensor<1>,
+        g: Tensor<1>,
+        scale: f64,
+        learning_rate: f64,
+    ) -> Tensor<1> {
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = self.config;
         let (first, second) = match self.moments[index].take() {
             Some(Moments { first, second }) => (first, second),
             None => (g.zeros_like(), g.zeros_like()),
         };
-        let first = first * beta1 + g.clone() * (1.0 - beta1);
-        let second = second * beta2 + g.clone() * g * (1.0 - beta2);
-        self.moments[index] = Some(Moments { first: first.clone(), second: second.clone() });
-        let update = if bias_correction {
-            let t = self.updates as f64;
-            let second = second / (1.0 - beta2.powf(t));
-            first / (1.0 - beta1.powf(t)) / (second.sqrt() + epsilon)
-        } else {
-            first / (second.sqrt() + epsilon)
+        let t = self.updates as f64;
+        let step = adamw::AdamW {
+            beta1,
+            beta2,
+            epsilon,
+            weight_decay: if decays_weight(&self.names[index]) { weight_decay } else { 0.0 },
+            corrections: bias_correction.then(|| (1.0 - beta1.powf(t), 1.0 - beta2.powf(t))),
+            gradient_scale: scale,
+            learning_rate,
         };
-        let decays = weight_decay != 0.0 && decays_weight(&self.names[index]);
-        let update = if decays { update + p.clone() * weight_decay } else { update };
-        p - update * learning_rate
+        let updated = adamw::update(adamw::State { parameter: p, first, second }, g, step);
+        self.moments[index] = Some(Moments { first: updated.first, second: updated.second });
+        updated.parameter
     }
 
     /// Both moments of every parameter that has had a gradient, for a checkpoint.
@@ -229,11 +232,10 @@ impl ModuleMapper for Update<'_> {
         let Some(gradient) = self.gradients.get_mut(index).and_then(Option::take) else {
             return param;
         };
-        let gradient = if self.scale < 1.0 { gradient * self.scale } else { gradient };
         param.map(|tensor| {
             let shape = tensor.dims();
             let flat = tensor.inner().reshape([-1]);
-            let updated = self.optimizer.step(index, flat, gradient, self.learning_rate);
+            let updated = self.optimizer.step(index, flat, gradient, self.scale, self.learning_rate);
             updated.reshape(shape).autodiff().require_grad()
         })
     }

@@ -2,8 +2,8 @@
 //!
 //! In: the training data and the held-out data. Out: loss and accuracy on the held-out targets of
 //! predicting every masked token by the frequencies of the training targets (add-one smoothing).
+//! Where the loader makes the masks, those of evaluation are counted in both.
 
-use bert_data::read_shard;
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
@@ -36,18 +36,7 @@ pub fn unigram_baseline(train: &DataLoader, held_out: &DataLoader) -> Result<Uni
 }
 
 fn target_counts(loader: &DataLoader) -> Result<Vec<u64>, Error> {
-    let manifest = loader.manifest();
-    let mut counts = vec![0; manifest.vocabulary.size];
-    for shard in 0..manifest.shards.len() {
-        let path = manifest.shard_path(loader.folder(), shard);
-        let rows = read_shard(&path)?;
-        let limits = &manifest.config;
-        rows.check(&path, counts.len(), limits.max_seq_length, limits.max_predictions_per_seq)?;
-        for row in rows.iter() {
-            for &id in row.masked_lm_ids {
-                counts[id as usize] += 1;
-            }
-        }
-    }
+    let mut counts = vec![0; loader.manifest().vocabulary.size];
+    loader.for_each_target(|id| counts[id as usize] += 1)?;
     Ok(counts)
 }

@@ -1,7 +1,9 @@
 //! `bert inspect`: what a data folder holds, in words and counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+use bert_data::files::write_atomic;
 use clap::Args as ClapArgs;
 
 use crate::exit::{print, print_json};
@@ -12,9 +14,9 @@ pub struct Args {
     /// Folder made by make-pretrain-data.
     data: PathBuf,
 
-    /// How many instances to show.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    instances: usize,
+    /// How many instances to show; default: 3, on a page 20.
+    #[arg(long, value_name = "N")]
+    instances: Option<usize>,
 
     /// Show the instance of this number alone, counted over all shards from 0.
     #[arg(long, value_name = "N")]
@@ -23,6 +25,10 @@ pub struct Args {
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
+
+    /// Write one self-contained page instead, by default beside the folder: DATA.html.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "index"])]
+    html: Option<Option<PathBuf>>,
 }
 
 /// Runs the command.
@@ -33,9 +39,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(index) = args.index {
         return print(&bert_data::inspect::instance(&args.data, index)?);
     }
-    let inspection = bert_data::inspect(&args.data, args.instances)?;
+    if let Some(file) = &args.html {
+        let file = file.clone().map_or_else(|| beside(&args.data), Ok)?;
+        let page = bert_data::page::page(&args.data, args.instances.unwrap_or(20))?;
+        write_atomic(&file, |out| out.write_all(page.as_bytes()))?;
+        return print(&file.display().to_string());
+    }
+    let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;
     match args.json {
         true => print_json(&inspection),
         false => print(inspection.to_string().trim_end()),
     }
+}
+
+/// `DATA.html` in the folder that holds the data folder.
+fn beside(data: &Path) -> anyhow::Result<PathBuf> {
+    let data = data.canonicalize().with_context(|| format!("cannot open {}", data.display()))?;
+    let mut name = data.file_name().context("name the page's file: --html FILE")?.to_owned();
+    name.push(".html");
+    Ok(data.with_file_name(name))
 }

@@ -20,6 +20,10 @@ pub struct Args {
     /// No progress on stderr.
     #[arg(long)]
     quiet: bool,
+
+    /// Estimate documents, instances, bytes, memory and time from a sample, and write nothing.
+    #[arg(long, conflicts_with = "preview")]
+    dry_run: bool,
 }
 
 /// Runs the command.
@@ -27,6 +31,13 @@ pub struct Args {
 /// # Errors
 /// What the build returns.
 pub fn run(args: Args) -> anyhow::Result<()> {
+    if args.dry_run {
+        let estimate = bert_data::dry_run(&args.config)?;
+        return match args.json {
+            true => print_json(&estimate),
+            false => print(estimate.to_string().trim_end()),
+        };
+    }
     let mut view = View::new(args.quiet);
     let outcome = build(&args.config, &mut |progress| view.show(progress));
     view.finish();

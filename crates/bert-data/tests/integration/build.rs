@@ -1,8 +1,8 @@
 //! The public interface, end to end.
 
-use bert_data::{BuildConfig, Manifest, Vocabulary, inspect, preview, verify};
+use bert_data::{BuildConfig, Manifest, Masking, Nsp, Vocabulary, dry_run, inspect, preview, verify};
 
-use crate::support::{canonical, config, reference, run, shards, small_text, small_vocabulary};
+use crate::support::{canonical, config, reference, run, shards, shared, small_text, small_vocabulary};
 
 struct World {
     folder: tempfile::TempDir,
@@ -153,9 +153,9 @@ fn the_manifest_says_what_is_there() {
     assert_eq!(inspection.instances[..2], outcome.preview);
     assert!(inspection.to_string().contains("frequent tokens"));
     assert_eq!(bert_data::inspect::instance(folder, 1).unwrap(), outcome.preview[1]);
-    // Only the committed files and the lock are left.
+    // Only the committed files and the lock are left: shards, manifest, vocabulary, data card.
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 3 + 3, "{left:?}");
+    assert_eq!(left.len(), 3 + 4, "{left:?}");
 }
 
 #[test]
@@ -210,4 +210,62 @@ fn configuration_is_the_same_as_flags_and_as_json() {
     let path = folder.path().join("config.json");
     std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
     assert_eq!(BuildConfig::read(&path).unwrap(), config);
+}
+
+#[test]
+fn a_dry_run_estimates_and_writes_nothing() {
+    let world = world(3000);
+    for change in [
+        |config: BuildConfig| config,
+        |config| BuildConfig { nsp: Nsp::Off, masking: Masking::Dynamic, ..config },
+        |config| reference(BuildConfig { num_shards: None, dupe_factor: 3, ..config }),
+    ] {
+        let config = change(world.config.clone());
+        let estimate = dry_run(&config).unwrap();
+        assert!(!config.output.as_ref().unwrap().exists());
+        let outcome = run(&config).unwrap();
+        let (manifest, report) = (&outcome.manifest, &outcome.manifest.report);
+        let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
+        let close = |what: &str, estimate: u64, truth: u64| {
+            let off = estimate as f64 / truth as f64;
+            assert!((0.8..1.25).contains(&off), "{what}: {estimate} estimated, {truth} made");
+        };
+        close("documents", estimate.documents, report.documents);
+        close("sentences", estimate.sentences, report.sentences);
+        close("tokens", estimate.tokens, report.tokens);
+        close("instances", estimate.instances, report.instances);
+        close("bytes", estimate.bytes, bytes);
+        assert_eq!(estimate.shards, manifest.shards.len());
+        assert!(estimate.seconds > 0.0 && estimate.memory > 1 << 20);
+        assert!(estimate.to_string().contains("instances, about"));
+        std::fs::remove_dir_all(config.output.unwrap()).unwrap();
+    }
+    let empty = BuildConfig { input: Vec::new(), ..world.config };
+    assert_eq!(dry_run(&empty).unwrap_err().exit_code(), 2);
+}
+
+/// On corpora of several kinds; the text is several times what the sample holds.
+#[test]
+fn a_dry_run_agrees_on_more_text_than_it_looks_at() {
+    let Some(shared) = shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let corpora = shared.join("data/corpora");
+    let inputs = ["enwiki-2015-train-0.txt.zst", "novels-a.txt.zst"].map(|name| corpora.join(name));
+    let inputs: Vec<&std::path::Path> = inputs.iter().map(std::path::PathBuf::as_path).collect();
+    let vocab = shared.join("data/vocab/bert-base-uncased-vocab.txt");
+    let config = BuildConfig { dupe_factor: 1, ..config(&inputs, &vocab, &folder.path().join("data")) };
+    let estimate = dry_run(&config).unwrap();
+    assert!(estimate.sampled < 0.7, "{estimate}");
+    let outcome = run(&config).unwrap();
+    let report = &outcome.manifest.report;
+    let bytes: u64 = outcome.manifest.shards.iter().map(|shard| shard.bytes).sum();
+    for (what, estimate, truth) in [
+        ("documents", estimate.documents, report.documents),
+        ("instances", estimate.instances, report.instances),
+        ("tokens", estimate.tokens, report.tokens),
+        ("bytes", estimate.bytes, bytes),
+    ] {
+        let off = estimate as f64 / truth as f64;
+        assert!((1.0 / 1.2..1.2).contains(&off), "{what}: {estimate} estimated, {truth} made");
+    }
 }

@@ -7,7 +7,9 @@ use arrow::datatypes::{Int8Type, Int32Type};
 use arrow::record_batch::RecordBatch;
 use bert_data::files::OutputLock;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, Error, Manifest, RowProblem, Vocabulary, inspect, preview, read_shard, verify};
+use bert_data::{
+    BuildConfig, Error, Manifest, Nsp, RowProblem, Vocabulary, inspect, preview, read_shard, verify,
+};
 use std::sync::Arc;
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
@@ -69,6 +71,8 @@ fn wrong_values_name_the_flag() {
         ("short-seq-prob", BuildConfig { short_seq_prob: 1.1, ..base() }),
         ("dupe-factor", BuildConfig { dupe_factor: 0, ..base() }),
         ("num-shards", BuildConfig { num_shards: Some(0), ..base() }),
+        ("max-ngram", BuildConfig { max_ngram: 0, ..base() }),
+        ("max-ngram", BuildConfig { max_ngram: 65, ..base() }),
         ("threads", BuildConfig { threads: 5000, ..base() }),
         ("language", BuildConfig { split_sentences: true, language: "tlh".to_owned(), ..base() }),
     ];
@@ -79,6 +83,10 @@ fn wrong_values_name_the_flag() {
     for config in [
         reference(BuildConfig { split_sentences: true, ..base() }),
         reference(BuildConfig { num_shards: Some(2), ..base() }),
+        reference(BuildConfig { nsp: Nsp::Off, ..base() }),
+        reference(BuildConfig { nsp: Nsp::Sop, ..base() }),
+        reference(BuildConfig { max_ngram: 2, ..base() }),
+        reference(BuildConfig { random_word_skip_special: true, ..base() }),
     ] {
         let error = world.fails(&config, 2, &["--random reference"]);
         assert!(matches!(error, Error::ConflictingOptions { .. }));

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bert_data::input::{BlockReader, expand};
+use bert_data::input::{BlockReader, Format, expand};
 use bert_data::{BuildConfig, DataReport};
 
 use crate::support::{config, reference, run, small_vocabulary};
@@ -46,7 +46,7 @@ fn compressed_files_are_read_whole() {
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, &bytes).unwrap();
-        let mut reader = BlockReader::open(&path, 0).unwrap();
+        let mut reader = BlockReader::open(&path, 0, Format::Text).unwrap();
         let (mut joined, mut next_line) = (Vec::new(), 1);
         while let Some(block) = reader.next_block().unwrap() {
             assert_eq!(block.first_line, next_line);

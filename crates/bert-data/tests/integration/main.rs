@@ -4,18 +4,26 @@
 
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// Masks that the loader makes.
+mod dynamic;
 /// Every way to fail, and that a failure changes nothing.
 mod errors;
 /// Files, folders, patterns, compression, line ends, encodings.
 mod input;
 /// Training a vocabulary gives the same bytes every time.
 mod make_vocab;
+/// Other segments than pairs, spans of words, ordinary random words.
+mod objectives;
+/// The data card and the page.
+mod page;
 /// Exactly the instances of the 2018 script.
 mod reference;
 /// The numbers of the bench corpus.
 mod statistics;
 /// What the tests share.
 mod support;
+/// JSON Lines and Parquet as inputs.
+mod table;
 /// The same ids as the reference's tokenizer.
 mod tokenization;
 /// Whole-word masking.

@@ -104,6 +104,7 @@ fn a_continuation_that_begins_b_is_not_glued_to_a() {
         max_predictions_per_seq: 2,
         do_whole_word_mask: true,
         reference,
+        ..MaskRules::default()
     };
     let mut together = [0, 0];
     for seed in 0..300 {

@@ -91,7 +91,7 @@ impl World {
     }
 }
 
-fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
+pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
     let mut metrics = Vec::new();
     pretrain(config, resume, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Step { metrics: step, .. } = event {
@@ -103,7 +103,7 @@ fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
 }
 
 /// Starts or resumes a run and stops it after step `stop_after`.
-fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
+pub(crate) fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
     let stop = StopFlag::new();
     let flag = stop.clone();
     let result = pretrain(config, resume, &stop, &mut |event| {
@@ -119,7 +119,7 @@ fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
     }
 }
 
-fn files(run: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn files(run: &Path) -> Vec<(String, Vec<u8>)> {
     let last = run.join("checkpoints/step-00000010");
     ["model.safetensors", "optimizer.safetensors"]
         .map(|name| last.join(name))

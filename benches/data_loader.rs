@@ -1,0 +1,104 @@
+//! The data loader alone, on one core: sequences a second from shards on disk into batches on the host.
+//!
+//! ```sh
+//! cargo bench --bench data_loader
+//! cargo bench --bench data_loader -- --corpus text.zst --vocab vocab.txt --batch-size 256
+//! ```
+//!
+//! Reading, checking digests and rows, shuffling, masking where the data has no masks, and padding are all in the
+//! time; tensors are not. Each figure is the best of several epochs.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use bert_data::{BuildConfig, Masking, build};
+use bert_trainer::data_loader::DataLoader;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Args {
+    #[arg(long, default_value = "../shared/data/corpora/bench_sentences.txt.zst")]
+    corpus: PathBuf,
+    #[arg(long, default_value = "../shared/data/vocab/bert-base-uncased-vocab.txt")]
+    vocab: PathBuf,
+    #[arg(long, default_value_t = 128)]
+    max_seq_length: usize,
+    #[arg(long, default_value_t = 5)]
+    dupe_factor: usize,
+    #[arg(long, default_value_t = 256)]
+    batch_size: usize,
+    #[arg(long, default_value_t = 3)]
+    epochs: u64,
+    /// Ranges of lengths for the last figure.
+    #[arg(long, default_value_t = 8)]
+    length_buckets: usize,
+    /// What cargo adds to a benchmark's arguments.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let args = Args::parse();
+    if !args.corpus.exists() || !args.vocab.exists() {
+        println!("skipped: {} and {} are needed", args.corpus.display(), args.vocab.display());
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (what, masking, max_ngram, do_whole_word_mask) in [
+        ("masks stored", Masking::Static, 1, false),
+        ("masks made in the loader", Masking::Dynamic, 1, false),
+        ("whole words, in the loader", Masking::Dynamic, 1, true),
+        ("spans of 3 words, in the loader", Masking::Dynamic, 3, true),
+    ] {
+        let data = folder.path().join(what.replace([' ', ','], "-"));
+        let config = BuildConfig {
+            input: vec![args.corpus.clone()],
+            vocab: Some(args.vocab.clone()),
+            output: Some(data.clone()),
+            max_seq_length: args.max_seq_length,
+            max_predictions_per_seq: args.max_seq_length * 20 / 128,
+            dupe_factor: args.dupe_factor,
+            masking,
+            max_ngram,
+            do_whole_word_mask,
+            ..BuildConfig::default()
+        };
+        build(&config, &mut |_| {}).expect("the data is made");
+        let goal = if args.max_seq_length == 128 { "   goal >= 60000" } else { "" };
+        println!("{what:<34}{:>10.0} sequences/s{goal}", rate(&data, &args, 1).0);
+        if max_ngram > 1 {
+            for buckets in [1, args.length_buckets] {
+                let (rate, padding) = rate(&data, &args, buckets);
+                let padding = 100.0 * padding;
+                println!(
+                    "{:<34}{rate:>10.0} sequences/s, {padding:.1} % padding",
+                    format!("{buckets} length bucket(s)")
+                );
+            }
+        }
+    }
+}
+
+/// The best rate of an epoch, and the share of padding. The last batch goes over into the next epoch, as it does in
+/// a run.
+fn rate(data: &Path, args: &Args, buckets: usize) -> (f64, f64) {
+    let mut padding = 0.0;
+    let mut best: f64 = 0.0;
+    for epoch in 0..args.epochs.max(1) {
+        // A new one each time: the last shard of an epoch would still be in memory.
+        let start = Instant::now();
+        let loader = DataLoader::open(data, 1).expect("the data opens");
+        let mut loader = loader.with_length_buckets(buckets, args.batch_size);
+        let batches = loader.rows().div_ceil(args.batch_size as u64);
+        let (mut cells, mut real) = (0usize, 0i64);
+        for batch in 0..batches {
+            let first = (epoch * batches + batch) * args.batch_size as u64;
+            let batch = loader.batch(first, args.batch_size).expect("a batch");
+            cells += batch.input_mask.len();
+            real += batch.input_mask.iter().map(|&real| i64::from(real)).sum::<i64>();
+        }
+        padding = 1.0 - real as f64 / cells as f64;
+        best = best.max((batches * args.batch_size as u64) as f64 / start.elapsed().as_secs_f64());
+    }
+    (best, padding)
+}

@@ -1,0 +1,119 @@
+//! The data card: `README.md` for people, with the header by which `datasets` finds the shards.
+//!
+//! In goes a manifest, out comes Markdown. It is written beside the manifest and before it, and is no part of the data
+//! set: the manifest does not list it, nothing reads it back, and it may be edited (licence, source, use); only
+//! `--overwrite` replaces it. The reference has nothing like it.
+
+use std::fmt::Write as _;
+
+use crate::config::{Masking, Nsp, RandomMode};
+use crate::manifest::Manifest;
+
+/// The file name of the data card.
+pub const CARD: &str = "README.md";
+
+/// The data card of a data set.
+#[must_use]
+pub fn card(manifest: &Manifest) -> String {
+    let (config, report) = (&manifest.config, &manifest.report);
+    let mut out = String::from(
+        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: \"train-*.parquet\"\n\
+         task_categories:\n- fill-mask\ntags:\n- bert\n- masked-language-modeling\n---\n\n\
+         # Pre-training data for BERT\n\n",
+    );
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "{} instances of at most {} tokens in {} Parquet file(s), made by {} from {} document(s). `manifest.json` has \
+         every option, count and digest; `vocab.txt` is the vocabulary of the ids.\n",
+        manifest.instances,
+        config.max_seq_length,
+        manifest.shards.len(),
+        manifest.program,
+        report.documents
+    );
+    out.push_str("```python\nfrom datasets import load_dataset\n\nrows = load_dataset(\"path/of/this/folder\", split=\"train\")\n```\n\n");
+    let (masks, segments) = (masks(config.masking), segments(config.nsp));
+    let _ = write!(
+        out,
+        "## Columns\n\nRows are not padded.\n\n| column | type | |\n|---|---|---|\n\
+         | `input_ids` | list of int32 | {} |\n\
+         | `segment_ids` | list of int8 | 0 for the first segment, 1 for the second |\n\
+         | `masked_lm_positions` | list of int32 | {masks} |\n\
+         | `masked_lm_ids` | list of int32 | the original tokens at these positions |\n\
+         | `next_sentence_label` | int8 | {segments} |\n\n",
+        match config.masking {
+            Masking::Static => "tokens after masking, with `[CLS]` and `[SEP]`",
+            Masking::Dynamic => "the original tokens, with `[CLS]` and `[SEP]`",
+        }
+    );
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let mut rows = vec![
+        ("documents", report.documents.to_string()),
+        ("sentences", report.sentences.to_string()),
+        ("tokens of the text", report.tokens.to_string()),
+        ("`[UNK]` among them", percent(report.unknown_share())),
+        ("passes over the text", config.dupe_factor.to_string()),
+        ("instances", report.instances.to_string()),
+        ("tokens of the instances", report.instance_tokens.to_string()),
+    ];
+    match config.nsp {
+        Nsp::On => rows.push(("random next sentences", percent(report.random_next_share()))),
+        Nsp::Sop => rows.push(("swapped sentences", percent(report.random_next_share()))),
+        Nsp::Off => {}
+    }
+    if config.masking == Masking::Static {
+        rows.push(("masked tokens", percent(report.masked_share())));
+    }
+    let mode = if config.random == RandomMode::Keyed { "keyed" } else { "reference" };
+    rows.push(("seed", format!("{} ({mode})", config.random_seed)));
+    out.push_str("## What is in it\n\n| | |\n|---|---:|\n");
+    for (name, value) in rows {
+        let _ = writeln!(out, "| {name} | {value} |");
+    }
+    out.push_str("\n## Made from\n\n| file | bytes | BLAKE3 |\n|---|---:|---|\n");
+    for input in &manifest.inputs {
+        let _ = writeln!(out, "| {} | {} | `{}` |", plain(&input.path), input.bytes, input.blake3);
+    }
+    if !report.warnings.is_empty() {
+        out.push_str("\n## Warnings\n\n");
+        for warning in &report.warnings {
+            let _ = writeln!(out, "- {}", plain(warning));
+        }
+    }
+    out
+}
+
+fn masks(masking: Masking) -> &'static str {
+    match masking {
+        Masking::Static => "positions of the masked tokens, ascending",
+        Masking::Dynamic => "empty: the loader masks, in every epoch anew",
+    }
+}
+
+fn segments(nsp: Nsp) -> &'static str {
+    match nsp {
+        Nsp::On => "1 when the second segment is a random one",
+        Nsp::Sop => "1 when the two segments are swapped",
+        Nsp::Off => "always 0: there is one segment",
+    }
+}
+
+/// Text without the characters that mean something in Markdown or HTML.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            c if c.is_control() => out.push(' '),
+            '|' | '`' | '*' | '[' | ']' | '\\' | '#' | '_' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,306 @@
+//! What a build would make and cost, from a sample of the text; writes nothing.
+//!
+//! In goes a [`BuildConfig`], out comes an [`Estimate`] of documents, instances, bytes, memory and time. All inputs
+//! are read through once (which counts them exactly), but only blocks at equal distances are kept, at most
+//! 64 of them (16 MB); these are tokenized, made into instances for one or two passes, and written as a shard to
+//! nowhere, with a clock beside. Not for exact numbers: those are in the manifest of a build. The reference has
+//! nothing like it.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::build::{Prepared, prepare};
+use crate::config::{BuildConfig, RandomMode};
+use crate::document::Documents;
+use crate::error::Result;
+use crate::files::{Durable, FileSystem};
+use crate::input::Block;
+use crate::reading::{ReadRules, sample_documents};
+use crate::rng::{Domain, Random, Stream};
+use crate::shard::ShardWriter;
+use crate::spill::PackedRow;
+use crate::spread::{Plan, Unit, keyed_unit};
+use crate::table::InputReader;
+
+/// Blocks that are kept: enough for a per cent, little enough for a second.
+const BLOCKS: usize = 64;
+/// Instances that are made of them, if so many can be.
+const ROWS: u64 = 40_000;
+
+/// What a build would make and cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Files.
+    pub files: usize,
+    /// Bytes of text in them after decompression.
+    pub text_bytes: u64,
+    /// Share of the text that was looked at.
+    pub sampled: f64,
+    /// Documents with at least one token.
+    pub documents: u64,
+    /// Sentences of the text.
+    pub sentences: u64,
+    /// Word pieces of the text.
+    pub tokens: u64,
+    /// Rows of the data set.
+    pub instances: u64,
+    /// Parquet files.
+    pub shards: usize,
+    /// Bytes of the Parquet files together.
+    pub bytes: u64,
+    /// Peak resident memory in bytes.
+    pub memory: u64,
+    /// Seconds on this machine with these threads, as busy as it is now.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        let mut line =
+            |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<28}{:>14}", value.to_string());
+        line("files", &self.files)?;
+        line("text", &megabytes(self.text_bytes))?;
+        line("  of which looked at", &format!("{:.1} %", 100.0 * self.sampled))?;
+        line("documents, about", &self.documents)?;
+        line("sentences, about", &self.sentences)?;
+        line("tokens, about", &self.tokens)?;
+        line("instances, about", &self.instances)?;
+        line("shards", &self.shards)?;
+        line("bytes on disk, about", &megabytes(self.bytes))?;
+        line("peak memory, about", &megabytes(self.memory))?;
+        line("time, about", &format!("{:.1} s", self.seconds))
+    }
+}
+
+/// Estimates what [`crate::build`] would make of a configuration; the output folder is neither needed nor touched.
+///
+/// # Errors
+/// As [`crate::build`] for options and inputs. What is wrong with text that was not looked at is not found.
+pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
+    let start = Instant::now();
+    let prepared = prepare(config)?;
+    let sample = Sample::read(&prepared)?;
+    let read = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let sampled = sample_documents(
+        sample.blocks,
+        &prepared.files,
+        &prepared.tokenizer,
+        &prepared.vocabulary,
+        &ReadRules::new(config),
+        &prepared.pool,
+    )?;
+    let tokenize = start.elapsed().as_secs_f64();
+    let scale = sample.text_bytes as f64 / sample.sampled_bytes.max(1) as f64;
+    let of_text = |count: u64| (count as f64 * scale).round() as u64;
+
+    let start = Instant::now();
+    let made = make(&prepared, &sampled.documents)?;
+    let per_row = start.elapsed().as_secs_f64() / made.rows.len().max(1) as f64;
+    // Each pass makes about the same number of instances.
+    let rows = (made.rows.len() as f64 * scale * config.dupe_factor as f64 / made.passes as f64).round();
+
+    let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
+    let tokens = of_text(sampled.documents.tokens());
+    let plan = Plan::of_size(config, documents as usize, tokens, prepared.vocabulary.len());
+    let written = write_nowhere(&prepared, &plan, &made)?;
+
+    let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
+    // What is packed goes to a scratch file and comes back: two copies at memory's speed.
+    let spill = rows * written.packed_per_row * 2.0 / 1.5e9;
+    // Each shard, the vocabulary, the card, the manifest and the folder are waited for.
+    let syncs = (plan.shards + 4) as f64 * SECONDS_PER_SYNC;
+    let seconds = read + tokenize * scale + rows * (per_row + written.seconds_per_row) + spill + syncs;
+    Ok(Estimate {
+        files: sample.files,
+        text_bytes: sample.text_bytes,
+        sampled: sample.sampled_bytes as f64 / sample.text_bytes.max(1) as f64,
+        documents,
+        sentences: sizes.sentences,
+        tokens,
+        instances: rows as u64,
+        shards: plan.shards,
+        bytes: (rows * written.bytes_per_row) as u64,
+        memory: memory(&prepared, &plan, &sizes, &written),
+        seconds,
+    })
+}
+
+/// Blocks at equal distances in the text.
+struct Sample {
+    blocks: Vec<Block>,
+    files: usize,
+    text_bytes: u64,
+    sampled_bytes: u64,
+}
+
+impl Sample {
+    fn read(prepared: &Prepared<'_>) -> Result<Self> {
+        let (mut kept, mut text_bytes) = (Vec::new(), 0);
+        let (mut number, mut distance) = (0usize, 1);
+        for (index, path) in prepared.files.iter().enumerate() {
+            let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+            while let Some(block) = reader.next_block()? {
+                text_bytes += block.bytes.len() as u64;
+                if number.is_multiple_of(distance) {
+                    kept.push((number, block));
+                }
+                number += 1;
+                if kept.len() > BLOCKS {
+                    distance *= 2;
+                    kept.retain(|(number, _)| number.is_multiple_of(distance));
+                }
+            }
+        }
+        let blocks: Vec<Block> = kept.into_iter().map(|(_, block)| block).collect();
+        let sampled_bytes = blocks.iter().map(|block| block.bytes.len() as u64).sum();
+        Ok(Self { blocks, files: prepared.files.len(), text_bytes, sampled_bytes })
+    }
+}
+
+/// Rows of the sample, packed.
+struct Made {
+    bytes: Vec<u8>,
+    /// Where each row begins in `bytes`.
+    rows: Vec<u32>,
+    passes: usize,
+}
+
+/// Makes the instances of a few passes over the sample, with as many threads as the build would.
+fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
+    let config = prepared.config;
+    let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
+    let plan = Plan::new(config, documents, prepared.vocabulary.len());
+    while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
+        let units = made.passes * documents.len()..(made.passes + 1) * documents.len();
+        let unit = |masker: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
+        let units: Vec<Result<Unit>> = match config.random {
+            RandomMode::Keyed => {
+                prepared.pool.install(|| units.into_par_iter().map_init(|| prepared.masker(), unit).collect())
+            }
+            RandomMode::Reference => {
+                let mut masker = prepared.masker();
+                units.map(|at| unit(&mut masker, at)).collect()
+            }
+        };
+        for unit in units {
+            let unit = unit?;
+            let base = made.bytes.len() as u32;
+            let starts = std::iter::once(0).chain(unit.row_ends.iter().copied());
+            made.rows.extend(starts.take(unit.row_ends.len()).map(|start| base + start as u32));
+            made.bytes.extend_from_slice(&unit.bytes);
+        }
+        made.passes += 1;
+    }
+    Ok(made)
+}
+
+/// What writing the sample's rows took.
+struct WrittenSample {
+    bytes_per_row: f64,
+    packed_per_row: f64,
+    seconds_per_row: f64,
+}
+
+fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, made: &Made) -> Result<WrittenSample> {
+    let start = Instant::now();
+    let mut order = made.rows.clone();
+    Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
+    let write = |rows: &[u32]| -> Result<u64> {
+        let mut writer = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"))?;
+        for &row in rows {
+            writer.push(PackedRow::first_of(&made.bytes[row as usize..], plan.width))?;
+        }
+        Ok(writer.finish()?.1.bytes)
+    };
+    // As many shards at a time as the build would write.
+    let at_once = prepared.pool.current_num_threads().min(plan.shards);
+    let share = order.len().div_ceil(at_once).max(1);
+    let written: Vec<Result<u64>> = prepared.pool.install(|| order.par_chunks(share).map(write).collect());
+    let bytes: u64 = written.into_iter().sum::<Result<u64>>()?;
+    let rows = order.len().max(1) as f64;
+    Ok(WrittenSample {
+        bytes_per_row: bytes as f64 / rows,
+        packed_per_row: made.bytes.len() as f64 / rows,
+        seconds_per_row: start.elapsed().as_secs_f64() / rows,
+    })
+}
+
+/// How large the corpus and its data set are.
+struct Sizes {
+    rows: f64,
+    tokens: u64,
+    sentences: u64,
+    documents: u64,
+}
+
+/// Peak resident memory: the larger of making instances (the text in memory, a round of them and the scratch file's
+/// buffers) and writing (one row group for each thread). The constants were measured on the bench corpus.
+fn memory(prepared: &Prepared<'_>, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
+    let threads = prepared.pool.current_num_threads() as f64;
+    let text = (sizes.tokens * plan.width.bytes() as u64 + 8 * sizes.sentences + 16 * sizes.documents) as f64;
+    let packed = sizes.rows * written.packed_per_row;
+    let makers = if prepared.config.random == RandomMode::Reference { 1.0 } else { threads };
+    let making = text + packed.min(SPILL_BUFFERS) + makers * MAKING_PER_THREAD;
+    let at_once = threads.min(plan.shards as f64);
+    let group = (sizes.rows / plan.shards as f64).min(16_384.0) * written.packed_per_row;
+    let writing = at_once * (WRITING_PER_THREAD + group * WRITING_PER_PACKED);
+    (PROGRAM + threads * WORDS_PER_THREAD + making.max(writing)) as u64
+}
+
+/// Writing a file through to a solid-state disk.
+const SECONDS_PER_SYNC: f64 = 0.02;
+/// The program, a vocabulary of 30,000 words and a tokenizer.
+const PROGRAM: f64 = 24e6;
+/// The words that a thread's tokenizer remembers.
+const WORDS_PER_THREAD: f64 = 6e6;
+const SPILL_BUFFERS: f64 = 8.4e6;
+const MAKING_PER_THREAD: f64 = 4e6;
+/// Dictionaries, pages and compression.
+const WRITING_PER_THREAD: f64 = 10e6;
+/// A row group before it is compressed: four bytes where a packed row has two.
+const WRITING_PER_PACKED: f64 = 2.4;
+
+/// A file system on which nothing is kept.
+struct Nowhere;
+
+impl Write for Nowhere {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Durable for Nowhere {
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl FileSystem for Nowhere {
+    fn create(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
+        Ok(Box::new(Self))
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_file(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}

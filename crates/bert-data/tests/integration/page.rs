@@ -1,0 +1,136 @@
+//! The data card and the page: for people, so nothing in them may be more than text.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use bert_data::page::{escape, page};
+use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, verify};
+
+use crate::support::{config, run, shards, small_text, small_vocabulary};
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+/// Names, words and text that would be markup if they were not escaped; some words are unknown.
+fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("da<ta> & |co|");
+    std::fs::create_dir(&path).unwrap();
+    let text = path.join("te<b>xt`.txt");
+    std::fs::write(&text, small_text(60) + "the 日 cat <script> sat\nthe dog & \"ran\"\n").unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let evil = (0..40).map(|n| format!("<script>alert({n})</script>\n")).collect::<String>();
+    std::fs::write(&vocab, std::fs::read_to_string(&vocab).unwrap() + &evil).unwrap();
+    let config = BuildConfig {
+        max_seq_length: 32,
+        max_predictions_per_seq: 5,
+        dupe_factor: 5,
+        num_shards: Some(2),
+        ..config(&[&text], &vocab, &path.join("out"))
+    };
+    World { folder, config }
+}
+
+/// Rows whose original tokens, border and label were there before, counted the simple way.
+fn duplicates(outcome: &BuildOutcome) -> usize {
+    let mut seen = HashSet::new();
+    let mut count = 0;
+    for row in shards(outcome).iter().flat_map(|rows| rows.iter()) {
+        let mut ids = row.input_ids.to_vec();
+        for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+            ids[position as usize] = id;
+        }
+        count += usize::from(!seen.insert((ids, row.segment_ids.to_vec(), row.next_sentence_label)));
+    }
+    count
+}
+
+/// The page has only the tags that it is made of, all closed, and nothing that is loaded.
+fn assert_is_safe(page: &str) {
+    let allowed = [
+        "!doctype", "html", "meta", "title", "style", "h1", "h2", "p", "table", "tr", "td", "span", "br",
+        "b", "div", "ul", "li",
+    ];
+    let mut open: Vec<&str> = Vec::new();
+    for part in page.split('<').skip(1) {
+        let tag = part.split('>').next().unwrap();
+        let name = tag.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+        assert!(allowed.contains(&name), "<{tag}>");
+        assert!(name == "meta" || !tag.contains("src"), "<{tag}>");
+        assert!(!tag.contains("href") && !tag.contains(" on"), "<{tag}>");
+        match tag.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(closed)),
+            None if ["!doctype", "meta", "br"].contains(&name) => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    assert!(
+        !page.contains("http:")
+            && !page.contains("https:")
+            && !page.contains("url(")
+            && !page.contains("@import")
+    );
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn the_page_shows_masks_counts_and_duplicates_as_text() {
+    let world = world();
+    let outcome = run(&world.config).unwrap();
+    let html = page(&outcome.output, 1000).unwrap();
+    assert_is_safe(&html);
+    assert!(html.contains(&escape("da<ta> & |co|")));
+    assert!(html.contains("&lt;script&gt;alert("), "random words are shown");
+    for class in ["<span class=\"m\">", "<span class=\"k\">", "<span class=\"r\">"] {
+        assert!(html.matches(class).count() > 1, "{class}");
+    }
+    assert!(html.contains("random next") && html.contains("actual next"));
+    let report = &outcome.manifest.report;
+    assert!(html.contains(&format!("{} of {}", duplicates(&outcome), report.instances)));
+    assert!(duplicates(&outcome) > 0, "five passes over little text repeat themselves");
+    assert!(html.contains("the <b class=\"r\">[UNK]</b> cat"));
+    assert!(html.contains("<td>the</td>") && html.contains("25 to 26"));
+    let few = page(&outcome.output, 2).unwrap();
+    assert!(few.contains("<b>#1</b>") && !few.contains("<b>#2</b>"));
+}
+
+#[test]
+fn the_page_of_other_objectives() {
+    let world = world();
+    let build = |nsp, masking, name: &str| {
+        let output = Some(world.folder.path().join(name));
+        run(&BuildConfig { nsp, masking, output, ..world.config.clone() }).unwrap().output
+    };
+    let off = page(&build(Nsp::Off, Masking::Dynamic, "off"), 30).unwrap();
+    assert_is_safe(&off);
+    assert!(off.contains("one segment") && off.contains("epoch 0") && off.contains("<span class=\"m\">"));
+    let sop = page(&build(Nsp::Sop, Masking::Static, "sop"), 30).unwrap();
+    assert!(sop.contains("swapped") && sop.contains("in order") && !sop.contains("random next"));
+}
+
+#[test]
+fn the_card_has_the_header_that_datasets_reads() {
+    let world = world();
+    let outcome = run(&world.config).unwrap();
+    let path: PathBuf = outcome.output.join("README.md");
+    let card = std::fs::read_to_string(&path).unwrap();
+    let header = "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: \"train-*.parquet\"\n";
+    assert!(card.starts_with(header) && card[4..].contains("\n---\n"), "{card}");
+    for part in
+        ["`input_ids`", "list of int32", "1 when the second segment", &outcome.manifest.inputs[0].blake3]
+    {
+        assert!(card.contains(part), "{part}\n{card}");
+    }
+    assert!(card.contains(&format!("{} instances", outcome.manifest.instances)));
+    assert!(card.contains("te&lt;b&gt;xt\\`.txt") && !card.contains("<b>"), "{card}");
+    // It may be edited, and is replaced only with the data set.
+    std::fs::write(&path, "mine").unwrap();
+    assert!(verify(&outcome.output, true).unwrap().is_good());
+    let again = BuildConfig { masking: Masking::Dynamic, nsp: Nsp::Off, overwrite: true, ..world.config };
+    run(&again).unwrap();
+    let card = std::fs::read_to_string(&path).unwrap();
+    assert!(card.contains("the loader masks") && card.contains("there is one segment"), "{card}");
+}

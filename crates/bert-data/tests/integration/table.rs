@@ -1,0 +1,262 @@
+//! JSON Lines and Parquet as inputs: one row is one document of running text.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, StringArray};
+use arrow::record_batch::RecordBatch;
+use bert_data::input::Format;
+use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_data::table::InputReader;
+use bert_data::{BuildConfig, BuildOutcome, Error, TextProblem};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use crate::support::{canonical, config, reference, run, shards, small_vocabulary};
+
+/// Documents of running text, some of several paragraphs, and what they are as lines of sentences.
+fn texts(count: usize) -> (Vec<String>, String) {
+    let sentences = ["The cat sat on the mat.", "The dog ran far away!", "Is the sun \"hot\"?", "Far, hot."];
+    let (mut rows, mut lines) = (Vec::new(), String::new());
+    for document in 0..count {
+        let of = |n: usize| sentences[(document * 7 + n * 3) % sentences.len()];
+        rows.push(format!("{} {}\n\n{} {}\r\n{}", of(0), of(1), of(2), of(3), of(document)));
+        for n in [0, 1, 2, 3, document] {
+            lines += &format!("{}\n", of(n));
+        }
+        lines.push('\n');
+    }
+    (rows, lines)
+}
+
+fn json_lines(rows: &[String], column: &str) -> String {
+    rows.iter()
+        .enumerate()
+        .map(|(id, text)| {
+            let text = serde_json::to_string(text).unwrap();
+            format!("{{\"id\": {id}, \"meta\": {{\"{column}\": [1, null]}}, \"{column}\": {text}}}\n")
+        })
+        .collect()
+}
+
+fn write_parquet(path: &Path, column: &str, texts: Vec<Option<&str>>, compression: Compression) {
+    let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..texts.len() as i32));
+    let texts: ArrayRef = Arc::new(StringArray::from(texts));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("id", ids, false), (column, texts, true)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(compression)
+        .set_max_row_group_row_count(Some(150))
+        .build();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn some(rows: &[String]) -> Vec<Option<&str>> {
+    rows.iter().map(|row| Some(row.as_str())).collect()
+}
+
+struct World {
+    folder: tempfile::TempDir,
+    vocab: std::path::PathBuf,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let vocab = small_vocabulary(folder.path());
+        Self { folder, vocab }
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> std::path::PathBuf {
+        std::fs::write(self.at(name), content).unwrap();
+        self.at(name)
+    }
+
+    fn config(&self, name: &str) -> BuildConfig {
+        let output = self.at(&format!("data-{name}"));
+        BuildConfig { dupe_factor: 2, max_seq_length: 32, ..config(&[&self.at(name)], &self.vocab, &output) }
+    }
+
+    fn build(&self, name: &str) -> (BuildOutcome, String) {
+        let outcome = run(&self.config(name)).unwrap();
+        let rows = shards(&outcome).iter().flat_map(|rows| rows.iter().map(canonical)).collect();
+        (outcome, rows)
+    }
+
+    fn fails(&self, config: &BuildConfig, says: &[&str]) -> Error {
+        let error = run(config).unwrap_err();
+        let text = error.to_string();
+        assert!(says.iter().all(|part| text.contains(part)), "{text}: {says:?}");
+        error
+    }
+}
+
+#[test]
+fn rows_give_the_same_instances_as_their_sentences_in_lines() {
+    let world = World::new();
+    let (rows, lines) = texts(400);
+    let json = json_lines(&rows, "text");
+    world.file("lines.txt", lines.as_bytes());
+    world.file("a.jsonl", json.as_bytes());
+    world.file("b.NDJSON.zst", &zstd::encode_all(json.as_bytes(), 1).unwrap());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(json.as_bytes()).unwrap();
+    world.file("c.json.gz", &gzip.finish().unwrap());
+    write_parquet(&world.at("d.parquet"), "text", some(&rows), Compression::SNAPPY);
+    // A Parquet file is known by its first bytes, whatever its name and compression.
+    let zstd = Compression::ZSTD(ZstdLevel::default());
+    write_parquet(&world.at("e.data"), "text", some(&rows), zstd);
+    write_parquet(&world.at("f.parquet"), "text", some(&rows), Compression::GZIP(GzipLevel::default()));
+    let (plain, expected) = world.build("lines.txt");
+    assert_eq!(plain.manifest.config.text_column, None);
+    assert_eq!(plain.manifest.inputs[0].format, Format::Text);
+    for (name, format) in [
+        ("a.jsonl", Format::Jsonl),
+        ("b.NDJSON.zst", Format::Jsonl),
+        ("c.json.gz", Format::Jsonl),
+        ("d.parquet", Format::Parquet),
+        ("e.data", Format::Parquet),
+        ("f.parquet", Format::Parquet),
+    ] {
+        let (outcome, found) = world.build(name);
+        assert!(found == expected, "{name}");
+        let (manifest, input) = (&outcome.manifest, &outcome.manifest.inputs[0]);
+        assert_eq!((manifest.report.documents, manifest.report.sentences), (400, 2000), "{name}");
+        assert_eq!((input.format, input.lines), (format, 400), "{name}");
+        let bytes = std::fs::read(world.at(name)).unwrap();
+        assert_eq!(input.blake3, bert_data::files::digest_bytes(&bytes), "{name}");
+        assert_eq!(input.bytes, bytes.len() as u64, "{name}");
+        assert_eq!(manifest.config.text_column.as_deref(), Some("text"));
+        assert_eq!(manifest.config.language.as_deref(), Some("en"));
+    }
+}
+
+#[test]
+fn another_column_can_be_named() {
+    let world = World::new();
+    let (rows, _) = texts(30);
+    world.file("a.jsonl", json_lines(&rows, "body").as_bytes());
+    write_parquet(&world.at("b.parquet"), "body", some(&rows), Compression::UNCOMPRESSED);
+    let other = |name: &str| BuildConfig { text_column: "body".to_owned(), ..world.config(name) };
+    assert_eq!(run(&other("a.jsonl")).unwrap().manifest.report.documents, 30);
+    assert_eq!(run(&other("b.parquet")).unwrap().manifest.report.documents, 30);
+    let usual = |name: &str| BuildConfig { overwrite: true, ..world.config(name) };
+    world.fails(&usual("a.jsonl"), &["a.jsonl:1", "\"text\" is missing", "--text-column"]);
+    let error = world.fails(&usual("b.parquet"), &["b.parquet", "\"text\" is missing", "id, body"]);
+    assert_eq!(error.exit_code(), 3);
+    // A column name where nothing has columns is a mistake.
+    world.file("c.txt", b"the cat\nsat\n");
+    assert_eq!(world.fails(&other("c.txt"), &["--text-column", "none of them"]).exit_code(), 2);
+    // Vocabularies are trained on the same inputs.
+    let vocab = VocabConfig { vocab_size: 40, text_column: "body".to_owned(), ..VocabConfig::default() };
+    let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab).unwrap();
+    assert_eq!(from("a.jsonl"), from("b.parquet"));
+}
+
+#[test]
+fn rows_without_text_are_named() {
+    let world = World::new();
+    let good = "{\"text\": \"The cat sat. The dog ran.\"}\n";
+    let problem = |name: &str, bad: &str, says: &[&str]| {
+        world.file(name, format!("{good}\n{bad}\n{good}").as_bytes());
+        match world.fails(&world.config(name), says) {
+            Error::InputText { row: 3, problem, .. } => problem,
+            other => panic!("{other}"),
+        }
+    };
+    let missing = problem("a.jsonl", "{\"body\": \"x\"}", &["a.jsonl:3", "\"text\" is missing"]);
+    assert_eq!(missing, TextProblem::Missing);
+    assert_eq!(problem("b.jsonl", "{\"text\": null}", &["b.jsonl:3", "is null"]), TextProblem::Null);
+    for value in ["3", "-3", "0.5", "true", "[\"the\"]", "{\"a\": 1}"] {
+        let found = problem("c.jsonl", &format!("{{\"text\": {value}}}"), &["c.jsonl:3", "expected text"]);
+        assert!(matches!(found, TextProblem::NotText(_)), "{value}");
+    }
+    for (name, broken) in [("d.jsonl", "{\"text\": \"the"), ("e.jsonl", "[1]"), ("f.jsonl", "{} {}")] {
+        world.file(name, format!("{good}{broken}\n").as_bytes());
+        let error = world.fails(&world.config(name), &[&format!("{name}:2"), "not a JSON object"]);
+        assert!(matches!(error, Error::InputJson { line: 2, .. }), "{name}");
+        assert_eq!(error.exit_code(), 3);
+    }
+    // Of a repeated key the last counts; text with escapes is text.
+    world.file(
+        "g.jsonl",
+        format!("{{\"text\": 1, \"text\": \"The c\\u0061t. The dog.\"}}\n{good}").as_bytes(),
+    );
+    let report = world.build("g.jsonl").0.manifest.report;
+    assert_eq!((report.documents, report.sentences, report.unknown_tokens), (2, 4, 0));
+    // Rows of blanks are empty documents.
+    world.file("h.jsonl", format!("{good}{{\"text\": \" \\n \"}}\n{{\"text\": \"\"}}\n{good}").as_bytes());
+    let report = world.build("h.jsonl").0.manifest.report;
+    assert_eq!((report.documents, report.empty_documents), (2, 2));
+}
+
+#[test]
+fn bad_parquet_is_named() {
+    let world = World::new();
+    let (rows, _) = texts(300);
+    let mut texts = some(&rows);
+    texts[207] = None;
+    write_parquet(&world.at("null.parquet"), "text", texts, Compression::SNAPPY);
+    let error = world.fails(&world.config("null.parquet"), &["null.parquet:208", "is null"]);
+    assert!(matches!(error, Error::InputText { row: 208, problem: TextProblem::Null, .. }));
+    let ids = BuildConfig { text_column: "id".to_owned(), ..world.config("null.parquet") };
+    assert!(matches!(world.fails(&ids, &["\"id\" is int32", "expected text"]), Error::InputColumn { .. }));
+    world.file("false.parquet", b"{\"text\": \"the\"}");
+    assert!(matches!(world.fails(&world.config("false.parquet"), &["PAR1"]), Error::NotParquet { .. }));
+    write_parquet(&world.at("good.parquet"), "text", some(&rows), Compression::SNAPPY);
+    let bytes = std::fs::read(world.at("good.parquet")).unwrap();
+    world.file("cut.parquet", &bytes[..bytes.len() - 20]);
+    assert!(matches!(
+        world.fails(&world.config("cut.parquet"), &["cut.parquet"]),
+        Error::InputParquet { .. }
+    ));
+    // No damage to the file's bytes brings the reader down.
+    for at in (4..bytes.len()).step_by(97) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        let path = world.file("damaged.parquet", &damaged);
+        let Ok(mut reader) = InputReader::open(&path, 0, "text") else { continue };
+        while let Ok(Some(block)) = reader.next_block() {
+            assert!(block.row_ends.is_sorted());
+        }
+    }
+}
+
+#[test]
+fn blocks_of_rows_are_bounded_and_numbered() {
+    let world = World::new();
+    let rows: Vec<String> = (0..3000).map(|row| format!("row {row} ").repeat(100)).collect();
+    write_parquet(&world.at("a.parquet"), "text", some(&rows), Compression::SNAPPY);
+    let mut reader = InputReader::open(&world.at("a.parquet"), 4, "text").unwrap();
+    let (mut seen, mut blocks) = (0, 0);
+    while let Some(block) = reader.next_block().unwrap() {
+        assert_eq!((block.first_line, block.file), (seen as u64 + 1, 4));
+        assert!(block.bytes.len() < 1 << 20);
+        for text in block.rows() {
+            assert_eq!(text, rows[seen].as_bytes());
+            seen += 1;
+        }
+        blocks += 1;
+    }
+    assert!(seen == 3000 && blocks > 5, "{seen} rows in {blocks} blocks");
+    assert_eq!(reader.bytes_read(), reader.entry().unwrap().bytes);
+}
+
+#[test]
+fn tables_are_refused_where_they_cannot_be_used() {
+    let world = World::new();
+    world.file("a.jsonl", b"{\"text\": \"The cat sat. The dog ran.\"}\n");
+    let error = world.fails(&reference(world.config("a.jsonl")), &["--input", "--random reference"]);
+    assert_eq!(error.exit_code(), 2);
+    let klingon = BuildConfig { language: "tlh".to_owned(), ..world.config("a.jsonl") };
+    world.fails(&klingon, &["--language", "tlh"]);
+}

@@ -1,0 +1,129 @@
+//! Plain against fused, operation by operation, forward and backward, in the sizes of one training step.
+//!
+//! `cargo bench -p bert-kernels --profile dev [-- batch seq hidden heads]` (BERT-tiny: 32 128 128 2). Both
+//! run in turn in one process; printed are medians and their ratio.
+
+use std::time::Instant;
+
+use bert_kernels::attention::attention;
+use bert_kernels::dense;
+use bert_kernels::embeddings::{Tables, embeddings};
+use bert_kernels::gelu::{Gelu, bias_gelu};
+use bert_kernels::layer_norm::residual_layer_norm;
+use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::self_attention::self_attention;
+use bert_kernels::{Dropout, Kernels, adamw, set_kernels};
+use burn::tensor::{Device, Distribution, Int, Tensor};
+
+const ROUNDS: usize = 15;
+
+fn main() {
+    let mut sizes = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
+    let mut size = |default| sizes.next().unwrap_or(default);
+    let (batch, seq, hidden, heads) = (size(32), size(128), size(128), size(2));
+    let vocab = 30_522;
+    let predictions = batch * 20;
+    let device = Device::flex().autodiff();
+    let random = |shape: &[usize]| {
+        let n = shape.iter().product::<usize>();
+        Tensor::<1>::random([n], Distribution::Normal(0.0, 1.0), &device).require_grad()
+    };
+    let ids = |n: usize, below: usize| -> Tensor<1, Int> {
+        Tensor::from_data(
+            burn::tensor::TensorData::new((0..n).map(|i| (i * 7919 % below) as i64).collect(), [n]),
+            &device,
+        )
+    };
+    let dropout = Dropout::new(1, 0.1);
+    println!("batch {batch}, seq {seq}, hidden {hidden}, heads {heads}; milliseconds, forward + backward");
+    println!("{:28}{:>10}{:>10}{:>8}", "operation", "plain", "fused", "ratio");
+
+    let wide = random(&[batch, seq, 4 * hidden]);
+    let wide_bias = random(&[4 * hidden]);
+    for form in [Gelu::Erf, Gelu::Tanh] {
+        compare(&format!("bias + GELU ({form:?})"), || {
+            let x = wide.clone().reshape([batch, seq, 4 * hidden]) * 1.0;
+            backward(bias_gelu(x, wide_bias.clone(), form));
+        });
+    }
+    let states: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[batch, seq, hidden]));
+    let state = |i: usize| states[i].clone().reshape([batch, seq, hidden]) * 1.0;
+    let vectors: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[hidden]));
+    compare("residual + LayerNorm", || {
+        let affine = (vectors[1].clone(), vectors[2].clone());
+        backward(residual_layer_norm(state(0), vectors[0].clone(), state(1), affine, 1e-12, dropout));
+    });
+    let bias = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
+    compare("attention", || {
+        backward(attention(std::array::from_fn(state), bias.clone(), heads, 0.125, dropout));
+    });
+    let weights: [Tensor<1>; 3] =
+        std::array::from_fn(|_| (random(&[hidden, hidden]) * 0.05).detach().require_grad());
+    compare("projections + attention", || {
+        let projections =
+            std::array::from_fn(|i| (weights[i].clone().reshape([hidden, hidden]), vectors[i].clone()));
+        backward(self_attention(state(0), projections, bias.clone(), heads, 0.125, dropout));
+    });
+    let wide_weight = random(&[hidden, 4 * hidden]);
+    compare("dense, hidden -> 4 hidden", || {
+        backward(dense::product(state(0), wide_weight.clone().reshape([hidden, 4 * hidden])));
+    });
+    let (word, types, places) = (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
+    let (tokens, segments) = (ids(batch * seq, vocab), ids(batch * seq, 2));
+    compare("embeddings", || {
+        let table = |x: &Tensor<1>, rows: usize| x.clone().reshape([rows, hidden]);
+        let tables =
+            Tables { word: table(&word, vocab), token_type: table(&types, 2), position: table(&places, 512) };
+        let grid = |x: &Tensor<1, Int>| x.clone().reshape([batch, seq]);
+        let affine = (vectors[1].clone(), vectors[2].clone());
+        backward(embeddings(tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
+    });
+    let masked = random(&[predictions, hidden]);
+    let (output_bias, labels) = (random(&[vocab]), ids(predictions, vocab));
+    compare("masked-LM loss", || {
+        let table = word.clone().reshape([vocab, hidden]);
+        let masked = masked.clone().reshape([predictions, hidden]);
+        backward(masked_lm_nll(masked, table, output_bias.clone(), labels.clone()));
+    });
+    let flat = || Tensor::<1>::random([vocab * hidden], Distribution::Default, &Device::flex());
+    let gradient = flat();
+    let mut state = Some(adamw::State { parameter: flat(), first: flat(), second: flat() });
+    let step = adamw::AdamW {
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-6,
+        weight_decay: 0.01,
+        corrections: None,
+        gradient_scale: 0.5,
+        learning_rate: 1e-4,
+    };
+    compare("AdamW, word table", || {
+        state = state.take().map(|state| adamw::update(state, gradient.clone(), step));
+    });
+    compare("global norm, word table", || {
+        adamw::squared_norm(std::slice::from_ref(&gradient));
+    });
+}
+
+fn backward<const D: usize>(x: Tensor<D>) {
+    x.sum().backward();
+}
+
+/// Times both paths in turn.
+fn compare(name: &str, mut run: impl FnMut()) {
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS + 2 {
+        for (kernels, times) in [Kernels::Plain, Kernels::Fused].into_iter().zip(&mut times) {
+            set_kernels(kernels);
+            let start = Instant::now();
+            run();
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    let [plain, fused] = times.map(|mut times| {
+        times.drain(..2);
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    });
+    println!("{name:28}{plain:>10.2}{fused:>10.2}{:>8.2}", plain / fused);
+}

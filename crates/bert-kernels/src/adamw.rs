@@ -1,0 +1,171 @@
+//! The global norm, and AdamW as BERT has it, in one pass over each tensor.
+//!
+//! ```text
+//! g <- g * scale                            (scale < 1 where the global norm was clipped)
+//! m <- b1 m + (1 - b1) g ;  v <- b2 v + (1 - b2) g^2
+//! u <- (m / c1) / (sqrt(v / c2) + eps)      (c = 1 without bias correction)
+//! p <- p - lr (u + decay p)
+//! ```
+//!
+//! In: a parameter, its gradient and both moments. Out: the parameter and the moments, in the buffers that
+//! came in, unless someone else holds them. Ports `AdamWeightDecayOptimizer` of the reference's
+//! `optimization.py`. Not for schedules, clipping decisions or which parameters decay.
+
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use crate::extension::{Input, Place, fused_path, place};
+use crate::math::vectorized;
+use crate::storage::{contiguous, slice, slice_mut};
+
+/// Elements of one task, and of one partial sum of squares.
+const CHUNK: usize = 1 << 14;
+
+/// What an update needs besides the tensors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamW {
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the square root of the second moment.
+    pub epsilon: f64,
+    /// Weight decay of this parameter; 0 for none.
+    pub weight_decay: f64,
+    /// What the moments are divided by, `1 - beta^t`; `None`: no bias correction.
+    pub corrections: Option<(f64, f64)>,
+    /// Multiplies the gradient.
+    pub gradient_scale: f64,
+    /// Multiplies the update.
+    pub learning_rate: f64,
+}
+
+/// A parameter and its moments, all of one length and without autodiff.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The parameter.
+    pub parameter: Tensor<1>,
+    /// The mean of the gradients.
+    pub first: Tensor<1>,
+    /// The mean of their squares.
+    pub second: Tensor<1>,
+}
+
+/// One update.
+///
+/// # Shapes
+///
+/// - all: `[n]`
+pub fn update(state: State, gradient: Tensor<1>, step: AdamW) -> State {
+    let n = gradient.dims();
+    let State { parameter, first, second } = &state;
+    assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
+    let places = [place(parameter), place(first), place(second), place(&gradient)];
+    if fused_path(&places) != Some(Place::Flex) {
+        return plain(state, gradient, step);
+    }
+    let State { parameter, first, second } = state;
+    let own = |x: Tensor<1>| contiguous(Input::from(x).into_flex());
+    let (mut parameter, mut first, mut second) = (own(parameter), own(first), own(second));
+    let gradient = own(gradient);
+    slice_mut(&mut parameter)
+        .par_chunks_mut(CHUNK)
+        .zip(slice_mut(&mut first).par_chunks_mut(CHUNK))
+        .zip(slice_mut(&mut second).par_chunks_mut(CHUNK))
+        .zip(slice(&gradient).par_chunks(CHUNK))
+        .for_each(|(((p, m), v), g)| update_chunk(p, m, v, g, step));
+    let tensor = |x: FlexTensor| Tensor::from_primitive::<Flex>(x);
+    State { parameter: tensor(parameter), first: tensor(first), second: tensor(second) }
+}
+
+/// [`update`] composed of burn's operations.
+///
+/// # Shapes
+///
+/// - those of [`update`]
+pub fn plain(state: State, gradient: Tensor<1>, step: AdamW) -> State {
+    let State { parameter, first, second } = state;
+    let gradient = if step.gradient_scale == 1.0 { gradient } else { gradient * step.gradient_scale };
+    let first = first * step.beta1 + gradient.clone() * (1.0 - step.beta1);
+    let second = second * step.beta2 + gradient.clone() * gradient * (1.0 - step.beta2);
+    let update = match step.corrections {
+        Some((c1, c2)) => first.clone() / c1 / ((second.clone() / c2).sqrt() + step.epsilon),
+        None => first.clone() / (second.clone().sqrt() + step.epsilon),
+    };
+    let update =
+        if step.weight_decay == 0.0 { update } else { update + parameter.clone() * step.weight_decay };
+    State { parameter: parameter - update * step.learning_rate, first, second }
+}
+
+vectorized! {
+    fn update_chunk(p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32], step: AdamW) {
+        let (b1, b2) = (step.beta1 as f32, step.beta2 as f32);
+        let (a1, a2) = ((1.0 - step.beta1) as f32, (1.0 - step.beta2) as f32);
+        let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
+        let (c1, c2) = (c1 as f32, c2 as f32);
+        let (epsilon, decay) = (step.epsilon as f32, step.weight_decay as f32);
+        let (scale, rate) = (step.gradient_scale as f32, step.learning_rate as f32);
+        for (((p, m), v), g) in p.iter_mut().zip(m).zip(v).zip(g) {
+            let g = g * scale;
+            *m = *m * b1 + g * a1;
+            *v = *v * b2 + g * g * a2;
+            let update = (*m / c1) / ((*v / c2).sqrt() + epsilon) + *p * decay;
+            *p -= update * rate;
+        }
+    }
+}
+
+/// The sum of the squares of all elements of all tensors.
+///
+/// On `Flex` in f64, in chunks whose sums are added in order; elsewhere each tensor's sum in its own
+/// precision and one transfer.
+///
+/// # Shapes
+///
+/// - tensors: `[n]`, each its own
+pub fn squared_norm(tensors: &[Tensor<1>]) -> f64 {
+    let places: Vec<Place> = tensors.iter().map(place).collect();
+    if fused_path(&places).is_none() {
+        return plain_squared_norm(tensors);
+    }
+    tensors
+        .iter()
+        .map(|x| {
+            let x = contiguous(Input::from(x.clone()).into_flex());
+            let parts: Vec<f64> = slice(&x).par_chunks(CHUNK).map(sum_of_squares).collect();
+            parts.into_iter().sum::<f64>()
+        })
+        .sum()
+}
+
+/// [`squared_norm`] composed of burn's operations.
+///
+/// # Shapes
+///
+/// - those of [`squared_norm`]
+pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
+    if tensors.is_empty() {
+        return 0.0;
+    }
+    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| (x.clone() * x.clone()).sum()).collect();
+    Tensor::cat(squares, 0).into_data().iter::<f64>().sum()
+}
+
+vectorized! {
+    fn sum_of_squares(x: &[f32]) -> f64 {
+        let mut lanes = [0f64; 8];
+        let chunks = x.chunks_exact(8);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, x) in lanes.iter_mut().zip(chunk) {
+                *lane += f64::from(*x) * f64::from(*x);
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(rest) {
+            *lane += f64::from(*x) * f64::from(*x);
+        }
+        lanes.into_iter().sum()
+    }
+}

@@ -1,0 +1,299 @@
+//! Attention: `context = dropout(softmax(q k' scale + bias)) v`, for every head.
+//!
+//! In: queries, keys and values with the heads side by side in the last axis, and a bias per key (0, or
+//! -10000 for padding). Out: the contexts, side by side again; nothing is split, merged or transposed in
+//! memory. Section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities.
+//! One thread takes one row of the batch, head after head, with scores that stay in its cache. The
+//! forward pass keeps each score row's maximum and the inverse of its sum of exponentials; the backward
+//! pass makes scores, probabilities p and mask m again:
+//! `dv = (p m)' dc`, `dp = (dc v') m`, `ds = p (dp - sum(p dp))`, `dq = scale ds k`, `dk = scale ds' q`.
+//! The bias is a constant. Not for causal or cross attention.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Tensor, activation::softmax, assert_shape};
+use rayon::prelude::*;
+
+use crate::dropout::{self, Dropout};
+use crate::extension::{Fused, Input, apply, fused_path, place};
+use crate::math::{dot, exp, greatest, sum, vectorized};
+use crate::pool::{self, scratch};
+use crate::product::{Matrix, multiply};
+use crate::storage::{buffer, contiguous, slice, tensor};
+
+/// Attention of all heads. `scale` multiplies the scores before the bias is added.
+///
+/// # Shapes
+///
+/// - query, key, value and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`
+/// - bias: `[batch, 1, 1, seq]`
+pub fn attention(
+    [query, key, value]: [Tensor<3>; 3],
+    bias: Tensor<4>,
+    heads: usize,
+    scale: f64,
+    dropout: Option<Dropout>,
+) -> Tensor<3> {
+    let [batch, seq, hidden] = query.dims();
+    assert_shape!(key, [batch, seq, hidden]);
+    assert_shape!(value, [batch, seq, hidden]);
+    assert_shape!(bias, [batch, 1, 1, seq]);
+    assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
+    match fused_path(&[place(&query), place(&key), place(&value), place(&bias)]) {
+        Some(path) => {
+            let bias = contiguous(Input::from(bias).into_flex());
+            let operation = Attention { bias, heads, scale: scale as f32, dropout };
+            apply(operation, path, [query.into(), key.into(), value.into()])
+        }
+        None => plain([query, key, value], bias, heads, scale, dropout),
+    }
+}
+
+/// [`attention()`] composed of burn's operations.
+///
+/// # Shapes
+///
+/// - those of [`attention()`]
+pub fn plain(
+    [query, key, value]: [Tensor<3>; 3],
+    bias: Tensor<4>,
+    heads: usize,
+    scale: f64,
+    dropout: Option<Dropout>,
+) -> Tensor<3> {
+    let [batch, seq, hidden] = query.dims();
+    let split = |x: Tensor<3>| {
+        x.reshape([batch, seq, heads, hidden / heads]) // [batch, seq, heads, head_dim]
+            .swap_dims(1, 2) // [batch, heads, seq, head_dim]
+    };
+    let (query, key, value) = (split(query), split(key), split(value));
+    let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
+    let probabilities = dropout::plain(softmax(scores, 3), dropout);
+    probabilities
+        .matmul(value) // [batch, heads, seq, head_dim]
+        .swap_dims(1, 2) // [batch, seq, heads, head_dim]
+        .reshape([batch, seq, hidden]) // [batch, seq, hidden]
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Attention {
+    /// `[batch, 1, 1, seq]`
+    pub(crate) bias: FlexTensor,
+    pub(crate) heads: usize,
+    pub(crate) scale: f32,
+    pub(crate) dropout: Option<Dropout>,
+}
+
+/// Sizes of one call.
+#[derive(Clone, Copy)]
+struct Sizes {
+    seq: usize,
+    hidden: usize,
+    head: usize,
+}
+
+impl Attention {
+    fn sizes(&self, x: &FlexTensor) -> Sizes {
+        let shape = x.layout().shape();
+        Sizes { seq: shape[1], hidden: shape[2], head: shape[2] / self.heads }
+    }
+
+    /// `q k' scale` of one head.
+    fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
+        let Sizes { seq, hidden, head } = sizes;
+        let key = Matrix::rows(key, hidden).transposed();
+        multiply((seq, seq, head), (scores, seq), 0.0, self.scale, Matrix::rows(query, hidden), key);
+    }
+
+    /// The index of the first element of a head's probabilities, for the mask.
+    fn first(&self, seq: usize, batch: usize, head: usize) -> usize {
+        (batch * self.heads + head) * seq * seq
+    }
+}
+
+impl Fused<3> for Attention {
+    /// Queries, keys, values, and of each score row the maximum and the inverse sum.
+    type Saved = ([FlexTensor; 3], Vec<[f32; 2]>);
+
+    fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Self::Saved) {
+        let inputs = inputs.map(contiguous);
+        let sizes @ Sizes { seq, hidden, head } = self.sizes(&inputs[0]);
+        let shape = inputs[0].layout().shape().clone();
+        let [query, key, value] = inputs.each_ref().map(slice);
+        let bias = slice(&self.bias);
+        let mut context = buffer(query.len());
+        let mut rows = vec![[0.0; 2]; shape[0] * self.heads * seq];
+        context
+            .par_chunks_mut(seq * hidden)
+            .zip(rows.par_chunks_mut(self.heads * seq))
+            .enumerate()
+            .for_each_init(
+                || (scratch(seq * seq), Vec::new()),
+                |(scores, words), (batch, (context, rows))| {
+                    let start = batch * seq * hidden;
+                    for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
+                        let at = start + index * head;
+                        self.scores(sizes, &query[at..], &key[at..], scores);
+                        softmax_rows(scores, &bias[batch * seq..(batch + 1) * seq], rows);
+                        if let Some(dropout) = self.dropout {
+                            dropout.apply(scores, self.first(seq, batch, index), words);
+                        }
+                        multiply(
+                            (seq, head, seq),
+                            (&mut context[index * head..], hidden),
+                            0.0,
+                            1.0,
+                            Matrix::rows(scores, seq),
+                            Matrix::rows(&value[at..], hidden),
+                        );
+                    }
+                },
+            );
+        (tensor(context, shape), (inputs, rows))
+    }
+
+    fn backward(
+        self,
+        (inputs, rows): Self::Saved,
+        gradient: FlexTensor,
+        _: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
+        let gradient = contiguous(gradient);
+        let sizes @ Sizes { seq, hidden, .. } = self.sizes(&inputs[0]);
+        let shape = inputs[0].layout().shape().clone();
+        let mut outputs: [Vec<f32>; 3] = std::array::from_fn(|_| buffer(shape.num_elements()));
+        let [query, key, value] = &mut outputs;
+        let chunk = seq * hidden;
+        query
+            .par_chunks_mut(chunk)
+            .zip(key.par_chunks_mut(chunk))
+            .zip(value.par_chunks_mut(chunk))
+            .zip(rows.par_chunks(self.heads * seq))
+            .enumerate()
+            .for_each_init(
+                || Scratch::new(seq),
+                |scratch, (batch, (((query, key), value), rows))| {
+                    let part = batch * chunk..(batch + 1) * chunk;
+                    let inputs = inputs.each_ref().map(|x| &slice(x)[part.clone()]);
+                    let gradient = &slice(&gradient)[part.clone()];
+                    for (head, rows) in rows.chunks_exact(seq).enumerate() {
+                        self.head_backward(
+                            sizes,
+                            (batch, head),
+                            inputs,
+                            rows,
+                            gradient,
+                            [&mut *query, &mut *key, &mut *value],
+                            scratch,
+                        );
+                    }
+                },
+            );
+        outputs.map(|values| Some(tensor(values, shape.clone())))
+    }
+}
+
+/// Three score matrices of one head, and words of its mask.
+struct Scratch {
+    probabilities: pool::Scratch,
+    dropped: pool::Scratch,
+    gradient: pool::Scratch,
+    words: Vec<u64>,
+}
+
+impl Scratch {
+    fn new(seq: usize) -> Self {
+        let square = || scratch(seq * seq);
+        Self { probabilities: square(), dropped: square(), gradient: square(), words: Vec::new() }
+    }
+}
+
+impl Attention {
+    /// One head of one row of the batch. All slices are that row's `[seq, hidden]`.
+    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
+    fn head_backward(
+        &self,
+        sizes: Sizes,
+        (batch, index): (usize, usize),
+        [query, key, value]: [&[f32]; 3],
+        rows: &[[f32; 2]],
+        gradient: &[f32],
+        [d_query, d_key, d_value]: [&mut [f32]; 3],
+        scratch: &mut Scratch,
+    ) {
+        let Sizes { seq, hidden, head } = sizes;
+        let at = index * head;
+        let part = |x| Matrix::rows(x, hidden);
+        let Scratch { probabilities, dropped, gradient: d_scores, words } = scratch;
+        self.scores(sizes, &query[at..], &key[at..], probabilities);
+        let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
+        probabilities_rows(probabilities, bias, rows);
+
+        let first = self.first(seq, batch, index);
+        let used: &[f32] = match self.dropout {
+            Some(dropout) => {
+                dropped.copy_from_slice(probabilities);
+                dropout.apply(dropped, first, words);
+                dropped
+            }
+            None => probabilities,
+        };
+        let used = Matrix::rows(used, seq);
+        let context = part(&gradient[at..]);
+        multiply((seq, head, seq), (&mut d_value[at..], hidden), 0.0, 1.0, used.transposed(), context);
+
+        let value = part(&value[at..]).transposed();
+        multiply((seq, seq, head), (&mut *d_scores, seq), 0.0, 1.0, context, value);
+        if let Some(dropout) = self.dropout {
+            dropout.apply(d_scores, first, words);
+        }
+        softmax_backward_rows(probabilities, d_scores, seq);
+
+        let d_scores = Matrix::rows(d_scores, seq);
+        let (query, key) = (part(&query[at..]), part(&key[at..]));
+        multiply((seq, head, seq), (&mut d_query[at..], hidden), 0.0, self.scale, d_scores, key);
+        multiply((seq, head, seq), (&mut d_key[at..], hidden), 0.0, self.scale, d_scores.transposed(), query);
+    }
+}
+
+vectorized! {
+    /// Softmax of each row of scores plus bias; `rows` gets the maximum and the inverse sum.
+    fn softmax_rows(scores: &mut [f32], bias: &[f32], rows: &mut [[f32; 2]]) {
+        for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(rows) {
+            for (score, bias) in scores.iter_mut().zip(bias) {
+                *score += bias;
+            }
+            let greatest = greatest(scores);
+            for score in scores.iter_mut() {
+                *score = exp(*score - greatest);
+            }
+            let inverse = 1.0 / sum(scores);
+            for score in scores.iter_mut() {
+                *score *= inverse;
+            }
+            *row = [greatest, inverse];
+        }
+    }
+}
+
+vectorized! {
+    /// [`softmax_rows`] once more, from what it kept.
+    fn probabilities_rows(scores: &mut [f32], bias: &[f32], rows: &[[f32; 2]]) {
+        for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
+            for (score, bias) in scores.iter_mut().zip(bias) {
+                *score = exp(*score + bias - greatest) * inverse;
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// `ds = p (dp - sum(p dp))` of each row, in place of dp.
+    fn softmax_backward_rows(probabilities: &[f32], gradient: &mut [f32], seq: usize) {
+        for (p, gradient) in probabilities.chunks_exact(seq).zip(gradient.chunks_exact_mut(seq)) {
+            let mean = dot(p, gradient);
+            for (p, gradient) in p.iter().zip(gradient) {
+                *gradient = p * (*gradient - mean);
+            }
+        }
+    }
+}

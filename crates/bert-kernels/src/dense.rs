@@ -1,0 +1,118 @@
+//! Dense layer: `y = x W`.
+//!
+//! In: rows x and a weight. Out: their product; the bias belongs to the operation that follows. All rows
+//! are one product, whatever the shape of x: burn's own `linear` multiplies batch by batch and packs the
+//! weight anew for each. The backward pass has `dx = dy W'` and `dW = x' dy`.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Tensor, assert_shape};
+
+use crate::extension::{Fused, apply, fused_path, place};
+use crate::product::{Matrix, Threads, both, multiply_on};
+use crate::storage::{buffer, contiguous, slice, tensor, width};
+
+/// `x W`.
+///
+/// # Shapes
+///
+/// - x: `[.., d_input]`
+/// - weight: `[d_input, d_output]`
+/// - output: `[.., d_output]`
+pub fn product<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+    assert_shape!(weight, [x.dims()[D - 1], _]);
+    match fused_path(&[place(&x), place(&weight)]) {
+        Some(path) => apply(Dense, path, [x.into(), weight.into()]),
+        None => plain(x, weight),
+    }
+}
+
+/// [`product`] as burn has it.
+///
+/// # Shapes
+///
+/// - those of [`product`]
+pub fn plain<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+    burn::tensor::module::linear(x, weight, None)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Dense;
+
+impl Fused<2> for Dense {
+    type Saved = [FlexTensor; 2];
+
+    fn forward(&self, inputs: [FlexTensor; 2]) -> (FlexTensor, Self::Saved) {
+        let [x, weight] = inputs.map(contiguous);
+        let output = width(&weight);
+        let mut shape = x.layout().shape().clone();
+        let last = shape.num_dims() - 1;
+        shape[last] = output;
+        let mut y = buffer(shape.num_elements());
+        forward(Threads::All, slice(&x), slice(&weight), output, &mut y);
+        (tensor(y, shape), [x, weight])
+    }
+
+    fn backward(
+        self,
+        [x, weight]: Self::Saved,
+        gradient: FlexTensor,
+        [x_wanted, weight_wanted]: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
+        let gradient = contiguous(gradient);
+        let output = width(&weight);
+        let mut d_x = x_wanted.then(|| buffer(slice(&x).len()));
+        let mut d_weight = weight_wanted.then(|| buffer(slice(&weight).len()));
+        both(
+            |threads| {
+                if let Some(d_x) = &mut d_x {
+                    backward_x(threads, slice(&weight), output, slice(&gradient), d_x, false);
+                }
+            },
+            |threads| {
+                if let Some(d_weight) = &mut d_weight {
+                    backward_weight(threads, slice(&x), output, slice(&gradient), d_weight);
+                }
+            },
+        );
+        let shape_of = |x: &FlexTensor| x.layout().shape().clone();
+        [
+            d_x.map(|d_x| tensor(d_x, shape_of(&x))),
+            d_weight.map(|d_weight| tensor(d_weight, shape_of(&weight))),
+        ]
+    }
+}
+
+/// `y = x W` for a weight of `output` columns.
+pub(crate) fn forward(threads: Threads, x: &[f32], weight: &[f32], output: usize, y: &mut [f32]) {
+    let (input, rows) = (weight.len() / output, y.len() / output);
+    let (x, weight) = (Matrix::rows(x, input), Matrix::rows(weight, output));
+    multiply_on(threads, (rows, output, input), (y, output), 0.0, 1.0, x, weight);
+}
+
+/// `dx = dy W'`, added to what is there on request.
+pub(crate) fn backward_x(
+    threads: Threads,
+    weight: &[f32],
+    output: usize,
+    gradient: &[f32],
+    d_x: &mut [f32],
+    add: bool,
+) {
+    let (input, rows) = (weight.len() / output, gradient.len() / output);
+    let beta = if add { 1.0 } else { 0.0 };
+    let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
+    multiply_on(threads, (rows, input, output), (d_x, input), beta, 1.0, gradient, weight);
+}
+
+/// `dW = x' dy`.
+pub(crate) fn backward_weight(
+    threads: Threads,
+    x: &[f32],
+    output: usize,
+    gradient: &[f32],
+    d_weight: &mut [f32],
+) {
+    let (input, rows) = (d_weight.len() / output, gradient.len() / output);
+    let (x, gradient) = (Matrix::rows(x, input).transposed(), Matrix::rows(gradient, output));
+    multiply_on(threads, (input, output, rows), (d_weight, output), 0.0, 1.0, x, gradient);
+}

@@ -1,0 +1,177 @@
+//! Embeddings: `y = dropout(LayerNorm(word[id] + token_type[segment] + position[place]))`.
+//!
+//! In: three tables, ids and segments. Out: the first hidden states. The backward pass turns the gradient
+//! into that of the sum, in place, and adds its rows to the rows of the tables, in the order of the tokens.
+//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Int, Tensor, assert_shape};
+use rayon::prelude::*;
+
+use crate::dropout::{self, Dropout};
+use crate::extension::{Fused, Input, apply, fused_path, place};
+use crate::layer_norm::{self, Statistics, add, normalize, normalized_backward};
+use crate::parallel::rows_per_block;
+use crate::storage::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
+
+/// The tables: `[vocabulary, hidden]`, `[types, hidden]` and `[positions, hidden]`.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// By id.
+    pub word: Tensor<2>,
+    /// By segment.
+    pub token_type: Tensor<2>,
+    /// By place in the sequence.
+    pub position: Tensor<2>,
+}
+
+/// Sum of three embeddings, LayerNorm, dropout.
+///
+/// # Shapes
+///
+/// - input_ids, segment_ids: `[batch, seq]`, `seq <= positions`
+/// - gamma, beta: `[hidden]`
+/// - output: `[batch, seq, hidden]`
+pub fn embeddings(
+    tables: Tables,
+    input_ids: Tensor<2, Int>,
+    segment_ids: Tensor<2, Int>,
+    (gamma, beta): (Tensor<1>, Tensor<1>),
+    epsilon: f64,
+    dropout: Option<Dropout>,
+) -> Tensor<3> {
+    let [batch, seq] = input_ids.dims();
+    assert_shape!(segment_ids, [batch, seq]);
+    let [positions, hidden] = tables.position.dims();
+    assert!(seq <= positions, "a sequence of {seq} tokens, but there are {positions} positions");
+    let Tables { word, token_type, position } = &tables;
+    assert_shape!(word, [_, hidden]);
+    assert_shape!(token_type, [_, hidden]);
+    assert_shape!(gamma, [hidden]);
+    assert_shape!(beta, [hidden]);
+    let places = [place(word), place(token_type), place(position), place(&gamma), place(&beta)];
+    match fused_path(&places) {
+        Some(path) => {
+            let (ids, segments) = (indices(input_ids), indices(segment_ids));
+            let operation = Embeddings { ids, segments, seq, epsilon: epsilon as f32, dropout };
+            let Tables { word, token_type, position } = tables;
+            let inputs: [Input; 5] =
+                [word.into(), token_type.into(), position.into(), gamma.into(), beta.into()];
+            apply(operation, path, inputs)
+        }
+        None => plain(tables, input_ids, segment_ids, (gamma, beta), epsilon, dropout),
+    }
+}
+
+/// [`embeddings()`] composed of burn's operations.
+///
+/// # Shapes
+///
+/// - those of [`embeddings()`]
+pub fn plain(
+    tables: Tables,
+    input_ids: Tensor<2, Int>,
+    segment_ids: Tensor<2, Int>,
+    (gamma, beta): (Tensor<1>, Tensor<1>),
+    epsilon: f64,
+    dropout: Option<Dropout>,
+) -> Tensor<3> {
+    let [_, seq] = input_ids.dims();
+    let positions = tables.position.narrow(0, 0, seq).unsqueeze::<3>(); // [1, seq, hidden]
+    let x = burn::tensor::module::embedding(tables.word, input_ids)
+        + burn::tensor::module::embedding(tables.token_type, segment_ids)
+        + positions; // [batch, seq, hidden]
+    dropout::plain(layer_norm::plain(x, gamma, beta, epsilon), dropout)
+}
+
+#[derive(Clone, Debug)]
+struct Embeddings {
+    ids: Vec<usize>,
+    segments: Vec<usize>,
+    seq: usize,
+    epsilon: f32,
+    dropout: Option<Dropout>,
+}
+
+/// LayerNorm's, and the rows of the three tables.
+type Saved = (Statistics, [usize; 3]);
+
+impl Fused<5> for Embeddings {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; 5]) -> (FlexTensor, Saved) {
+        let [word, token_type, position, gamma, beta] = inputs.map(contiguous);
+        let hidden = width(&word);
+        let table_rows = [&word, &token_type, &position].map(|table| table.layout().shape()[0]);
+        let tokens = self.ids.len();
+        let (mut h, mut y) = (buffer(tokens * hidden), buffer(tokens * hidden));
+        let mut rows = vec![[0.0; 2]; tokens];
+        let block = rows_per_block(tokens, hidden);
+        let row = |table, row: usize| &slice(table)[row * hidden..(row + 1) * hidden];
+        y.par_chunks_mut(block * hidden)
+            .zip(h.par_chunks_mut(block * hidden))
+            .zip(rows.par_chunks_mut(block))
+            .enumerate()
+            .for_each_init(Vec::new, |words, (index, ((y, h), rows))| {
+                for (i, h) in h.chunks_exact_mut(hidden).enumerate() {
+                    let token = index * block + i;
+                    h.copy_from_slice(row(&word, self.ids[token]));
+                    add(h, row(&token_type, self.segments[token]));
+                    add(h, row(&position, token % self.seq));
+                }
+                normalize(h, slice(&gamma), slice(&beta), self.epsilon, y, rows);
+                if let Some(dropout) = self.dropout {
+                    dropout.apply(y, index * block * hidden, words);
+                }
+            });
+        let shape = [tokens / self.seq, self.seq, hidden];
+        (tensor(y, shape), (Statistics { h: tensor(h, shape), gamma, rows }, table_rows))
+    }
+
+    fn backward(
+        self,
+        (saved, [words, types, positions]): Saved,
+        gradient: FlexTensor,
+        wanted: [bool; 5],
+    ) -> [Option<FlexTensor>; 5] {
+        let hidden = width(&saved.h);
+        let mut gradient = contiguous(gradient);
+        let [gamma, beta] =
+            normalized_backward(&saved, slice_mut(&mut gradient), hidden, |gradient, first| {
+                if let Some(dropout) = self.dropout {
+                    dropout.apply(gradient, first, &mut Vec::new());
+                }
+            });
+        let gradient = slice(&gradient);
+        let scatter = |wanted: bool, rows: usize, row_of: &(dyn Fn(usize) -> usize + Sync)| {
+            wanted.then(|| tensor(scatter_rows(gradient, hidden, rows, row_of), [rows, hidden]))
+        };
+        let (word, (token_type, position)) = rayon::join(
+            || scatter(wanted[0], words, &|token| self.ids[token]),
+            || {
+                (
+                    scatter(wanted[1], types, &|token| self.segments[token]),
+                    scatter(wanted[2], positions, &|token| token % self.seq),
+                )
+            },
+        );
+        let vector = |wanted: bool, values| wanted.then(|| tensor(values, [hidden]));
+        [word, token_type, position, vector(wanted[3], gamma), vector(wanted[4], beta)]
+    }
+}
+
+/// A table of zeros to which each row of `gradient` is added at its place, one after the other.
+fn scatter_rows(
+    gradient: &[f32],
+    hidden: usize,
+    rows: usize,
+    row_of: &(dyn Fn(usize) -> usize + Sync),
+) -> Vec<f32> {
+    let mut table = buffer(rows * hidden);
+    table.fill(0.0);
+    for (token, gradient) in gradient.chunks_exact(hidden).enumerate() {
+        let row = row_of(token);
+        add(&mut table[row * hidden..(row + 1) * hidden], gradient);
+    }
+    table
+}

@@ -1,0 +1,160 @@
+//! The way from burn's tensors to slices of `Flex` and back, with autodiff.
+//!
+//! In: an operation on primitives ([`Fused`]) and its tensors. Out: a tensor whose backward pass is the
+//! operation's own. An operation is written once, for N inputs; whether a graph is recorded is decided
+//! here. burn's `#[backend_extension]` makes the same match on the run-time backend, but panics on
+//! backends without an implementation, where these operations fall back on burn's own.
+
+use std::fmt::Debug;
+
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::flex::FlexTensor;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    Autodiff, BackendTensor, DispatchAutodiffContext, DispatchTensorKind, Flex, GradientCheckpointingStrategy,
+};
+use burn::tensor::{DType, Tensor};
+
+use crate::{Kernels, kernels};
+
+/// `Flex` with a graph.
+type Graph = Autodiff<Flex>;
+
+/// What the kernels can do with a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An f32 tensor on `Flex`.
+    Flex,
+    /// The same, with autodiff and without gradient checkpointing.
+    Graph,
+    /// Anything else.
+    Elsewhere,
+}
+
+/// Where `x` lives.
+pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
+    if x.dtype() != DType::F32 {
+        return Place::Elsewhere;
+    }
+    let x = x.clone().into_dispatch();
+    match (&x.kind, x.autodiff) {
+        (DispatchTensorKind::Flex(BackendTensor::Float(_)), DispatchAutodiffContext::Disabled) => Place::Flex,
+        (
+            DispatchTensorKind::Autodiff(inner),
+            DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled),
+        ) => match inner.as_ref() {
+            DispatchTensorKind::Flex(BackendTensor::Autodiff(_)) => Place::Graph,
+            _ => Place::Elsewhere,
+        },
+        _ => Place::Elsewhere,
+    }
+}
+
+/// The fused path for these inputs, or `None` when burn's own operations have to do.
+pub(crate) fn fused_path(places: &[Place]) -> Option<Place> {
+    if kernels() == Kernels::Plain || places.contains(&Place::Elsewhere) {
+        None
+    } else if places.contains(&Place::Graph) {
+        Some(Place::Graph)
+    } else {
+        Some(Place::Flex)
+    }
+}
+
+/// A tensor on its way into a fused operation.
+#[derive(Clone)]
+pub(crate) enum Input {
+    Flex(FlexTensor),
+    Graph(FloatTensor<Graph>),
+}
+
+impl<const D: usize> From<Tensor<D>> for Input {
+    fn from(x: Tensor<D>) -> Self {
+        let x = x.into_dispatch();
+        match x.kind {
+            DispatchTensorKind::Flex(BackendTensor::Float(x)) => Self::Flex(x),
+            DispatchTensorKind::Autodiff(inner) => match *inner {
+                DispatchTensorKind::Flex(BackendTensor::Autodiff(x)) => Self::Graph(x),
+                _ => unreachable!("fused_path admits Flex only"),
+            },
+            _ => unreachable!("fused_path admits Flex only"),
+        }
+    }
+}
+
+impl Input {
+    pub(crate) fn into_flex(self) -> FlexTensor {
+        match self {
+            Self::Flex(x) => x,
+            Self::Graph(x) => x.into_primitive(),
+        }
+    }
+
+    fn into_graph(self) -> FloatTensor<Graph> {
+        match self {
+            Self::Flex(x) => FloatTensor::<Graph>::new(x),
+            Self::Graph(x) => x,
+        }
+    }
+}
+
+/// An operation of N float tensors with its own backward pass.
+pub(crate) trait Fused<const N: usize>: Debug + Send + 'static {
+    /// What the backward pass needs from the forward pass.
+    type Saved: Clone + Debug + Send + 'static;
+
+    /// The value; and what to save, which is dropped when no input is tracked.
+    fn forward(&self, inputs: [FlexTensor; N]) -> (FlexTensor, Self::Saved);
+
+    /// The gradients of the inputs that are `wanted`.
+    fn backward(self, saved: Self::Saved, gradient: FlexTensor, wanted: [bool; N])
+    -> [Option<FlexTensor>; N];
+}
+
+/// The node of a fused operation in the graph.
+#[derive(Debug)]
+struct Node<F>(F);
+
+impl<F: Fused<N>, const N: usize> Backward<Flex, N> for Node<F> {
+    type State = F::Saved;
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<Flex>(&ops.node);
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let gradients = self.0.backward(ops.state, gradient, wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<Flex>(parent.id, gradient);
+            }
+        }
+    }
+}
+
+/// Runs a fused operation, recording a graph on [`Place::Graph`].
+pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
+    operation: F,
+    path: Place,
+    inputs: [Input; N],
+) -> Tensor<D> {
+    if path == Place::Flex {
+        let (output, _) = operation.forward(inputs.map(Input::into_flex));
+        return Tensor::from_primitive::<Flex>(output);
+    }
+    let mut guards = Vec::with_capacity(N);
+    let inputs = inputs.map(|input| {
+        let (primitive, guard) = input.into_graph().into_parts();
+        guards.push(guard);
+        primitive
+    });
+    let guards: [_; N] = guards.try_into().expect("one guard per input");
+    let (output, saved) = operation.forward(inputs);
+    let prepared = Node(operation).prepare::<NoCheckpointing>(guards).compute_bound().stateful();
+    let output = match prepared {
+        OpsKind::Tracked(prepared) => prepared.finish(saved, output),
+        OpsKind::UnTracked(prepared) => prepared.finish(output),
+    };
+    Tensor::from_primitive::<Graph>(output)
+}

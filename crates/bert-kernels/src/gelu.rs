@@ -1,0 +1,131 @@
+//! Bias and GELU: `y = z P(X <= z)` with `z = x + b`, X standard normal; or its tanh approximation.
+//!
+//! In: the product of a dense layer, and the layer's bias. Out: the activation. The backward pass has
+//! `dx = dy gelu'(x + b)`, in place of dy, and `db` = its sum over the rows. Both forms of the reference
+//! (erf until February 2019, then tanh) are here. Not for other activations.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Tensor, activation, assert_shape};
+use rayon::prelude::*;
+
+use crate::extension::{Fused, Input, apply, fused_path, place};
+use crate::math::{gelu, gelu_derivative, gelu_tanh, gelu_tanh_derivative, vectorized};
+use crate::parallel::{add_blocks, rows_per_block};
+use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
+
+/// Which GELU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gelu {
+    /// `0.5 x (1 + erf(x / sqrt(2)))`
+    Erf,
+    /// `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
+    Tanh,
+}
+
+/// `gelu(x + bias)`.
+///
+/// # Shapes
+///
+/// - x and output: `[.., width]`
+/// - bias: `[width]`
+pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
+    assert_shape!(bias, [x.dims()[D - 1]]);
+    match fused_path(&[place(&x), place(&bias)]) {
+        Some(path) => apply(BiasGelu(form), path, [Input::from(x), Input::from(bias)]),
+        None => plain(x, bias, form),
+    }
+}
+
+/// [`bias_gelu`] composed of burn's operations.
+///
+/// # Shapes
+///
+/// - those of [`bias_gelu`]
+pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
+    let x = x + bias.unsqueeze::<D>();
+    match form {
+        Gelu::Erf => activation::gelu(x),
+        Gelu::Tanh => {
+            let c = (2.0 / std::f64::consts::PI).sqrt();
+            // x (c + c 0.044715 x^2), with products in place of a power function.
+            let inner = x.clone().square().mul_scalar(0.044715 * c).add_scalar(c) * x.clone();
+            (inner.tanh().add_scalar(1.0) * x).mul_scalar(0.5)
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BiasGelu(Gelu);
+
+impl Fused<2> for BiasGelu {
+    type Saved = [FlexTensor; 2];
+
+    fn forward(&self, inputs: [FlexTensor; 2]) -> (FlexTensor, Self::Saved) {
+        let [x, bias] = inputs.map(contiguous);
+        let width = width(&x);
+        let shape = x.layout().shape().clone();
+        let mut y = buffer(shape.num_elements());
+        let block = rows_per_block(y.len() / width, width) * width;
+        let (values, bias_values) = (slice(&x), slice(&bias));
+        y.par_chunks_mut(block)
+            .zip(values.par_chunks(block))
+            .for_each(|(y, x)| forward_rows(self.0, x, bias_values, y));
+        (tensor(y, shape), [x, bias])
+    }
+
+    fn backward(
+        self,
+        [x, bias]: Self::Saved,
+        gradient: FlexTensor,
+        [_, bias_wanted]: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
+        let mut gradient = contiguous(gradient);
+        let width = width(&x);
+        let rows = slice(&x).len() / width;
+        let block = rows_per_block(rows, width);
+        let mut sums = vec![0.0; rows.div_ceil(block) * width];
+        let (x, bias) = (slice(&x), slice(&bias));
+        slice_mut(&mut gradient)
+            .par_chunks_mut(block * width)
+            .zip(x.par_chunks(block * width))
+            .zip(sums.par_chunks_mut(width))
+            .for_each(|((gradient, x), sum)| backward_rows(self.0, x, bias, gradient, sum));
+        let bias = bias_wanted.then(|| tensor(add_blocks(&sums, width), [width]));
+        [Some(gradient), bias]
+    }
+}
+
+vectorized! {
+    fn forward_rows(form: Gelu, x: &[f32], bias: &[f32], y: &mut [f32]) {
+        for (x, y) in x.chunks_exact(bias.len()).zip(y.chunks_exact_mut(bias.len())) {
+            match form {
+                Gelu::Erf => for ((x, b), y) in x.iter().zip(bias).zip(y) {
+                    *y = gelu(x + b);
+                },
+                Gelu::Tanh => for ((x, b), y) in x.iter().zip(bias).zip(y) {
+                    *y = gelu_tanh(x + b);
+                },
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// Turns the gradient of the output into that of the input and adds it up over the rows.
+    fn backward_rows(form: Gelu, x: &[f32], bias: &[f32], gradient: &mut [f32], sum: &mut [f32]) {
+        let rows = x.chunks_exact(bias.len()).zip(gradient.chunks_exact_mut(bias.len()));
+        for (x, gradient) in rows {
+            let columns = x.iter().zip(bias).zip(gradient).zip(sum.iter_mut());
+            match form {
+                Gelu::Erf => for (((x, b), gradient), sum) in columns {
+                    *gradient *= gelu_derivative(x + b);
+                    *sum += *gradient;
+                },
+                Gelu::Tanh => for (((x, b), gradient), sum) in columns {
+                    *gradient *= gelu_tanh_derivative(x + b);
+                    *sum += *gradient;
+                },
+            }
+        }
+    }
+}

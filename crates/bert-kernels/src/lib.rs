@@ -1,0 +1,68 @@
+//! Fused operations of BERT training, with hand-written backward passes.
+//!
+//! In: burn tensors. Out: burn tensors, tracked by autodiff like those of any other operation. Each module
+//! holds one operation: its name and equation at the head, the fused kernel, and the same operation
+//! composed of burn's own (`plain`). The fused kernel runs when every tensor is an f32 tensor of burn's
+//! `Flex` backend, with or without autodiff, and [`Kernels::Fused`] is selected; everywhere else the
+//! composition runs, so that results agree. Not for other models' operations, other precisions, or GPUs.
+//!
+//! | room | operation |
+//! |---|---|
+//! | [`dense`] | the product of a dense layer, as one |
+//! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`self_attention`] | three projections, attention |
+//! | [`attention`] | scores, key mask, softmax, dropout, context, heads side by side |
+//! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
+//! | [`embeddings`] | three tables summed + LayerNorm + dropout |
+//! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
+//! | [`adamw`] | the global norm and AdamW, in place |
+//! | [`dropout`] | masks from a counter, recomputed rather than stored |
+//! | [`math`] | exp, GELU and their derivatives on slices |
+//!
+//! # Promises
+//!
+//! Kernels split their work by shape alone and add partial sums in the order of the parts, so the bytes
+//! that come out do not depend on the number of threads. Elementwise arithmetic is written without fused
+//! multiply-add and with sixteen explicit lanes in every sum, so that it does not depend on the vector
+//! width of the processor either; the matrix products of the `gemm` crate do depend on it.
+
+pub mod adamw;
+pub mod attention;
+pub mod dense;
+pub mod dropout;
+pub mod embeddings;
+mod extension;
+pub mod gelu;
+pub mod layer_norm;
+pub mod masked_lm;
+pub mod math;
+mod parallel;
+mod pool;
+mod product;
+pub mod self_attention;
+mod storage;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use dropout::Dropout;
+
+/// Which implementation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernels {
+    /// Hand-written kernels wherever they apply.
+    Fused,
+    /// burn's own operations everywhere: slower, and short enough to be read beside the paper.
+    Plain,
+}
+
+static PLAIN: AtomicBool = AtomicBool::new(false);
+
+/// Selects the implementation for the whole process. Backward passes follow their forward pass.
+pub fn set_kernels(kernels: Kernels) {
+    PLAIN.store(kernels == Kernels::Plain, Ordering::Relaxed);
+}
+
+/// The implementation that is selected; [`Kernels::Fused`] unless [`set_kernels`] said otherwise.
+pub fn kernels() -> Kernels {
+    if PLAIN.load(Ordering::Relaxed) { Kernels::Plain } else { Kernels::Fused }
+}

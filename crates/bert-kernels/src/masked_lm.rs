@@ -1,0 +1,242 @@
+//! The masked-LM loss: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i`, `z = h E' + b`.
+//!
+//! In: transformed hidden states h of the masked places, the word embedding table E, the output bias b,
+//! and the labels. Out: `-log p(label)` of each place. The vocabulary is taken in blocks of columns, whose
+//! logits stay in a core's cache while they are worked on. The forward pass turns each block into
+//! `exp(z - top)`, top being the row's greatest logit in that block, and puts the log-sum-exp together from
+//! the blocks' tops and sums. These exponentials are the one `[n, vocab]` buffer: the backward pass scales
+//! a copy of each block to `dz = (softmax(z) - onehot(label)) g`, of which `dh = dz E`, `dE = dz' h` and
+//! `db = sum(dz)` are products and sums. (To make the logits again instead needs no such buffer, and takes
+//! a third more work: measured, it is slower wherever the buffer's pages are reused.) Ports
+//! `get_masked_lm_output` of the reference's `run_pretraining.py`.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Int, Tensor, assert_shape};
+use rayon::prelude::*;
+
+use crate::extension::{Fused, apply, fused_path, place};
+use crate::layer_norm::{add, add_bias, add_rows};
+use crate::math::{exp, greatest, sum, vectorized};
+use crate::pool::scratch;
+use crate::product::{Matrix, multiply};
+use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
+
+/// Columns of one block: the logits of a few hundred places fit into a core's second cache.
+const COLUMNS: usize = 512;
+/// Sums for `dh` that are held beside each other.
+const GROUPS: usize = 8;
+
+/// `-log p(label)` of each row.
+///
+/// # Shapes
+///
+/// - transformed: `[n, hidden]`
+/// - table: `[vocab, hidden]`; bias: `[vocab]`
+/// - labels and output: `[n]`
+pub fn masked_lm_nll(
+    transformed: Tensor<2>,
+    table: Tensor<2>,
+    bias: Tensor<1>,
+    labels: Tensor<1, Int>,
+) -> Tensor<1> {
+    let [n, hidden] = transformed.dims();
+    let [vocab] = bias.dims();
+    assert_shape!(table, [vocab, hidden]);
+    assert_shape!(labels, [n]);
+    match fused_path(&[place(&transformed), place(&table), place(&bias)]) {
+        Some(path) => {
+            let operation = MaskedLm { labels: indices(labels) };
+            apply(operation, path, [transformed.into(), table.into(), bias.into()])
+        }
+        None => plain(transformed, table, bias, labels),
+    }
+}
+
+/// [`masked_lm_nll`] composed of burn's operations. The label's logit is one dot product, so nothing is
+/// gathered from the `[n, vocab]` logits.
+///
+/// # Shapes
+///
+/// - those of [`masked_lm_nll`]
+pub fn plain(transformed: Tensor<2>, table: Tensor<2>, bias: Tensor<1>, labels: Tensor<1, Int>) -> Tensor<1> {
+    let [n, _] = transformed.dims();
+    let label_rows = table.clone().select(0, labels.clone()); // [n, hidden]
+    let label_bias = bias.clone().select(0, labels); // [n]
+    let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
+    let logits = transformed.matmul(table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    // The greatest logit cancels out of value and gradient; it only keeps exp() from overflowing.
+    let greatest = logits.clone().detach().max_dim(1); // [n, 1]
+    let sum = (logits - greatest.clone()).exp().sum_dim(1); // [n, 1]
+    (sum.log() + greatest).reshape([n]) - label_logits
+}
+
+#[derive(Clone, Debug)]
+struct MaskedLm {
+    labels: Vec<usize>,
+}
+
+/// Inputs; block by block `exp(z - top)`, where top is the greatest logit of the row in that block, and
+/// those tops; and the log-sum-exp of each row.
+type Saved = ([FlexTensor; 3], FlexTensor, Vec<[f32; 2]>, Vec<f32>);
+
+/// Logits of columns `first .. first + bias.len()` of all rows.
+fn logits(transformed: &[f32], table: &[f32], bias: &[f32], hidden: usize, block: &mut [f32]) {
+    let (rows, columns) = (transformed.len() / hidden, bias.len());
+    let table = Matrix::rows(table, hidden).transposed();
+    multiply(
+        (rows, columns, hidden),
+        (&mut *block, columns),
+        0.0,
+        1.0,
+        Matrix::rows(transformed, hidden),
+        table,
+    );
+    add_bias(block, bias);
+}
+
+impl Fused<3> for MaskedLm {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Saved) {
+        let inputs = inputs.map(contiguous);
+        let [transformed, table, bias] = inputs.each_ref().map(slice);
+        let hidden = width(&inputs[0]);
+        let n = self.labels.len();
+        let blocks = bias.len().div_ceil(COLUMNS);
+        // Of each block and row the maximum and the sum; of each row the label's logit, in one block.
+        let mut parts = vec![[0f32; 2]; blocks * n];
+        let mut label_parts = vec![0f32; blocks * n];
+        let mut exponentials = buffer(n * bias.len());
+        parts
+            .par_chunks_mut(n)
+            .zip(exponentials.par_chunks_mut(n * COLUMNS))
+            .zip(label_parts.par_chunks_mut(n))
+            .zip(table.par_chunks(COLUMNS * hidden))
+            .zip(bias.par_chunks(COLUMNS))
+            .enumerate()
+            .for_each(|(index, ((((parts, block), label_parts), table), bias))| {
+                logits(transformed, table, bias, hidden, block);
+                let labels = self.labels.iter().zip(label_parts);
+                for ((label, part), row) in labels.zip(block.chunks_exact(bias.len())) {
+                    if let Some(column) = label.checked_sub(index * COLUMNS)
+                        && column < row.len()
+                    {
+                        *part = row[column];
+                    }
+                }
+                sums_of_exponentials(block, bias.len(), parts);
+            });
+        let mut log_sums = Vec::with_capacity(n);
+        let mut nll = Vec::with_capacity(n);
+        let exponentials = tensor(exponentials, [n * bias.len()]);
+        for (row, label) in self.labels.iter().enumerate() {
+            assert!(*label < bias.len(), "label {label} in a vocabulary of {}", bias.len());
+            let of_row = || (0..blocks).map(|block| parts[block * n + row]);
+            let top = of_row().fold(f32::NEG_INFINITY, |top, [part, _]| if part > top { part } else { top });
+            let total: f64 = of_row().map(|[part, sum]| f64::from(sum) * f64::from(part - top).exp()).sum();
+            let log_sum = (f64::from(top) + total.ln()) as f32;
+            log_sums.push(log_sum);
+            nll.push(log_sum - label_parts[label / COLUMNS * n + row]);
+        }
+        (tensor(nll, [n]), (inputs, exponentials, parts, log_sums))
+    }
+
+    fn backward(
+        self,
+        (inputs, exponentials, parts, log_sums): Saved,
+        gradient: FlexTensor,
+        wanted: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
+        let gradient = contiguous(gradient);
+        let (gradient, exponentials) = (slice(&gradient), slice(&exponentials));
+        let [transformed, table, bias] = inputs.each_ref().map(slice);
+        let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
+        let (mut d_table, mut d_bias) = (buffer(table.len()), vec![0f32; vocab]);
+        // Whole blocks to each group, by the vocabulary alone.
+        let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS) * COLUMNS;
+        let mut d_transformed = vec![0f32; vocab.div_ceil(group) * n * hidden];
+        d_transformed
+            .par_chunks_mut(n * hidden)
+            .zip(d_table.par_chunks_mut(group * hidden))
+            .zip(d_bias.par_chunks_mut(group))
+            .enumerate()
+            .for_each(|(index, ((d_transformed, d_table), d_bias))| {
+                let mut scratch = scratch(n * COLUMNS);
+                let blocks = d_table.chunks_mut(COLUMNS * hidden).zip(d_bias.chunks_mut(COLUMNS));
+                for (i, (d_table, d_bias)) in blocks.enumerate() {
+                    let first = index * group + i * COLUMNS;
+                    let columns = d_bias.len();
+                    let table = &table[first * hidden..(first + columns) * hidden];
+                    let block = &mut scratch[..n * columns];
+                    let stored = &exponentials[first * n..first * n + n * columns];
+                    probabilities(stored, columns, &parts[first / COLUMNS * n..], &log_sums, gradient, block);
+                    for ((label, gradient), row) in
+                        self.labels.iter().zip(gradient).zip(block.chunks_exact_mut(columns))
+                    {
+                        if let Some(column) = label.checked_sub(first)
+                            && column < columns
+                        {
+                            row[column] -= gradient;
+                        }
+                    }
+                    add_rows(block, d_bias);
+                    let block = Matrix::rows(block, columns);
+                    let (table, transformed) =
+                        (Matrix::rows(table, hidden), Matrix::rows(transformed, hidden));
+                    multiply(
+                        (columns, hidden, n),
+                        (d_table, hidden),
+                        0.0,
+                        1.0,
+                        block.transposed(),
+                        transformed,
+                    );
+                    multiply((n, hidden, columns), (&mut *d_transformed, hidden), 1.0, 1.0, block, table);
+                }
+            });
+        let (first, others) = d_transformed.split_at_mut(n * hidden);
+        for other in others.chunks_exact(n * hidden) {
+            add(first, other);
+        }
+        d_transformed.truncate(n * hidden);
+        [
+            wanted[0].then(|| tensor(d_transformed, [n, hidden])),
+            wanted[1].then(|| tensor(d_table, [vocab, hidden])),
+            wanted[2].then(|| tensor(d_bias, [vocab])),
+        ]
+    }
+}
+
+vectorized! {
+    /// Turns z into `exp(z - top)`, and gives of each row the greatest z and the sum.
+    fn sums_of_exponentials(block: &mut [f32], columns: usize, parts: &mut [[f32; 2]]) {
+        for (row, part) in block.chunks_exact_mut(columns).zip(parts) {
+            let top = greatest(row);
+            for z in row.iter_mut() {
+                *z = exp(*z - top);
+            }
+            *part = [top, sum(row)];
+        }
+    }
+}
+
+vectorized! {
+    /// `exp(z - log_sum) g` from what [`sums_of_exponentials`] left.
+    fn probabilities(
+        stored: &[f32],
+        columns: usize,
+        parts: &[[f32; 2]],
+        log_sums: &[f32],
+        gradient: &[f32],
+        block: &mut [f32],
+    ) {
+        let rows = stored.chunks_exact(columns).zip(block.chunks_exact_mut(columns));
+        let factors = parts.iter().zip(log_sums).zip(gradient);
+        for ((stored, block), (([top, _], log_sum), gradient)) in rows.zip(factors) {
+            let factor = exp(top - log_sum) * gradient;
+            for (stored, z) in stored.iter().zip(block) {
+                *z = stored * factor;
+            }
+        }
+    }
+}

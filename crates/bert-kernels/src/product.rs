@@ -1,0 +1,104 @@
+//! Matrix products on parts of buffers, by the `gemm` crate.
+//!
+//! In: two matrices as slices with strides. Out: `c = beta c + alpha a b`. The order in which the terms of
+//! one element are added depends on the sizes alone, not on the threads.
+
+/// The threads of one product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// The calling one.
+    One,
+    /// All of the current pool.
+    All,
+}
+
+/// Two independent pieces of work that are mostly products: side by side on two threads, where that
+/// wastes nothing, and otherwise one after the other with all threads.
+pub(crate) fn both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threads) + Send) {
+    if rayon::current_num_threads() == 2 {
+        rayon::join(|| first(Threads::One), || second(Threads::One));
+    } else {
+        first(Threads::All);
+        second(Threads::All);
+    }
+}
+
+/// A matrix inside a slice: element `(i, j)` is at `i * row + j * column`.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    pub(crate) data: &'a [f32],
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Rows that are `row` apart.
+    pub(crate) fn rows(data: &'a [f32], row: usize) -> Self {
+        Self { data, row, column: 1 }
+    }
+
+    pub(crate) fn transposed(self) -> Self {
+        Self { row: self.column, column: self.row, ..self }
+    }
+
+    fn holds(self, rows: usize, columns: usize) -> bool {
+        rows == 0 || columns == 0 || (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
+    }
+}
+
+/// `c = beta c + alpha a b` on the calling thread, where c has `m` rows that are `c_row` apart, and `n`
+/// columns.
+pub(crate) fn multiply(
+    sizes: (usize, usize, usize),
+    c: (&mut [f32], usize),
+    beta: f32,
+    alpha: f32,
+    a: Matrix,
+    b: Matrix,
+) {
+    multiply_on(Threads::One, sizes, c, beta, alpha, a, b);
+}
+
+/// [`multiply`] on the given threads.
+pub(crate) fn multiply_on(
+    threads: Threads,
+    (m, n, k): (usize, usize, usize),
+    (c, c_row): (&mut [f32], usize),
+    beta: f32,
+    alpha: f32,
+    a: Matrix,
+    b: Matrix,
+) {
+    assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the product does not fit");
+    assert!(a.holds(m, k) && b.holds(k, n), "a factor is too small");
+    let parallelism = match threads {
+        Threads::One => gemm::Parallelism::None,
+        Threads::All => gemm::Parallelism::Rayon(0),
+    };
+    #[expect(unsafe_code, reason = "gemm takes pointers; the assertions above keep all accesses inside")]
+    // SAFETY: every element that gemm reads or writes lies inside its slice, and `c` is borrowed mutably,
+    // so it overlaps with neither factor.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            c.as_mut_ptr(),
+            1,
+            c_row as isize,
+            beta != 0.0,
+            a.data.as_ptr(),
+            a.column as isize,
+            a.row as isize,
+            b.data.as_ptr(),
+            b.column as isize,
+            b.row as isize,
+            beta,
+            alpha,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Batches of instances of similar length, so that little of them is padding.
+//!
+//! In: a shard's rows in the random order of an epoch, their lengths, and the place of the shard in
+//! the run. Out: another order of the same rows, in which the batches of the run hold rows of one
+//! bucket of lengths; what is left over in the buckets fills the batches at the shard's borders. It
+//! stays a pure function of (seed, epoch, shard, batch size). Not for choosing the number of
+//! buckets: padding at 128 tokens is 8 %, at 512 tokens 21 to 50 %.
+
+use bert_data::rng::{Random, Stream};
+
+/// Equal ranges of lengths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LengthBuckets {
+    pub(super) count: usize,
+    pub(super) batch_size: usize,
+    /// The longest a row may be.
+    pub(super) longest: usize,
+}
+
+impl LengthBuckets {
+    /// The bucket of a length, from 0.
+    fn bucket(&self, length: usize) -> usize {
+        (length.max(1) * self.count).div_ceil(self.longest).min(self.count) - 1
+    }
+
+    /// The length that rows up to `length` are padded to: the longest of its bucket.
+    pub(super) fn padded(&self, length: usize) -> usize {
+        (self.longest * (self.bucket(length) + 1) / self.count).max(length)
+    }
+
+    /// Orders the rows of a shard; `first` is the number of its first sample in the run.
+    pub(super) fn order(
+        &self,
+        rows: Vec<u32>,
+        length: impl Fn(u32) -> usize,
+        first: u64,
+        random: &mut Stream,
+    ) -> Vec<u32> {
+        let mut buckets = vec![Vec::new(); self.count];
+        for row in rows {
+            buckets[self.bucket(length(row))].push(row);
+        }
+        let (mut batches, mut left) = (Vec::new(), Vec::new());
+        for bucket in &buckets {
+            let whole = bucket.chunks_exact(self.batch_size);
+            left.extend_from_slice(whole.remainder());
+            batches.extend(whole);
+        }
+        random.shuffle(&mut batches);
+        // The batch that the shard before began is filled first.
+        let open = (first.next_multiple_of(self.batch_size as u64) - first) as usize;
+        while left.len() < open
+            && let Some(batch) = batches.pop()
+        {
+            left.extend_from_slice(batch);
+        }
+        let (head, tail) = left.split_at(open.min(left.len()));
+        [head, &batches.concat(), tail].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bert_data::rng::Domain;
+
+    #[test]
+    fn whole_batches_are_of_one_bucket_and_every_row_is_there_once() {
+        let buckets = LengthBuckets { count: 4, batch_size: 8, longest: 30 };
+        let length = |row: u32| 1 + (row as usize * 7) % 30;
+        for first in [0, 5, 8, 1000, 1003] {
+            let mut random = Stream::new(1, Domain::Test, &[first]);
+            let mut order = buckets.order((0..203).collect(), length, first, &mut random);
+            let open = (8 - first as usize % 8) % 8;
+            let mixed = order[open..].chunks_exact(8).filter(|batch| {
+                batch.iter().any(|&row| buckets.bucket(length(row)) != buckets.bucket(length(batch[0])))
+            });
+            // Fewer than a batch is left over in each of the four buckets, and the open batch takes from these.
+            assert!(mixed.count() <= 4, "{first}");
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..203));
+        }
+        // Fewer rows than the open batch lacks.
+        let mut random = Stream::new(1, Domain::Test, &[]);
+        assert_eq!(buckets.order(vec![2, 0, 1], length, 1, &mut random).len(), 3);
+    }
+
+    #[test]
+    fn padding_is_to_the_bucket() {
+        let buckets = LengthBuckets { count: 4, batch_size: 8, longest: 128 };
+        for (length, padded) in [(1, 32), (32, 32), (33, 64), (96, 96), (97, 128), (128, 128)] {
+            assert_eq!(buckets.padded(length), padded, "{length}");
+        }
+        let uneven = LengthBuckets { longest: 30, ..buckets };
+        assert!((1..=30).all(|length| (length..=30).contains(&uneven.padded(length))));
+    }
+}

@@ -1,0 +1,151 @@
+//! Data without masks: the loader makes them, as a pure function of seed, epoch and instance.
+
+use std::fs;
+
+use bert_data::{BuildConfig, Masking, build};
+use bert_trainer::data_loader::{DataLoader, PretrainingBatch};
+use bert_trainer::unigram::unigram_baseline;
+
+use crate::runs::{World, files, run_to_end, run_until};
+
+/// A world whose data has no masks.
+fn world() -> World {
+    let world = World::new(0.1);
+    fs::remove_dir_all(world.at("data")).unwrap();
+    let data = BuildConfig {
+        input: vec![world.at("text.txt")],
+        output: Some(world.at("data")),
+        vocab: Some(world.at("vocab.txt")),
+        max_seq_length: 32,
+        max_predictions_per_seq: 5,
+        dupe_factor: 2,
+        num_shards: Some(3),
+        masking: Masking::Dynamic,
+        threads: 1,
+        ..BuildConfig::default()
+    };
+    build(&data, &mut |_| {}).unwrap();
+    world
+}
+
+/// Each row's tokens with the masks undone.
+fn originals(batch: &PretrainingBatch) -> Vec<Vec<i32>> {
+    let mut ids = batch.input_ids.clone();
+    for (&position, &id) in batch.masked_lm_positions.iter().zip(&batch.masked_lm_ids) {
+        ids[position as usize] = id;
+    }
+    let mut rows: Vec<Vec<i32>> = ids.chunks(batch.seq_length).map(<[i32]>::to_vec).collect();
+    rows.sort_unstable();
+    rows
+}
+
+#[test]
+fn every_epoch_has_the_same_instances_under_other_masks() {
+    let world = world();
+    let mut loader = DataLoader::open(&world.at("data"), 5).unwrap();
+    let rows = loader.rows();
+    let stored = loader.stored(0, rows).unwrap();
+    assert!(stored.num_predictions() as u64 > 2 * rows);
+    let batches: Vec<_> = (0..3).map(|e| loader.batch(e * rows, rows as usize).unwrap()).collect();
+    let sorted = |batch: &PretrainingBatch| {
+        let mut rows: Vec<Vec<i32>> = batch.input_ids.chunks(batch.seq_length).map(<[i32]>::to_vec).collect();
+        rows.sort_unstable();
+        rows
+    };
+    for (epoch, batch) in batches.iter().enumerate() {
+        assert_eq!(originals(batch), originals(&stored));
+        assert_eq!(batch.num_predictions(), stored.num_predictions());
+        assert_ne!(sorted(batch), sorted(&batches[(epoch + 1) % 3]), "other masks in another epoch");
+    }
+    // Any place is reached directly, in batches of any size.
+    let mut fresh = DataLoader::open(&world.at("data"), 5).unwrap();
+    let start = 2 * rows + 3;
+    let (whole, last) = (fresh.batch(start, 7).unwrap(), fresh.batch(start + 6, 1).unwrap());
+    let place = 6 * whole.seq_length;
+    assert_eq!(whole.input_ids[place..], last.input_ids);
+    assert_eq!(batches[2].input_ids[3 * whole.seq_length..10 * whole.seq_length], whole.input_ids);
+    assert_ne!(DataLoader::open(&world.at("data"), 6).unwrap().batch(start, 7).unwrap(), whole);
+}
+
+#[test]
+fn evaluation_sees_the_same_masks_whatever_the_seed() {
+    let world = world();
+    let open = |seed| DataLoader::open(&world.at("data"), seed).unwrap();
+    let (mut one, mut two) = (open(1), open(2));
+    let rows = one.rows();
+    let all = one.stored(0, rows).unwrap();
+    assert_eq!(all, two.stored(0, rows).unwrap());
+    // After some training, and in parts.
+    one.batch(rows, 9).unwrap();
+    let (a, b) = (one.stored(0, 11).unwrap(), one.stored(11, rows).unwrap());
+    assert_eq!([a.masked_lm_ids, b.masked_lm_ids].concat(), all.masked_lm_ids);
+    // The baseline is over the targets of evaluation.
+    let mut targets = Vec::new();
+    two.for_each_target(|id| targets.push(id)).unwrap();
+    assert_eq!(targets, all.masked_lm_ids);
+    let unigram = unigram_baseline(&one, &two).unwrap();
+    assert!(unigram.masked_lm_loss > 0.5 && unigram.masked_lm_accuracy > 0.0, "{unigram:?}");
+}
+
+#[test]
+fn length_buckets_keep_every_instance_and_save_padding() {
+    let world = world();
+    let open = || DataLoader::open(&world.at("data"), 5).unwrap();
+    let rows = open().rows();
+    let batch_size = 4;
+    let bucketed = || open().with_length_buckets(8, batch_size);
+    let (mut loader, mut plain) = (bucketed(), open());
+    let width = plain.batch(0, 1).unwrap().seq_length;
+    let wide = |batch: &PretrainingBatch| -> Vec<Vec<i32>> {
+        let ids = batch.input_ids.chunks(batch.seq_length);
+        ids.map(|row| [row, &vec![0; width - batch.seq_length]].concat()).collect()
+    };
+    // Two epochs of each, in steps that do not divide them.
+    let (mut cells, mut steps, mut seen) = (0, 0, Vec::new());
+    while (steps + 1) * batch_size as u64 <= 2 * rows {
+        let batch = loader.batch(steps * batch_size as u64, batch_size).unwrap();
+        assert_eq!(batch.input_mask.len(), batch_size * batch.seq_length);
+        for (&position, &id) in batch.masked_lm_positions.iter().zip(&batch.masked_lm_ids) {
+            assert!(batch.input_mask[position as usize] == 1 && id > 0);
+        }
+        assert_eq!(
+            bucketed().batch(steps * batch_size as u64, batch_size).unwrap(),
+            batch,
+            "any place directly"
+        );
+        cells += batch.input_ids.len();
+        seen.extend(wide(&batch));
+        steps += 1;
+    }
+    let epoch = |seen: &[Vec<i32>]| {
+        let mut rows = seen.to_vec();
+        rows.sort_unstable();
+        rows
+    };
+    // The same instances under the same masks, in another order.
+    let expected = wide(&plain.batch(0, rows as usize).unwrap());
+    assert_eq!(epoch(&seen[..rows as usize]), epoch(&expected));
+    assert_ne!(seen[..rows as usize], expected);
+    let without = steps as usize * batch_size * width;
+    assert!(cells < without, "{cells} cells, {without} without buckets");
+    // One bucket is none, and evaluation is as it was.
+    assert_eq!(open().with_length_buckets(1, 4).batch(7, 9).unwrap(), plain.batch(7, 9).unwrap());
+    assert_eq!(loader.stored(2, 9).unwrap(), plain.stored(2, 9).unwrap());
+}
+
+#[test]
+fn a_resumed_run_sees_the_masks_of_an_uninterrupted_one() {
+    let world = world();
+    // Ten steps of 32 are more than an epoch.
+    let flags = ["--batch-size", "32"];
+    assert!(DataLoader::open(&world.at("data"), 0).unwrap().rows() < 320);
+    let whole = run_to_end(&world.config("whole", &flags), false);
+    let config = world.config("parts", &flags);
+    run_until(&config, false, 4);
+    run_until(&config, true, 8);
+    let rest = run_to_end(&config, true);
+    assert_eq!(rest.last(), whole.last());
+    for ((name, whole), (_, parts)) in files(&world.at("whole")).into_iter().zip(files(&world.at("parts"))) {
+        assert!(whole == parts, "{name} differs");
+    }
+}
