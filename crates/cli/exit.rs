@@ -62,7 +62,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Prints a value as one JSON object.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(value)?)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceName;
+use crate::device::{DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::optimizer::AdamWConfig;
 use crate::schedule::{Schedule, ScheduleKind};
@@ -42,6 +42,10 @@ pub struct PretrainConfig {
     /// Sequences in the global batch of one step.
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub batch_size: usize,
+
+    /// Put sequences of similar length into one batch, the lengths cut into N ranges; 1 switches it off.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub length_buckets: usize,
 
     /// Micro-batches the global batch is cut into, to need less memory; the result is the same batch.
     #[arg(long, value_name = "K", default_value_t = 1)]
@@ -110,6 +114,10 @@ pub struct PretrainConfig {
     /// flex, ndarray, cuda or cuda:N.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
     pub device: DeviceName,
+
+    /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
+    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
+    pub kernels: KernelChoice,
 }
 
 impl PretrainConfig {
@@ -149,6 +157,7 @@ impl PretrainConfig {
             "max-gradient-norm",
             "must not be negative",
         )?;
+        check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;

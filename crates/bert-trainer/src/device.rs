@@ -1,4 +1,4 @@
-//! The backends: which device a program computes on. The only file with `cfg(feature = ...)`.
+//! The backends: which device a program computes on, and with which kernels. The only file with `cfg(feature = ...)`.
 //!
 //! In: `--device flex|ndarray|cuda[:N]`. Out: a burn `Device`, or an error that says what to do.
 //! Not for choosing by itself: `Device::default()` depends on which features happen to be on, so
@@ -7,10 +7,32 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bert_kernels::{Kernels, set_kernels};
 use burn::tensor::Device;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+
+/// Which operations compute, as on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelChoice {
+    /// The fused kernels of `bert-kernels` wherever they apply.
+    Fused,
+    /// burn's own operations everywhere: slower, for teaching and for doubt.
+    Plain,
+}
+
+impl KernelChoice {
+    /// Selects them for the whole process.
+    pub fn select(self) {
+        set_kernels(match self {
+            Self::Fused => Kernels::Fused,
+            Self::Plain => Kernels::Plain,
+        });
+    }
+}
 
 /// A device by name, as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -40,7 +40,6 @@ pub mod text;
 pub mod train_step;
 pub mod unigram;
 
-pub use bert_kernels::{Kernels, kernels, set_kernels};
 pub use config::PretrainConfig;
 pub use device::DeviceName;
 pub use error::Error;

@@ -132,6 +132,7 @@ pub fn identity(
     json!({
         "steps": config.steps,
         "batch_size": config.batch_size,
+        "length_buckets": config.length_buckets,
         "gradient_accumulation_steps": config.gradient_accumulation_steps,
         "learning_rate": config.learning_rate,
         "warmup_steps": config.warmup(),
@@ -139,6 +140,7 @@ pub fn identity(
         "optimizer": config.optimizer(),
         "seed": config.seed,
         "backend": config.device.backend(),
+        "kernels": config.kernels,
         "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start,
         "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),

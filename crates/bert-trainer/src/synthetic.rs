@@ -55,7 +55,7 @@ impl SyntheticRun {
     /// When the loss is not finite.
     pub fn step(&mut self) {
         let model = self.model.take().expect("put back by the step before");
-        let loss = pretraining_objective(&self.batch, &self.device);
+        let loss = pretraining_objective(&self.batch, true, &self.device);
         let batches = std::slice::from_ref(&self.batch);
         let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, (1, self.step));
         report.expect("the loss is finite");

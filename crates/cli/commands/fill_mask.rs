@@ -13,14 +13,14 @@ use crate::commands::at_least;
 use crate::exit::{print, print_json};
 use crate::progress::say;
 
-/// Predict the words at [MASK] in a text.
+/// Predict the words at `[MASK]` in a text.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint or Hugging Face folder with both pre-training heads.
     #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
 
-    /// Text with one or more [MASK]; `A ||| B` is a pair.
+    /// Text with one or more `[MASK]`; `A ||| B` is a pair.
     text: String,
 
     /// How many words to show for each.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceName;
+use crate::device::{DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::optimizer::AdamWConfig;
 use crate::schedule::ScheduleKind;
@@ -105,6 +105,10 @@ pub struct FinetuneConfig {
     /// flex, ndarray, cuda or cuda:N.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
     pub device: DeviceName,
+
+    /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
+    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
+    pub kernels: KernelChoice,
 }
 
 /// The configuration with the task's defaults filled in.

@@ -120,6 +120,7 @@ pub fn finetune(
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
     let resolved = config.resolve()?;
+    config.kernels.select();
     let device = config.device.open()?.autodiff();
     let start = resolve_model_folder(&config.checkpoint, &mut |error| {
         tell(FinetuneEvent::Warning(error.to_string()));

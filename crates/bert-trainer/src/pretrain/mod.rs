@@ -1,4 +1,4 @@
-//! Pre-training: the loop. What is around it is in [`run`], what it tells its caller in [`events`].
+//! Pre-training: the loop. What is around it is in `run.rs`, what it tells its caller in [`events`].
 //!
 //! In: a [`PretrainConfig`]. Out: a run folder with checkpoints and `metrics.jsonl`. Ports
 //! `run_pretraining.py` (masked LM + next sentence), with two differences that are stated here: the
@@ -46,7 +46,7 @@ pub fn pretrain(
 
         let learning_rate = schedule.learning_rate(run.step);
         let micro_batches = batch.split(config.gradient_accumulation_steps);
-        let loss = pretraining_objective(&batch, &run.device);
+        let loss = pretraining_objective(&batch, run.next_sentence, &run.device);
         let address = (config.seed, run.step);
         let (updated, report) =
             train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
@@ -79,14 +79,16 @@ pub fn pretrain(
     run.finish()
 }
 
-/// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets.
+/// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets. Without
+/// `next_sentence` the labels mean nothing (data made with `--nsp off`), and that loss has no weight.
 pub(crate) fn pretraining_objective(
     global: &PretrainingBatch,
+    next_sentence: bool,
     device: &Device,
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
     let normalizer = LossNormalizer {
         masked_lm: global.num_predictions() as f64,
-        next_sentence: global.batch_size as f64,
+        next_sentence: if next_sentence { global.batch_size as f64 } else { f64::INFINITY },
     };
     let device = device.clone();
     move |model, batch, mode| {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_data::Nsp;
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, Preset, load_pretrained_weights,
     save_pretrained,
@@ -36,6 +37,8 @@ pub(super) struct Run<'a> {
     model_config: BertConfig,
     text: Text,
     pub(super) device: Device,
+    /// Whether the next-sentence labels mean anything.
+    pub(super) next_sentence: bool,
     pub(super) step: u64,
     metrics: MetricsLog,
     timing: MetricsLog,
@@ -53,6 +56,7 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
         config.validate()?;
+        config.kernels.select();
         let device = config.device.open()?.autodiff();
         let loader = DataLoader::open(&config.data, config.seed)?;
         let eval_loader =
@@ -98,6 +102,7 @@ impl<'a> Run<'a> {
             timing: log("timing.jsonl")?,
             evaluations: log("evaluations.jsonl")?,
             last_saved: found.map(|(path, state)| (state.step, path)),
+            next_sentence: loader.manifest().config.nsp != Nsp::Off,
             text: Text::of_data(&config.data, loader.manifest())?,
             config,
             folder,
@@ -114,7 +119,8 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn loader(&self) -> Result<DataLoader, Error> {
-        DataLoader::open(&self.config.data, self.config.seed)
+        let loader = DataLoader::open(&self.config.data, self.config.seed)?;
+        Ok(loader.with_length_buckets(self.config.length_buckets, self.config.batch_size))
     }
 
     pub(super) fn log(

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bert_data::{BuildConfig, Masking, build};
+use bert_data::Masking;
 use bert_trainer::data_loader::{DataLoader, PretrainingBatch};
 use bert_trainer::unigram::unigram_baseline;
 
@@ -12,19 +12,7 @@ use crate::runs::{World, files, run_to_end, run_until};
 fn world() -> World {
     let world = World::new(0.1);
     fs::remove_dir_all(world.at("data")).unwrap();
-    let data = BuildConfig {
-        input: vec![world.at("text.txt")],
-        output: Some(world.at("data")),
-        vocab: Some(world.at("vocab.txt")),
-        max_seq_length: 32,
-        max_predictions_per_seq: 5,
-        dupe_factor: 2,
-        num_shards: Some(3),
-        masking: Masking::Dynamic,
-        threads: 1,
-        ..BuildConfig::default()
-    };
-    build(&data, &mut |_| {}).unwrap();
+    world.build("data", |data| data.masking = Masking::Dynamic);
     world
 }
 

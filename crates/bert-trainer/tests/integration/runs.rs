@@ -51,10 +51,16 @@ impl World {
             "layer_norm_eps": 1e-12, "pad_token_id": 0
         });
         fs::write(world.at("config.json"), config.to_string()).unwrap();
-        let data = BuildConfig {
-            input: vec![world.at("text.txt")],
-            output: Some(world.at("data")),
-            vocab: Some(world.at("vocab.txt")),
+        world.build("data", |_| {});
+        world
+    }
+
+    /// Builds a data folder from the corpus, with other options than the usual.
+    pub(crate) fn build(&self, name: &str, change: impl FnOnce(&mut BuildConfig)) {
+        let mut data = BuildConfig {
+            input: vec![self.at("text.txt")],
+            output: Some(self.at(name)),
+            vocab: Some(self.at("vocab.txt")),
             max_seq_length: 32,
             max_predictions_per_seq: 5,
             dupe_factor: 2,
@@ -62,8 +68,8 @@ impl World {
             threads: 1,
             ..BuildConfig::default()
         };
+        change(&mut data);
         build(&data, &mut |_| {}).unwrap();
-        world
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -276,4 +282,25 @@ fn not_a_number_stops_before_the_update() {
         .unwrap()
         .unwrap();
     assert!(state.step >= 1);
+}
+
+#[test]
+fn length_buckets_resume_like_everything_else() {
+    let world = World::new(0.1);
+    let flags = ["--length-buckets", "4"];
+    run_to_end(&world.config("whole", &flags), false);
+    let config = world.config("stopped", &flags);
+    run_until(&config, false, 5);
+    run_to_end(&config, true);
+    assert_same(&world.at("whole"), &world.at("stopped"), "with length buckets");
+}
+
+#[test]
+fn without_next_sentences_that_loss_has_no_weight() {
+    let world = World::new(0.1);
+    world.build("single", |data| data.nsp = bert_data::Nsp::Off);
+    let data = world.at("single").to_str().unwrap().to_string();
+    let metrics = run_to_end(&world.config("run", &["--data", &data, "--eval-data", &data]), false);
+    assert!(metrics.iter().all(|step| step.next_sentence_loss == 0.0 && step.loss == step.masked_lm_loss));
+    assert!(metrics.iter().all(|step| step.masked_lm_loss > 0.0 && step.gradient_norm > 0.0));
 }
