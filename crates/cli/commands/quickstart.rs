@@ -47,7 +47,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Pre-training steps.
-    #[arg(long, value_name = "N", default_value_t = 2500, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 7000, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
 
     /// Fine-tuning seeds.
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     write_corpora(&args.output)?;
     make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
     stage("2/5 pre-training data");
-    make_data(&at("corpus/train"), &at("vocab.txt"), &at("data/train"), 20, args.quiet)?;
+    make_data(&at("corpus/train"), &at("vocab.txt"), &at("data/train"), 60, args.quiet)?;
     make_data(&at("corpus/held_out"), &at("vocab.txt"), &at("data/held_out"), 5, args.quiet)?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
@@ -190,7 +190,7 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
         "--learning-rate",
         "1e-3",
         "--save-every",
-        "500",
+        "1000",
     ])?;
     let mut view = PretrainView::new(config.steps, args.quiet);
     let mut evaluations = Vec::new();
