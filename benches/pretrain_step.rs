@@ -13,8 +13,11 @@
 use std::process::Command;
 use std::time::Instant;
 
+// The programs' allocator comes with their library.
+use bert_cli as _;
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
+use bert_trainer::device::KernelChoice;
 use bert_trainer::synthetic::{SyntheticRun, matrix_product_rate};
 use clap::Parser;
 
@@ -37,6 +40,8 @@ struct Args {
     turns: usize,
     #[arg(long, default_value_t = DeviceName::Flex)]
     device: DeviceName,
+    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
+    kernels: KernelChoice,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
@@ -47,6 +52,7 @@ fn main() {
     let preset: Preset = args.model.parse().expect("a model size");
     let config = BertConfig::preset(preset, 30_522);
     let flops = config.flops_per_sequence(args.seq_length, args.predictions);
+    args.kernels.select();
     let device = args.device.open().expect("the device opens");
     let mut run = SyntheticRun::new(&config, args.batch_size, args.seq_length, args.predictions, &device);
     for _ in 0..3 {
