@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     write_corpora(&args.output)?;
     make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
     stage("2/5 pre-training data");
-    make_data(&at("corpus/train"), &at("vocab.txt"), &at("data/train"), 60, args.quiet)?;
+    make_data(&at("corpus/train"), &at("vocab.txt"), &at("data/train"), 20, args.quiet)?;
     make_data(&at("corpus/held_out"), &at("vocab.txt"), &at("data/held_out"), 5, args.quiet)?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
