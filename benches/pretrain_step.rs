@@ -13,13 +13,14 @@
 use std::process::Command;
 use std::time::Instant;
 
-// The programs' allocator comes with their library.
-use bert_cli as _;
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::synthetic::{SyntheticRun, matrix_product_rate};
 use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
 
 #[derive(Parser)]
 struct Args {

@@ -4,12 +4,10 @@
 //! prints its result on stdout (`--json`: as one object). What the programs compute is in the
 //! libraries; how they end is in [`exit`].
 
-use mimalloc::MiMalloc;
-
-/// A training step allocates and frees the same large tensors over and over: glibc's allocator gives them
-/// back to the system each time, and the page faults cost a sixth of the step.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+/// The allocator of the programs that train: a step allocates and frees the same large tensors over and
+/// over; glibc's allocator gives them back to the system each time, and the page faults cost a sixth of the
+/// step. The data builder keeps glibc's, with which it needs less than half the memory.
+pub use mimalloc::MiMalloc;
 
 pub mod commands;
 pub mod exit;

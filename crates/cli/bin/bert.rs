@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use bert_cli::{commands, exit};
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
+
 /// BERT from raw text to a scored task: the tool beside make-pretrain-data, pretrain and finetune.
 #[derive(Parser)]
 #[command(name = "bert", version, after_help = commands::EXIT_CODES)]
