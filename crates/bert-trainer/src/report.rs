@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+pub use bert_data::page::escape;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,22 +31,6 @@ p.note { color: var(--soft); max-width: 45rem; }
 svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
 code, pre { font: 13px ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
 ";
-
-/// Text as HTML text or attribute value.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// A whole page from a title and the HTML of its body.
 pub fn page(title: &str, body: &str) -> String {
