@@ -8,20 +8,18 @@ use std::path::PathBuf;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Masking, Nsp, RandomMode};
+use crate::config::{BuildConfig, Nsp, RandomMode};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
 use crate::input::{Format, expand, first_duplicate};
-use crate::instance::{PairRules, create_instances_from_document};
 use crate::manifest::{FORMAT_VERSION, Manifest, VOCABULARY, VocabularyEntry};
-use crate::masking::{MaskRules, MaskedInstance, Masker, is_special_token};
+use crate::masking::is_special_token;
 use crate::output::{self, Output};
 use crate::preview::render_rows;
 use crate::reading::{ReadReport, ReadRules, read_documents};
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
-use crate::rng::{Domain, Stream};
 use crate::shard_rows::read_shard_rows;
 use crate::spread::{Plan, make_keyed, make_reference, write_shards};
 use crate::tokenization::Tokenizer;
@@ -176,45 +174,5 @@ impl Prepared<'_> {
             &self.pool,
             &mut told,
         )
-    }
-
-    pub(crate) fn pair_rules(&self) -> PairRules {
-        let config = self.config;
-        let reference = config.random == RandomMode::Reference;
-        PairRules::new(&self.vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, reference)
-    }
-
-    pub(crate) fn masker(&self) -> Masker {
-        let rules = MaskRules {
-            masked_lm_prob: self.config.masked_lm_prob,
-            max_predictions_per_seq: self.config.max_predictions_per_seq,
-            do_whole_word_mask: self.config.do_whole_word_mask,
-            max_ngram: self.config.max_ngram,
-            random_word_skip_special: self.config.random_word_skip_special,
-            reference: self.config.random == RandomMode::Reference,
-        };
-        Masker::new(&self.vocabulary, rules)
-    }
-
-    /// Makes the instances of one document in one pass from its own streams.
-    pub(crate) fn keyed_instances(
-        &self,
-        documents: &Documents,
-        pass: u64,
-        document: usize,
-        masker: &mut Masker,
-        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
-    ) -> Result<()> {
-        let address = [pass, document as u64];
-        let mut pairs = Stream::new(self.config.random_seed, Domain::Pairs, &address);
-        let mut masks = Stream::new(self.config.random_seed, Domain::Masks, &address);
-        let mut masked = MaskedInstance::default();
-        create_instances_from_document(documents, document, &self.pair_rules(), &mut pairs, |_, instance| {
-            match self.config.masking {
-                Masking::Static => masker.mask(instance, &mut masks, &mut masked),
-                Masking::Dynamic => masked.copy_unmasked(instance),
-            }
-            emit(&masked)
-        })
     }
 }

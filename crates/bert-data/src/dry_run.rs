@@ -180,14 +180,14 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let plan = Plan::new(config, documents, prepared.vocabulary.len());
     while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
         let units = made.passes * documents.len()..(made.passes + 1) * documents.len();
-        let unit = |masker: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
+        let unit = |keyed: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, keyed, unit);
         let units: Vec<Result<Unit>> = match config.random {
-            RandomMode::Keyed => {
-                prepared.pool.install(|| units.into_par_iter().map_init(|| prepared.masker(), unit).collect())
-            }
+            RandomMode::Keyed => prepared.pool.install(|| {
+                units.into_par_iter().map_init(|| config.keyed(&prepared.vocabulary), unit).collect()
+            }),
             RandomMode::Reference => {
-                let mut masker = prepared.masker();
-                units.map(|at| unit(&mut masker, at)).collect()
+                let mut keyed = config.keyed(&prepared.vocabulary);
+                units.map(|at| unit(&mut keyed, at)).collect()
             }
         };
         for unit in units {

@@ -24,6 +24,7 @@ pub mod files;
 pub mod input;
 pub mod inspect;
 pub mod instance;
+pub mod keyed;
 pub mod make_vocab;
 pub mod manifest;
 pub mod masking;

@@ -76,7 +76,8 @@ pub(crate) fn render_rows(
 pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     let prepared = prepare(config)?;
     let (mut documents, _) = prepared.read(&mut |_| {})?;
-    let mut masker = prepared.masker();
+    let mut keyed = config.keyed(&prepared.vocabulary);
+    let mut masker = config.masker(&prepared.vocabulary);
     let mut lines = Vec::new();
     let mut python = PythonRandom::new(config.random_seed);
     if config.random == RandomMode::Reference {
@@ -93,11 +94,11 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
         };
         match config.random {
             RandomMode::Keyed => {
-                prepared.keyed_instances(&documents, pass as u64, document, &mut masker, show)?;
+                keyed.make(&documents, pass as u64, document, show)?;
             }
             RandomMode::Reference => {
                 let mut masked = MaskedInstance::default();
-                let rules = prepared.pair_rules();
+                let rules = config.pair_rules(&prepared.vocabulary);
                 create_instances_from_document(
                     &documents,
                     document,

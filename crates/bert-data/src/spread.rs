@@ -17,8 +17,9 @@ use crate::document::Documents;
 use crate::error::Result;
 use crate::files::Disk;
 use crate::instance::create_instances_from_document;
+use crate::keyed::KeyedInstances;
 use crate::manifest::ShardEntry;
-use crate::masking::{MaskedInstance, Masker};
+use crate::masking::MaskedInstance;
 use crate::output::Output;
 use crate::report::Counters;
 use crate::rng::{Domain, PythonRandom, Random, Stream};
@@ -101,11 +102,12 @@ pub(crate) fn make_keyed(
             tokens += documents.document(end % documents.len()).tokens();
             end += 1;
         }
-        let make =
-            |masker: &mut Masker, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
-        let made: Vec<Result<Unit>> = prepared
-            .pool
-            .install(|| (done..end).into_par_iter().map_init(|| prepared.masker(), make).collect());
+        let make = |keyed: &mut KeyedInstances, unit: usize| {
+            keyed_unit(prepared, documents, plan.width, keyed, unit)
+        };
+        let made: Vec<Result<Unit>> = prepared.pool.install(|| {
+            (done..end).into_par_iter().map_init(|| config.keyed(&prepared.vocabulary), make).collect()
+        });
         for unit in made {
             let unit = unit?;
             let mut start = 0;
@@ -132,14 +134,14 @@ pub(crate) fn keyed_unit(
     prepared: &Prepared<'_>,
     documents: &Documents,
     width: Width,
-    masker: &mut Masker,
+    keyed: &mut KeyedInstances,
     unit: usize,
 ) -> Result<Unit> {
     let (pass, document) = (unit / documents.len(), unit % documents.len());
     let counters = Counters::new(prepared.config.max_seq_length);
     let mut unit = Unit { bytes: Vec::new(), row_ends: Vec::new(), counters };
     let mask = prepared.vocabulary.mask_id();
-    prepared.keyed_instances(documents, pass as u64, document, masker, |row| {
+    keyed.make(documents, pass as u64, document, |row| {
         pack(row, width, &mut unit.bytes);
         unit.row_ends.push(unit.bytes.len());
         unit.counters.count(row, mask);
@@ -190,7 +192,9 @@ pub(crate) fn make_reference(
     documents.shuffle(&mut random);
     let mut spill = Spill::create(&output.work_path("rows"), 1)?;
     let mut counters = Counters::new(config.max_seq_length);
-    let (mut masker, rules, mask) = (prepared.masker(), prepared.pair_rules(), prepared.vocabulary.mask_id());
+    let vocabulary = &prepared.vocabulary;
+    let (mut masker, rules, mask) =
+        (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
     let (mut masked, mut packed, mut ends) = (MaskedInstance::default(), Vec::new(), vec![0]);
     let total = (documents.len() * config.dupe_factor) as u64;
     for done in 0..total {
