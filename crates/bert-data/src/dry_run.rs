@@ -7,6 +7,7 @@
 //! nothing like it.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -269,6 +270,7 @@ const WRITING_PER_THREAD: f64 = 10e6;
 const WRITING_PER_PACKED: f64 = 2.4;
 
 /// A file system on which nothing is kept.
+#[derive(Debug)]
 struct Nowhere;
 
 impl Write for Nowhere {
@@ -292,6 +294,14 @@ impl FileSystem for Nowhere {
         Ok(Box::new(Self))
     }
 
+    fn append(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
+        Ok(Box::new(Self))
+    }
+
+    fn open_lock(&self, _: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -301,6 +311,14 @@ impl FileSystem for Nowhere {
     }
 
     fn remove_file(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_dir_all(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 }

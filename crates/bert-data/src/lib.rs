@@ -20,6 +20,7 @@ pub mod document;
 mod dry_run;
 pub mod dynamic;
 mod error;
+pub mod faults;
 pub mod files;
 pub mod input;
 pub mod inspect;
