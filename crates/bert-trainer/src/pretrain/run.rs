@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use crate::checkpoint::{TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
-use crate::data_loader::DataLoader;
+use crate::data_loader::{DataLoader, Place};
 use crate::error::Error;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::metrics_log::MetricsLog;
@@ -40,6 +40,8 @@ pub(super) struct Run<'a> {
     /// Whether the next-sentence labels mean anything.
     pub(super) next_sentence: bool,
     pub(super) step: u64,
+    /// Where the data loader of a resumed run begins.
+    place: Option<Place>,
     metrics: MetricsLog,
     timing: MetricsLog,
     evaluations: MetricsLog,
@@ -89,9 +91,9 @@ impl<'a> Run<'a> {
             (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
         let mut optimizer = AdamW::new(config.optimizer(), &model);
-        let mut step = 0;
+        let (mut step, mut place) = (0, None);
         if let Some((path, state)) = &found {
-            step = state.step;
+            (step, place) = (state.step, state.place);
             optimizer.restore(state.updates, read_optimizer(path)?, &device.clone().inner())?;
         }
         // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
@@ -109,6 +111,7 @@ impl<'a> Run<'a> {
             model_config,
             device,
             step,
+            place,
             eval_loader,
             last_metrics: None,
             last_evaluation: None,
@@ -120,7 +123,8 @@ impl<'a> Run<'a> {
 
     pub(super) fn loader(&self) -> Result<DataLoader, Error> {
         let loader = DataLoader::open(&self.config.data, self.config.seed)?;
-        Ok(loader.with_length_buckets(self.config.length_buckets, self.config.batch_size))
+        let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
+        Ok(loader.starting_at(self.place))
     }
 
     pub(super) fn log(
@@ -164,6 +168,7 @@ impl<'a> Run<'a> {
         &mut self,
         model: &BertForPreTraining,
         optimizer: &AdamW,
+        place: Option<Place>,
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         // The records of all steps that the checkpoint holds must be on disk before it is.
@@ -173,6 +178,7 @@ impl<'a> Run<'a> {
         let state = TrainerState {
             step: self.step,
             updates: optimizer.updates(),
+            place,
             run: self.folder.identity().clone(),
         };
         let vocabulary = self.text.files(self.model_config.max_position_embeddings);
