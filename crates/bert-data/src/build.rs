@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
@@ -20,6 +20,7 @@ use crate::preview::render_first;
 use crate::reading::{ReadReport, ReadRules, read_documents};
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
+use crate::segmenter::ChineseSegmenter;
 use crate::spread::{Plan, count_pass, make_keyed, make_reference, write_documents, write_shards};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
@@ -68,7 +69,7 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     output::check(folder, config.overwrite)?;
     let (mut documents, read) = prepared.read(progress)?;
     check_instances(config, &documents)?;
-    let plan = Plan::new(config, &documents, prepared.vocabulary.len());
+    let plan = Plan::new(config, &documents, prepared.tokenizer.id_space());
 
     let output = Output::open(folder, config.overwrite)?;
     let (report, shards) = match config.layout {
@@ -157,7 +158,10 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
             reason,
         });
     }
-    let tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
+    let mut tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
+    if config.segmenter == Segmenter::Chinese {
+        tokenizer = tokenizer.with_segmenter(ChineseSegmenter::new());
+    }
     let pool = ThreadPoolBuilder::new()
         .num_threads(config.threads)
         .build()
@@ -166,6 +170,13 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
 }
 
 impl Prepared<'_> {
+    /// The size of the vocabulary, where the shards have marks of words beside the ids.
+    pub(crate) fn marked(&self) -> Option<usize> {
+        let stored =
+            self.config.segmenter != Segmenter::None && self.config.stored_masking() == Masking::Dynamic;
+        stored.then(|| self.vocabulary.len())
+    }
+
     pub(crate) fn read(&self, progress: &mut dyn FnMut(BuildProgress)) -> Result<(Documents, ReadReport)> {
         let total =
             self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|data| data.len()).sum();
@@ -174,7 +185,7 @@ impl Prepared<'_> {
         read_documents(
             &self.files,
             &self.tokenizer,
-            vocabulary.len(),
+            self.tokenizer.id_space(),
             vocabulary.unk_id(),
             &rules,
             &self.pool,

@@ -45,6 +45,27 @@ pub enum Masking {
     Dynamic,
 }
 
+/// Where whole words begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Segmenter {
+    /// Where a piece without `##` begins: every ideograph is a word.
+    #[default]
+    None,
+    /// The ideographs of a Chinese word, found by jieba, are one word.
+    Chinese,
+}
+
+impl Segmenter {
+    /// How many different ids there are on the way from reading to masking ([`crate::word_marks`]).
+    pub(crate) fn id_space(self, vocabulary: usize) -> usize {
+        match self {
+            Self::None => vocabulary,
+            Self::Chinese => 2 * vocabulary,
+        }
+    }
+}
+
 /// What the shards hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -80,6 +101,11 @@ pub struct BuildConfig {
     /// Mask whole words instead of single word pieces.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
+
+    /// Where whole words begin, for --do-whole-word-mask and --max-ngram: chinese takes the ideographs of a Chinese word
+    /// together (simplified Chinese best). The tokens stay single ideographs.
+    #[arg(long, value_enum, default_value_t = Segmenter::None)]
+    pub segmenter: Segmenter,
 
     /// Store instances, or the tokenized documents, of which the loader makes other pairs and masks in every epoch
     /// (then without --dupe-factor and --masking; some fifty times smaller than the reference's files).
@@ -172,6 +198,7 @@ impl Default for BuildConfig {
             vocab: None,
             do_lower_case: true,
             do_whole_word_mask: false,
+            segmenter: Segmenter::None,
             layout: Layout::Instances,
             masking: Masking::Static,
             max_ngram: 1,
@@ -260,6 +287,10 @@ impl BuildConfig {
         if self.split_sentences {
             self.check_language()?;
         }
+        if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
+            let (with, reason) = ("masking of single pieces", "add --do-whole-word-mask or --max-ngram N");
+            return Err(Error::ConflictingOptions { option: "segmenter", with, reason });
+        }
         self.check_reference_mode()?;
         self.check_layout()
     }
@@ -340,6 +371,11 @@ impl BuildConfig {
             ),
             (self.nsp != Nsp::On, "nsp", "the reference knows next sentence prediction only"),
             (self.masking == Masking::Dynamic, "masking", "the reference masks when it makes the data"),
+            (
+                self.segmenter != Segmenter::None,
+                "segmenter",
+                "the reference takes every ideograph for a word",
+            ),
             (self.max_ngram > 1, "max-ngram", "the reference masks single pieces or words"),
             (
                 self.random_word_skip_special,

@@ -28,10 +28,11 @@ use rayon::prelude::*;
 use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem};
 use crate::files::{AtomicFile, FileSystem};
-use crate::manifest::{Manifest, ShardEntry};
-use crate::record_batch::element;
+use crate::manifest::{Manifest, ShardEntry, wrong_marks};
+use crate::record_batch::{element, take_marks, with_marks};
 use crate::shard::{failed, shard_name};
-use crate::shard_rows::{first_null, open_shard};
+use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
+use crate::word_marks::marked as mark;
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
@@ -48,7 +49,8 @@ const PAGE: usize = 1 << 20;
 const READ_AT_ONCE: usize = 32;
 
 /// The columns: `input_ids: list<int32>`, the tokens of a document without special ones, and `sentence_lengths:
-/// list<int32>`, how many of them each sentence has; nothing is nullable, nothing is empty.
+/// list<int32>`, how many of them each sentence has; nothing is nullable, nothing is empty. Where
+/// a segmenter found words, `continues_word: list<bool>` follows, one for each token.
 #[must_use]
 pub fn document_schema() -> SchemaRef {
     let list = |name: &str| Field::new(name, DataType::List(element(DataType::Int32)), false);
@@ -70,10 +72,12 @@ pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Vec<R
     ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect()
 }
 
-/// Writes all documents into `shards` files whose paths `path` gives; tells how many documents are written.
+/// Writes all documents into `shards` files whose paths `path` gives; tells how many documents are written. `marked` is
+/// the size of the vocabulary where ids may be marked.
 pub(crate) fn write_document_shards<'a>(
     files: &dyn FileSystem,
     documents: &Documents,
+    marked: Option<usize>,
     shards: usize,
     path: impl Fn(&str) -> std::path::PathBuf + Sync,
     pool: &ThreadPool,
@@ -82,7 +86,7 @@ pub(crate) fn write_document_shards<'a>(
     let ranges = documents_of_shards(documents, shards);
     let write = |(index, range): (usize, &Range<usize>)| -> Result<ShardEntry> {
         let file = shard_name(index, shards);
-        write_document_shard(files, documents, range.clone(), file.clone(), &path(&file))
+        write_document_shard(files, documents, marked, range.clone(), file.clone(), &path(&file))
     };
     let mut entries: Vec<ShardEntry> = Vec::with_capacity(shards);
     // As many shards at a time as there are threads, so that memory does not grow with their number.
@@ -96,6 +100,10 @@ pub(crate) fn write_document_shards<'a>(
         told(entries.iter().map(|entry| entry.rows).sum());
     }
     Ok(entries)
+}
+
+fn stored_schema(marked: Option<usize>) -> SchemaRef {
+    if marked.is_some() { with_marks(&document_schema()) } else { document_schema() }
 }
 
 fn properties() -> WriterProperties {
@@ -115,6 +123,7 @@ fn properties() -> WriterProperties {
 fn write_document_shard(
     files: &dyn FileSystem,
     documents: &Documents,
+    marked: Option<usize>,
     range: Range<usize>,
     file: String,
     path: &Path,
@@ -122,8 +131,8 @@ fn write_document_shard(
     let out = AtomicFile::create(files, path)?;
     let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
     let mut writer =
-        ArrowWriter::try_new_with_options(out, document_schema(), options).map_err(failed(path))?;
-    let mut batch = DocumentBatch::default();
+        ArrowWriter::try_new_with_options(out, stored_schema(marked), options).map_err(failed(path))?;
+    let mut batch = DocumentBatch { marked, ..DocumentBatch::default() };
     let mut in_group = 0;
     let rows = range.len() as u64;
     for document in range {
@@ -153,6 +162,7 @@ struct DocumentBatch {
     counts: Vec<usize>,
     sentences: Vec<i32>,
     sentence_counts: Vec<usize>,
+    marked: Option<usize>,
 }
 
 impl DocumentBatch {
@@ -167,24 +177,38 @@ impl DocumentBatch {
 
     /// The documents so far as a batch; the builder is empty afterwards.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let this = std::mem::take(self);
+        let this = std::mem::replace(self, Self { marked: self.marked, ..Self::default() });
+        let mut ids: Vec<i32> = this.ids.into_iter().map(|id| id as i32).collect();
+        let marks = match this.marked {
+            Some(vocabulary) => Some(take_marks(&mut ids, &this.counts, vocabulary)?),
+            None => None,
+        };
         let list = |values: Vec<i32>, counts: Vec<usize>| -> Result<ArrayRef, ArrowError> {
             let (offsets, values) = (OffsetBuffer::from_lengths(counts), Arc::new(Int32Array::from(values)));
             Ok(Arc::new(ListArray::try_new(element(DataType::Int32), offsets, values, None)?))
         };
-        let ids = this.ids.into_iter().map(|id| id as i32).collect();
-        let columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
-        RecordBatch::try_new(document_schema(), columns)
+        let mut columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
+        columns.extend(marks);
+        RecordBatch::try_new(stored_schema(this.marked), columns)
     }
 }
 
 /// Reads a whole shard, checks its columns and rows, and appends its documents; `ids` must be below `vocabulary`.
-/// Returns the number of documents.
+/// `marks` says whether there must be marks of words. Returns the number of documents.
 ///
 /// # Errors
 /// One of the `Shard...` variants of [`Error`], or [`Error::Io`].
-pub fn read_document_shard(path: &Path, vocabulary: usize, documents: &mut DocumentsBuilder) -> Result<u64> {
-    let reader = open_shard(path, &document_schema())?.with_batch_size(READ_AT_ONCE).build();
+pub fn read_document_shard(
+    path: &Path,
+    vocabulary: usize,
+    marks: bool,
+    documents: &mut DocumentsBuilder,
+) -> Result<u64> {
+    let reader = open_shard(path, &document_schema())?.with_batch_size(READ_AT_ONCE);
+    if (reader.schema().fields().len() > DOCUMENT_COLUMNS.len()) != marks {
+        return Err(wrong_marks(path.to_owned(), marks));
+    }
+    let reader = reader.build();
     let reader = reader.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
     let mut rows = 0;
     for batch in reader {
@@ -207,7 +231,10 @@ fn append(
     if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
         return Err((row, RowProblem::Null(name)));
     }
+    check_marks(batch, DOCUMENT_COLUMNS.len())?;
+    let marks = marks_of(batch, DOCUMENT_COLUMNS.len());
     let [ids, sentences] = [0, 1].map(|column| batch.column(column).as_list::<i32>());
+    let offsets = ids.value_offsets();
     let mut known = Vec::new();
     for row in 0..batch.num_rows() {
         let (ids, sentences) = (ids.value(row), sentences.value(row));
@@ -216,6 +243,11 @@ fn append(
         check_document(ids, sentences, vocabulary).map_err(|problem| (row, problem))?;
         known.clear();
         known.extend(ids.iter().map(|&id| id as u32));
+        if let Some(marks) = marks.get(offsets[row] as usize..offsets[row + 1] as usize) {
+            for (id, _) in known.iter_mut().zip(marks).filter(|(_, continues)| **continues) {
+                *id = mark(*id, vocabulary);
+            }
+        }
         documents.push_ids(&known);
         sentences.iter().for_each(|&tokens| documents.push_sentence_end(tokens as usize));
         documents.close_document();
@@ -245,7 +277,7 @@ fn check_document(ids: &[i32], sentences: &[i32], vocabulary: usize) -> Result<(
 /// # Errors
 /// As [`Manifest::verify`] with `deep`.
 pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Documents> {
-    let mut documents = DocumentsBuilder::new(manifest.vocabulary.size);
+    let mut documents = DocumentsBuilder::new(manifest.id_space());
     for shard in 0..manifest.shards.len() {
         manifest.read_verified_documents(folder, shard, &mut documents)?;
     }

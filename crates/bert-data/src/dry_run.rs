@@ -110,7 +110,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
-    let plan = Plan::of_size(config, documents as usize, tokens, prepared.vocabulary.len());
+    let plan = Plan::of_size(config, documents as usize, tokens, prepared.tokenizer.id_space());
     let written = write_nowhere(&prepared, &plan, &made)?;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
@@ -178,7 +178,7 @@ struct Made {
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
     let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
-    let plan = Plan::new(config, documents, prepared.vocabulary.len());
+    let plan = Plan::new(config, documents, prepared.tokenizer.id_space());
     while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
         let units = made.passes * documents.len()..(made.passes + 1) * documents.len();
         let unit = |keyed: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, keyed, unit);
@@ -215,7 +215,7 @@ fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, made: &Made) -> Result<Wr
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
     let write = |rows: &[u32]| -> Result<u64> {
-        let mut writer = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"))?;
+        let mut writer = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"), prepared.marked())?;
         for &row in rows {
             writer.push(PackedRow::first_of(&made.bytes[row as usize..], plan.width))?;
         }

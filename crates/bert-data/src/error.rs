@@ -474,6 +474,14 @@ pub enum RowProblem {
         /// Number of tokens.
         tokens: usize,
     },
+    /// `continues_word` has another length than `input_ids`.
+    #[error("{marks} marks in continues_word for {tokens} input_ids")]
+    MarkCount {
+        /// Number of marks.
+        marks: usize,
+        /// Number of tokens.
+        tokens: usize,
+    },
     /// A row without tokens.
     #[error("no tokens")]
     Empty,

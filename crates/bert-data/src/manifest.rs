@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Layout, Masking};
+use crate::config::{Layout, Masking, Segmenter};
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
 use crate::files::{digest_file, write_json_atomic};
 use crate::input::InputEntry;
+use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::shard_rows::{ShardRows, read_shard};
@@ -114,6 +115,18 @@ impl Manifest {
             Masking::Static => self.config.max_predictions_per_seq,
             Masking::Dynamic => 0,
         }
+    }
+
+    /// Whether its shards have marks of words ([`crate::word_marks`]): where tokens are stored without masks and a
+    /// segmenter found the words.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
+    }
+
+    /// How many different ids its tokens have in memory, marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.config.segmenter.id_space(self.vocabulary.size)
     }
 
     /// Reads and checks the manifest of a data folder; looks at no other file.
@@ -215,7 +228,7 @@ impl Manifest {
         match self.config.layout {
             Layout::Instances => self.read_verified(folder, index).map(drop),
             Layout::Documents => {
-                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.vocabulary.size))
+                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.id_space()))
             }
         }
     }
@@ -229,6 +242,9 @@ impl Manifest {
         same_digest(&path, &shard.blake3)?;
         let rows = read_shard(&path)?;
         same_rows(&path, rows.len() as u64, shard.rows)?;
+        if !rows.is_empty() && rows.has_marks() != self.has_marks() {
+            return Err(self.wrong_marks(path));
+        }
         rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
         Ok(rows)
     }
@@ -245,9 +261,21 @@ impl Manifest {
     ) -> Result<()> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
-        let found = read_document_shard(&path, self.vocabulary.size, documents)?;
+        let found = read_document_shard(&path, self.vocabulary.size, self.has_marks(), documents)?;
         same_rows(&path, found, shard.rows)
     }
+
+    fn wrong_marks(&self, path: PathBuf) -> Error {
+        wrong_marks(path, self.has_marks())
+    }
+}
+
+/// The error of a shard that has marks of words where it should not, or has none where it should.
+pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
+    let (missing, none) = ("missing", "no such column");
+    let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
+    let column = MARKS.to_owned();
+    Error::ShardColumn { path, column, found: found.to_owned(), expected: expected.to_owned() }
 }
 
 fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {

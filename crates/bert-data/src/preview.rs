@@ -124,6 +124,7 @@ fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary, nsp: Nsp) -> 
         masked_lm_positions: &int32(&masked.masked_lm_positions),
         masked_lm_ids: &int32(&masked.masked_lm_ids),
         next_sentence_label: i8::from(masked.is_random_next),
+        continues_word: &[],
     };
     render(row, vocabulary, nsp)
 }

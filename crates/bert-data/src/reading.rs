@@ -104,7 +104,7 @@ pub fn read_documents(
     pool: &ThreadPool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Documents, ReadReport)> {
-    let mut joiner = Joiner::new(vocabulary, unknown, rules.reference);
+    let mut joiner = Joiner::new(vocabulary, tokenizer.unknown_ids(unknown), rules.reference);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
     let mut waiting: Vec<Block> = Vec::new();
@@ -144,7 +144,8 @@ pub(crate) fn sample_documents(
 ) -> Result<Sampled> {
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut joiner = Joiner::new(vocabulary.len(), vocabulary.unk_id(), rules.reference);
+    let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
+    let mut joiner = Joiner::new(tokenizer.id_space(), unknown, rules.reference);
     let mut cut_documents = 0;
     for block in tokenize(&mut blocks, files, &mut encoders, rules, pool)? {
         let ends_file = block.ends_file;
@@ -262,14 +263,15 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokeniz
 struct Joiner {
     documents: DocumentsBuilder,
     report: ReadReport,
-    unknown: u32,
+    /// `[UNK]`, plain and marked.
+    unknown: [u32; 2],
     reference: bool,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
 }
 
 impl Joiner {
-    fn new(vocabulary: usize, unknown: u32, reference: bool) -> Self {
+    fn new(vocabulary: usize, unknown: [u32; 2], reference: bool) -> Self {
         let documents = DocumentsBuilder::new(vocabulary);
         Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
     }
@@ -277,7 +279,8 @@ impl Joiner {
     fn add(&mut self, blocks: Vec<Tokenized>) {
         for block in blocks {
             self.documents.push_ids(&block.ids);
-            self.report.unknown_tokens += block.ids.iter().filter(|&&id| id == self.unknown).count() as u64;
+            self.report.unknown_tokens +=
+                block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
             self.report.invalid_utf8_lines += block.invalid_utf8_lines;
             for event in block.events {
                 match event {

@@ -14,7 +14,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, FileSystem, Written};
-use crate::record_batch::{BatchBuilder, schema};
+use crate::record_batch::BatchBuilder;
 use crate::spill::PackedRow;
 
 /// Rows of one record batch on its way to the file.
@@ -61,12 +61,14 @@ pub(crate) struct ShardWriter<'a> {
 }
 
 impl<'a> ShardWriter<'a> {
-    pub(crate) fn create(files: &'a dyn FileSystem, path: &'a Path) -> Result<Self> {
+    /// Begins a shard; `marked` is the size of the vocabulary where ids may be marked.
+    pub(crate) fn create(files: &'a dyn FileSystem, path: &'a Path, marked: Option<usize>) -> Result<Self> {
         let file = AtomicFile::create(files, path)?;
         // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
         let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
-        let writer = ArrowWriter::try_new_with_options(file, schema(), options).map_err(failed(path))?;
-        Ok(Self { path, writer, batch: BatchBuilder::default(), rows: 0 })
+        let writer = ArrowWriter::try_new_with_options(file, BatchBuilder::schema(marked), options)
+            .map_err(failed(path))?;
+        Ok(Self { path, writer, batch: BatchBuilder::new(marked), rows: 0 })
     }
 
     pub(crate) fn push(&mut self, row: PackedRow<'_>) -> Result<()> {

@@ -173,7 +173,7 @@ pub(crate) fn write_documents(
     let total = documents.len() as u64;
     let mut told = |done| progress(BuildProgress { stage: BuildStage::Writing, done, total });
     let path = |file: &str| output.work_path(file);
-    write_document_shards(&Disk, documents, plan.shards, path, &prepared.pool, &mut told)
+    write_document_shards(&Disk, documents, prepared.marked(), plan.shards, path, &prepared.pool, &mut told)
 }
 
 /// The rows of one document in one pass.
@@ -303,7 +303,7 @@ fn write_shard(
 ) -> Result<ShardEntry> {
     let file = shard_name(shard, plan.shards);
     let path = output.work_path(&file);
-    let mut writer = ShardWriter::create(&Disk, &path)?;
+    let mut writer = ShardWriter::create(&Disk, &path, prepared.marked())?;
     match &spilled.order {
         RowOrder::Buckets => {
             for bucket in 0..plan.buckets_per_shard {

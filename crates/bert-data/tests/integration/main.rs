@@ -20,6 +20,8 @@ mod objectives;
 mod page;
 /// Exactly the instances of the 2018 script.
 mod reference;
+/// Chinese words for whole-word masking.
+mod segmenter;
 /// The numbers of the bench corpus.
 mod statistics;
 /// What the tests share.
