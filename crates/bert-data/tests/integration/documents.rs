@@ -202,7 +202,8 @@ fn what_is_shown_and_counted_is_pass_0() {
 #[test]
 fn options_for_stored_instances_are_refused() {
     let world = world();
-    let refused: [(&str, fn(&mut BuildConfig)); 3] = [
+    type Change = fn(&mut BuildConfig);
+    let refused: [(&str, Change); 3] = [
         ("dupe-factor", |config| config.dupe_factor = 5),
         ("masking", |config| config.masking = Masking::Dynamic),
         ("random", |config| config.random = RandomMode::Reference),
