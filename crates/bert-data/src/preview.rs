@@ -4,6 +4,7 @@
 //! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
 
 use crate::build::prepare;
+use crate::column::ColumnWriter;
 use crate::config::{BuildConfig, Nsp, RandomMode};
 use crate::dynamic::{RowMasker, masked};
 use crate::error::Result;
@@ -13,6 +14,7 @@ use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
 use crate::shard_rows::{Row, ShardRows};
+use crate::store::read_into;
 use crate::vocabulary::Vocabulary;
 
 /// What a label means.
@@ -68,14 +70,17 @@ pub(crate) fn render_rows(
         .collect()
 }
 
-/// The first `n` instances that a configuration makes, in the order they are made; reads the input, writes nothing.
+/// The first `n` instances that a configuration makes, in the order they are made; reads the input into memory, which
+/// holds two bytes for each token of it, and writes nothing.
 /// Where the loader makes the masks, there are none.
 ///
 /// # Errors
 /// As [`crate::build`], but for the output folder, which is not needed.
 pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     let prepared = prepare(config)?;
-    let (mut documents, _) = prepared.read(&mut |_| {})?;
+    let memory = || ColumnWriter::Memory(Vec::new());
+    let (builder, _) = read_into(&prepared, [memory(), memory(), memory()], &mut |_| {})?;
+    let mut documents = builder.ended();
     let mut keyed = config.keyed(&prepared.vocabulary);
     let mut masker = config.masker(&prepared.vocabulary);
     let mut lines = Vec::new();
