@@ -22,15 +22,14 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
-use rayon::ThreadPool;
-use rayon::prelude::*;
 
-use crate::document::{Documents, DocumentsBuilder};
+use crate::conservation::Tally;
+use crate::document::{DocumentReader, Documents, DocumentsBuilder, Look};
 use crate::error::{Error, Result, RowProblem};
-use crate::files::{AtomicFile, FileSystem};
-use crate::manifest::{Manifest, ShardEntry, wrong_marks};
+use crate::files::{AtomicFile, FileSystem, Written};
+use crate::manifest::{Manifest, wrong_marks};
 use crate::record_batch::{element, take_marks, with_marks};
-use crate::shard::{failed, shard_name};
+use crate::shard::failed;
 use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
 use crate::word_marks::marked as mark;
 
@@ -58,48 +57,62 @@ pub fn document_schema() -> SchemaRef {
 }
 
 /// The documents of each shard: in order, cut where the tokens before a document pass the shard's share.
-pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Vec<Range<usize>> {
+pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Result<Vec<Range<usize>>> {
     let mut ends = vec![documents.len(); shards];
-    let (total, mut before) = (u128::from(documents.tokens().max(1)), 0u128);
+    let (total, mut reader) = (u128::from(documents.tokens().max(1)), documents.reader());
     let mut shard = 0;
     for document in 0..documents.len() {
+        let sentences = reader.document(Look::Here, document)?;
+        let before = u128::from(reader.sentence_start(Look::Here, sentences.start)?);
         let its = (before * shards as u128 / total) as usize;
         ends[shard..its].fill(document);
         shard = its;
-        before += documents.document(document).tokens() as u128;
     }
     let mut start = 0;
-    ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect()
+    Ok(ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect())
 }
 
-/// Writes all documents into `shards` files whose paths `path` gives; tells how many documents are written. `marked` is
-/// the size of the vocabulary where ids may be marked.
-pub(crate) fn write_document_shards<'a>(
-    files: &dyn FileSystem,
-    documents: &Documents,
-    marked: Option<usize>,
-    shards: usize,
-    path: impl Fn(&str) -> std::path::PathBuf + Sync,
-    pool: &ThreadPool,
-    told: &mut (dyn FnMut(u64) + 'a),
-) -> Result<Vec<ShardEntry>> {
-    let ranges = documents_of_shards(documents, shards);
-    let write = |(index, range): (usize, &Range<usize>)| -> Result<ShardEntry> {
-        let file = shard_name(index, shards);
-        write_document_shard(files, documents, marked, range.clone(), file.clone(), &path(&file))
-    };
-    let mut entries: Vec<ShardEntry> = Vec::with_capacity(shards);
-    // As many shards at a time as there are threads, so that memory does not grow with their number.
-    for some in ranges.chunks(pool.current_num_threads()) {
-        let first = entries.len();
-        let numbered = some.par_iter().enumerate().map(|(at, range)| write((first + at, range)));
-        let written: Vec<Result<ShardEntry>> = pool.install(|| numbered.collect());
-        for entry in written {
-            entries.push(entry?);
-        }
-        told(entries.iter().map(|entry| entry.rows).sum());
+/// The tokens and the lengths of the sentences of one document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DocumentRow {
+    ids: Vec<u32>,
+    lengths: Vec<i32>,
+}
+
+impl DocumentRow {
+    /// Takes a document in the place of the one before.
+    pub(crate) fn read(&mut self, reader: &mut DocumentReader<'_>, index: usize) -> Result<()> {
+        self.ids.clear();
+        self.lengths.clear();
+        self.append(reader, index).map(drop)
     }
-    Ok(entries)
+
+    /// Adds a document behind those before; returns the numbers of its tokens and of its sentences.
+    fn append(&mut self, reader: &mut DocumentReader<'_>, index: usize) -> Result<(usize, usize)> {
+        let sentences = reader.document(Look::Here, index)?;
+        let tokens = reader.token_range(Look::Here, sentences.clone())?;
+        let mut start = tokens.start;
+        for sentence in sentences.clone() {
+            let end = reader.sentence_start(Look::Here, sentence + 1)?;
+            self.lengths.push((end - start) as i32);
+            start = end;
+        }
+        reader.append_tokens(Look::Here, tokens.clone(), &mut self.ids)?;
+        Ok(((tokens.end - tokens.start) as usize, (sentences.end - sentences.start) as usize))
+    }
+
+    /// What the law of conservation sees of it.
+    pub(crate) fn bytes(&self, index: usize) -> Vec<u8> {
+        row_bytes(index, &self.ids, &self.lengths)
+    }
+}
+
+fn row_bytes(index: usize, ids: &[u32], lengths: &[i32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 + 4 * (ids.len() + lengths.len()));
+    bytes.extend_from_slice(&(index as u64).to_le_bytes());
+    ids.iter().for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
+    lengths.iter().for_each(|length| bytes.extend_from_slice(&length.to_le_bytes()));
+    bytes
 }
 
 fn stored_schema(marked: Option<usize>) -> SchemaRef {
@@ -120,25 +133,27 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-fn write_document_shard(
+/// Writes some documents into one file; `marked` is the size of the vocabulary where ids may be marked. Returns what was
+/// written.
+pub(crate) fn write_document_shard(
     files: &dyn FileSystem,
     documents: &Documents,
     marked: Option<usize>,
     range: Range<usize>,
-    file: String,
     path: &Path,
-) -> Result<ShardEntry> {
+) -> Result<(Tally, Written)> {
     let out = AtomicFile::create(files, path)?;
+    // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
     let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
     let mut writer =
         ArrowWriter::try_new_with_options(out, stored_schema(marked), options).map_err(failed(path))?;
-    let mut batch = DocumentBatch { marked, ..DocumentBatch::default() };
-    let mut in_group = 0;
-    let rows = range.len() as u64;
+    let mut batch = DocumentBatch::new(marked);
+    let (mut in_group, mut reader, mut rows) = (0, documents.reader(), Tally::default());
     for document in range {
-        batch.push(documents, document);
-        if batch.ids.len() >= BATCH_TOKENS {
-            in_group += batch.ids.len();
+        rows.see(&batch.push(&mut reader, document)?);
+        let tokens = batch.rows.ids.len();
+        if tokens >= BATCH_TOKENS {
+            in_group += tokens;
             let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
             writer.write(&full).map_err(failed(path))?;
         }
@@ -151,34 +166,35 @@ fn write_document_shard(
     writer.write(&rest).map_err(failed(path))?;
     let mut out = writer.into_inner().map_err(failed(path))?;
     out.flush().map_err(Error::io("write", path))?;
-    let written = out.commit()?;
-    Ok(ShardEntry { file, rows, bytes: written.bytes, blake3: written.blake3 })
+    Ok((rows, out.commit()?))
 }
 
 /// Documents of one record batch.
-#[derive(Default)]
 struct DocumentBatch {
-    ids: Vec<u32>,
+    rows: DocumentRow,
     counts: Vec<usize>,
-    sentences: Vec<i32>,
     sentence_counts: Vec<usize>,
     marked: Option<usize>,
 }
 
 impl DocumentBatch {
-    fn push(&mut self, documents: &Documents, index: usize) {
-        let document = documents.document(index);
-        let sentences = document.sentences();
-        document.append_tokens(document.token_range(0..sentences), &mut self.ids);
-        self.counts.push(document.tokens());
-        self.sentences.extend((0..sentences).map(|sentence| document.sentence_tokens(sentence) as i32));
+    fn new(marked: Option<usize>) -> Self {
+        Self { rows: DocumentRow::default(), counts: Vec::new(), sentence_counts: Vec::new(), marked }
+    }
+
+    /// Adds a document; returns what the law of conservation sees of it.
+    fn push(&mut self, reader: &mut DocumentReader<'_>, index: usize) -> Result<Vec<u8>> {
+        let before = (self.rows.ids.len(), self.rows.lengths.len());
+        let (tokens, sentences) = self.rows.append(reader, index)?;
+        self.counts.push(tokens);
         self.sentence_counts.push(sentences);
+        Ok(row_bytes(index, &self.rows.ids[before.0..], &self.rows.lengths[before.1..]))
     }
 
     /// The documents so far as a batch; the builder is empty afterwards.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let this = std::mem::replace(self, Self { marked: self.marked, ..Self::default() });
-        let mut ids: Vec<i32> = this.ids.into_iter().map(|id| id as i32).collect();
+        let this = std::mem::replace(self, Self::new(self.marked));
+        let mut ids: Vec<i32> = this.rows.ids.into_iter().map(|id| id as i32).collect();
         let marks = match this.marked {
             Some(vocabulary) => Some(take_marks(&mut ids, &this.counts, vocabulary)?),
             None => None,
@@ -187,7 +203,7 @@ impl DocumentBatch {
             let (offsets, values) = (OffsetBuffer::from_lengths(counts), Arc::new(Int32Array::from(values)));
             Ok(Arc::new(ListArray::try_new(element(DataType::Int32), offsets, values, None)?))
         };
-        let mut columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
+        let mut columns = vec![list(ids, this.counts)?, list(this.rows.lengths, this.sentence_counts)?];
         columns.extend(marks);
         RecordBatch::try_new(stored_schema(this.marked), columns)
     }
@@ -213,44 +229,63 @@ pub fn read_document_shard(
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        append(&batch, vocabulary, documents).map_err(|(row, problem)| Error::ShardRow {
+        let bad = |(row, problem): (usize, RowProblem)| Error::ShardRow {
             path: path.to_owned(),
             row: rows + row as u64,
             problem,
-        })?;
+        };
+        let marks = check_batch(&batch, vocabulary).map_err(bad)?;
+        append(&batch, &marks, vocabulary, documents)?;
         rows += batch.num_rows() as u64;
     }
     Ok(rows)
 }
 
-fn append(
-    batch: &RecordBatch,
-    vocabulary: usize,
-    documents: &mut DocumentsBuilder,
-) -> Result<(), (usize, RowProblem)> {
+/// Checks every document of a batch; returns the marks of words, if there are.
+fn check_batch(batch: &RecordBatch, vocabulary: usize) -> Result<Vec<bool>, (usize, RowProblem)> {
     if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
         return Err((row, RowProblem::Null(name)));
     }
     check_marks(batch, DOCUMENT_COLUMNS.len())?;
-    let marks = marks_of(batch, DOCUMENT_COLUMNS.len());
-    let [ids, sentences] = [0, 1].map(|column| batch.column(column).as_list::<i32>());
-    let offsets = ids.value_offsets();
+    for row in 0..batch.num_rows() {
+        let [ids, sentences] = lists(batch, row);
+        check_document(
+            ids.as_primitive::<Int32Type>().values(),
+            sentences.as_primitive::<Int32Type>().values(),
+            vocabulary,
+        )
+        .map_err(|problem| (row, problem))?;
+    }
+    Ok(marks_of(batch, DOCUMENT_COLUMNS.len()))
+}
+
+/// Tokens and lengths of sentences of one row.
+fn lists(batch: &RecordBatch, row: usize) -> [ArrayRef; 2] {
+    [0, 1].map(|column| batch.column(column).as_list::<i32>().value(row))
+}
+
+fn append(
+    batch: &RecordBatch,
+    marks: &[bool],
+    vocabulary: usize,
+    documents: &mut DocumentsBuilder,
+) -> Result<()> {
+    let offsets = batch.column(0).as_list::<i32>().value_offsets();
     let mut known = Vec::new();
     for row in 0..batch.num_rows() {
-        let (ids, sentences) = (ids.value(row), sentences.value(row));
-        let ids = ids.as_primitive::<Int32Type>().values();
-        let sentences = sentences.as_primitive::<Int32Type>().values();
-        check_document(ids, sentences, vocabulary).map_err(|problem| (row, problem))?;
+        let [ids, sentences] = lists(batch, row);
         known.clear();
-        known.extend(ids.iter().map(|&id| id as u32));
+        known.extend(ids.as_primitive::<Int32Type>().values().iter().map(|&id| id as u32));
         if let Some(marks) = marks.get(offsets[row] as usize..offsets[row + 1] as usize) {
             for (id, _) in known.iter_mut().zip(marks).filter(|(_, continues)| **continues) {
                 *id = mark(*id, vocabulary);
             }
         }
-        documents.push_ids(&known);
-        sentences.iter().for_each(|&tokens| documents.push_sentence_end(tokens as usize));
-        documents.close_document();
+        documents.push_ids(&known)?;
+        for &tokens in sentences.as_primitive::<Int32Type>().values() {
+            documents.push_sentence_end(tokens as usize)?;
+        }
+        documents.close_document()?;
     }
     Ok(())
 }
@@ -281,7 +316,7 @@ pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Document
     for shard in 0..manifest.shards.len() {
         manifest.read_verified_documents(folder, shard, &mut documents)?;
     }
-    let documents = documents.finish();
+    let documents = documents.finish()?;
     let same = |what, found: u64, expected: u64| match found == expected {
         true => Ok(()),
         false => Err(Error::ManifestCount { path: Manifest::path(folder), what, found, expected }),

@@ -13,10 +13,14 @@
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
 
+mod budget;
 mod build;
 pub mod card;
+mod column;
 pub mod config;
+mod conservation;
 pub mod document;
+mod document_build;
 pub mod document_pass;
 pub mod document_shard;
 mod dry_run;
@@ -31,34 +35,50 @@ pub mod keyed;
 pub mod make_vocab;
 pub mod manifest;
 pub mod masking;
+mod merge;
 mod ngram;
 mod output;
+mod packed;
 pub mod page;
+mod parallel;
+mod part;
+mod plan;
 pub mod preview;
 pub mod reading;
+mod receipt;
 pub mod record_batch;
+mod reference;
 pub mod report;
 mod resolved_config;
 pub mod rng;
+mod rounds;
 pub mod segmenter;
 pub mod shard;
 pub mod shard_rows;
+mod shards;
+mod slots;
 mod spill;
-mod spread;
+mod store;
 mod stored_rows;
 pub mod table;
 pub mod tokenization;
 pub mod vocabulary;
 pub mod word_marks;
+mod work;
 
-pub use build::{BuildOutcome, BuildProgress, BuildStage, build};
+pub use budget::ByteSize;
+pub use build::{
+    BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
+};
 pub use config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
+pub use conservation::Conservation;
 pub use document_pass::DocumentPasses;
 pub use dry_run::{Estimate, dry_run};
 pub use dynamic::RowMasker;
 pub use error::{Error, Result, RowProblem, TextProblem};
 pub use inspect::{inspect, verify};
 pub use manifest::Manifest;
+pub use merge::{merge, merge_on};
 pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;

@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Layout, Masking, Segmenter};
+use crate::conservation::Conservation;
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
-use crate::files::{digest_file, write_json_atomic};
+use crate::files::{FileSystem, digest_file, write_json_atomic_on};
 use crate::input::InputEntry;
 use crate::record_batch::MARKS;
 use crate::report::DataReport;
@@ -34,7 +35,9 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file name of the vocabulary's copy.
 pub const VOCABULARY: &str = "vocab.txt";
 /// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// Name and version of this program.
+pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
 /// One Parquet file of the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +83,8 @@ pub struct Manifest {
     pub shards: Vec<ShardEntry>,
     /// Instances of all shards; with `--layout documents` those of one pass.
     pub instances: u64,
+    /// What was checked before this file was written: that no document and no row was lost or made twice.
+    pub conservation: Conservation,
     /// What is in the data.
     pub report: DataReport,
 }
@@ -154,10 +159,10 @@ impl Manifest {
     }
 
     /// Writes the manifest, which commits the data set.
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn write_on(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
         self.check(&path)?;
-        write_json_atomic(&path, self).map(drop)
+        write_json_atomic_on(files, &path, self).map(drop)
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -183,6 +188,7 @@ impl Manifest {
             Layout::Documents => self.report.documents,
         };
         same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
+        same("the number of rows in the law of conservation", self.conservation.rows, stored)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
@@ -231,6 +237,11 @@ impl Manifest {
                 self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.id_space()))
             }
         }
+    }
+
+    /// Compares a shard's digest.
+    pub(crate) fn verify_digest(&self, folder: &Path, index: usize) -> Result<()> {
+        same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.

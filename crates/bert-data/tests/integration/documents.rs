@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::document::DocumentsBuilder;
+use bert_data::document::{DocumentsBuilder, Look};
 use bert_data::document_shard::{read_all_documents, read_document_shard};
 use bert_data::{
     BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, Nsp, RandomMode, RowProblem, ShardRows,
@@ -67,15 +67,16 @@ fn every_sentence_is_stored_once_in_its_place() {
             document.lines().map(ids).collect()
         })
         .collect();
+    let mut reader = documents.reader();
     let read: Vec<Vec<Vec<u32>>> = (0..documents.len())
         .map(|index| {
-            let document = documents.document(index);
             let ids = |sentence| {
                 let mut ids = Vec::new();
-                document.append_tokens(document.token_range(sentence..sentence + 1), &mut ids);
+                let tokens = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
+                reader.append_tokens(Look::Here, tokens, &mut ids).unwrap();
                 ids
             };
-            (0..document.sentences()).map(ids).collect()
+            documents.reader().document(Look::Here, index).unwrap().map(ids).collect()
         })
         .collect();
     assert_eq!(read, of_text);
@@ -150,7 +151,7 @@ fn passes_are_those_of_the_builder() {
         let mut made = Vec::new();
         for (pass, document) in (0..PASSES).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
             let mut pairs = ShardRows::default();
-            passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
+            passes.append_pairs(&mut text.reader(), pass, document, &mut pairs).unwrap();
             // In any order, each for itself.
             for number in (0..pairs.len()).rev() {
                 made.push(canonical(passes.mask(pairs.row(number), pass, document, number as u64)));

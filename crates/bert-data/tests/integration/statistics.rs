@@ -340,7 +340,7 @@ fn document_samples(config: &BuildConfig, continues: &[bool], seeds: std::ops::R
         for pass in 0..config.dupe_factor as u64 {
             for document in 0..documents.len() {
                 let mut pairs = ShardRows::default();
-                passes.append_pairs(&documents, pass, document, &mut pairs).unwrap();
+                passes.append_pairs(&mut documents.reader(), pass, document, &mut pairs).unwrap();
                 for (number, pair) in pairs.iter().enumerate() {
                     tally.add(passes.mask(pair, pass, document, number as u64));
                 }

@@ -130,7 +130,7 @@ fn an_epoch_has_every_document_once_and_blocks_cut_it() {
     let world = World::new(40);
     let manifest = bert_data::Manifest::read(&world.at("documents")).unwrap();
     let documents = read_all_documents(&world.at("documents"), &manifest).unwrap();
-    let order = |seed, epoch, tokens| EpochOrder::new(&documents, seed, epoch, tokens);
+    let order = |seed, epoch, tokens| EpochOrder::new(&documents, seed, epoch, tokens).unwrap();
     let whole = |order: &EpochOrder| -> Vec<u32> {
         (0..).map_while(|block| order.block(block)).flatten().copied().collect()
     };
