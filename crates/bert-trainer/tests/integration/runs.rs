@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bert_data::faults::Faulty;
 use bert_data::{BuildConfig, build};
 use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;
-use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain};
+use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain, pretrain_on};
 use bert_trainer::{Error, StopFlag};
 use clap::{Args, Command, FromArgMatches};
 use tempfile::TempDir;
@@ -97,9 +98,10 @@ impl World {
     }
 }
 
+/// Runs to the end, on a file system that never waits for the disk.
 pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
     let mut metrics = Vec::new();
-    pretrain(config, resume, &StopFlag::new(), &mut |event| {
+    pretrain_on(&Faulty::never(), config, resume, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Step { metrics: step, .. } = event {
             metrics.push(step);
         }
@@ -112,7 +114,7 @@ pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetri
 pub(crate) fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
     let stop = StopFlag::new();
     let flag = stop.clone();
-    let result = pretrain(config, resume, &stop, &mut |event| {
+    let result = pretrain_on(&Faulty::never(), config, resume, &stop, &mut |event| {
         if let PretrainEvent::Step { metrics, .. } = event
             && metrics.step == stop_after
         {
