@@ -259,7 +259,7 @@ impl Prepared<'_> {
     }
 
     /// Opens the output folder, locked, or refuses it.
-    fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
+    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
         let (folder, part) = (self.config.output()?, self.config.part()?);
         let options = ResolvedConfig::new(self.config, self.config.num_shards.unwrap_or(0), self.tables);
         let identity = Identity::new(options, self.vocabulary.bytes());

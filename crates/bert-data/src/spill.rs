@@ -262,4 +262,22 @@ impl Spilled {
         }
         Ok(rows)
     }
+
+    /// How many sorted runs there are.
+    #[cfg(test)]
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Forgets a run, as a fault would.
+    #[cfg(test)]
+    pub(crate) fn lose_run(&mut self, run: usize) {
+        self.runs.remove(run);
+    }
+
+    /// Reads a run twice, as a fault would.
+    #[cfg(test)]
+    pub(crate) fn double_run(&mut self, run: usize) {
+        self.runs.push(self.runs[run]);
+    }
 }
