@@ -60,6 +60,6 @@ pub use pretrained::{
     Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
     load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, save_pretrained,
 };
-pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput};
+pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{named_tensors_from_bytes, read_safetensors, to_safetensors_bytes};
