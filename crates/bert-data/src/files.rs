@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_disk_full};
 
 /// The name of the lock file in an output folder.
 pub const LOCK: &str = ".lock";
@@ -150,6 +150,8 @@ pub struct AtomicFile<'a> {
     out: Option<BufWriter<Box<dyn Durable>>>,
     hasher: blake3::Hasher,
     bytes: u64,
+    /// Bytes of the file with the last write, whether or not that succeeded.
+    tried: u64,
 }
 
 impl<'a> AtomicFile<'a> {
@@ -170,7 +172,16 @@ impl<'a> AtomicFile<'a> {
             out: Some(BufWriter::with_capacity(1 << 16, file)),
             hasher: blake3::Hasher::new(),
             bytes: 0,
+            tried: 0,
         })
+    }
+
+    /// An error of writing this file; a full disk is told with what the file needs.
+    pub(crate) fn failed(&self, source: io::Error) -> Error {
+        match is_disk_full(&source) {
+            true => Error::DiskFull { path: self.path.clone(), needed: self.tried, source },
+            false => Error::io("write", &self.path)(source),
+        }
     }
 
     /// Puts the file in its place: flush, fsync, rename, fsync of the folder.
@@ -183,7 +194,7 @@ impl<'a> AtomicFile<'a> {
             if let Err(source) = synced {
                 drop(out);
                 let _ = self.files.remove_file(&self.temporary);
-                return Err(Error::io("write", &self.path)(source));
+                return Err(self.failed(source));
             }
         }
         if let Err(source) = self.files.rename(&self.temporary, &self.path) {
@@ -199,6 +210,7 @@ impl<'a> AtomicFile<'a> {
 impl Write for AtomicFile<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let out = self.out.as_mut().ok_or_else(|| io::Error::other("written after commit"))?;
+        self.tried = self.bytes + buffer.len() as u64;
         let written = out.write(buffer)?;
         self.hasher.update(&buffer[..written]);
         self.bytes += written as u64;
@@ -245,8 +257,10 @@ pub fn write_atomic_on(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<Written> {
     let mut file = AtomicFile::create(files, path)?;
-    write(&mut file).map_err(Error::io("write", path))?;
-    file.commit()
+    match write(&mut file) {
+        Ok(()) => file.commit(),
+        Err(source) => Err(file.failed(source)),
+    }
 }
 
 /// Writes a value as indented JSON with a final newline, all or nothing.

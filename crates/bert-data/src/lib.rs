@@ -50,7 +50,7 @@ pub use build::{BuildOutcome, BuildProgress, BuildStage, build};
 pub use config::{BuildConfig, Masking, Nsp, RandomMode};
 pub use dry_run::{Estimate, dry_run};
 pub use dynamic::RowMasker;
-pub use error::{Error, Result, RowProblem, TextProblem};
+pub use error::{Error, Result, RowProblem, TextProblem, is_disk_full};
 pub use inspect::{inspect, verify};
 pub use manifest::Manifest;
 pub use preview::preview;

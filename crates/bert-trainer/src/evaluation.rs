@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
 use crate::error::Error;
+use crate::metrics_log::nan_if_null;
 
 /// Losses in nats and accuracies in [0, 1] on held-out data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,14 +21,19 @@ pub struct Evaluation {
     /// Number of masked-LM targets in them.
     pub predictions: u64,
     /// Mean negative log-likelihood of the masked tokens.
+    #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
     /// Share of masked tokens predicted first.
+    #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_accuracy: f64,
     /// Mean cross-entropy of the next-sentence labels.
+    #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_loss: f64,
     /// Share of next-sentence labels predicted right.
+    #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_accuracy: f64,
     /// Share of the instances whose second segment is a random one (label 1).
+    #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
 }
 
