@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
@@ -16,12 +16,11 @@ use crate::input::{Format, expand, first_duplicate};
 use crate::manifest::{FORMAT_VERSION, Manifest, VOCABULARY, VocabularyEntry};
 use crate::masking::is_special_token;
 use crate::output::{self, Output};
-use crate::preview::render_rows;
+use crate::preview::render_first;
 use crate::reading::{ReadReport, ReadRules, read_documents};
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
-use crate::shard_rows::read_shard_rows;
-use crate::spread::{Plan, make_keyed, make_reference, write_shards};
+use crate::spread::{Plan, count_pass, make_keyed, make_reference, write_documents, write_shards};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
 
@@ -72,17 +71,25 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     let plan = Plan::new(config, &documents, prepared.vocabulary.len());
 
     let output = Output::open(folder, config.overwrite)?;
-    let spilled = match config.random {
-        RandomMode::Keyed => make_keyed(&prepared, &documents, &plan, &output, progress)?,
-        RandomMode::Reference => make_reference(&prepared, &mut documents, &plan, &output, progress)?,
+    let (report, shards) = match config.layout {
+        Layout::Instances => {
+            let spilled = match config.random {
+                RandomMode::Keyed => make_keyed(&prepared, &documents, &plan, &output, progress)?,
+                RandomMode::Reference => make_reference(&prepared, &mut documents, &plan, &output, progress)?,
+            };
+            let report = DataReport::new(config, &documents, &read, &spilled.counters);
+            // The text has become rows: give its memory back before the rows are written.
+            drop(documents);
+            (report, write_shards(&prepared, &plan, &spilled, &output, progress)?)
+        }
+        Layout::Documents => {
+            let counters = count_pass(&prepared, &documents, progress)?;
+            let report = DataReport::new(config, &documents, &read, &counters);
+            (report, write_documents(&prepared, &documents, &plan, &output, progress)?)
+        }
     };
-    let report = DataReport::new(config, &documents, &read, &spilled.counters);
-    // The text has become rows: give its memory back before the rows are written.
-    drop(documents);
-    let shards = write_shards(&prepared, &plan, &spilled, &output, progress)?;
 
     let vocabulary = copy_vocabulary(&prepared.vocabulary, &output)?;
-    let first = output.work_path(&shards[0].file);
     let manifest = Manifest {
         format_version: FORMAT_VERSION,
         program: concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -95,9 +102,8 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     };
     let preview = match config.preview {
         0 => Vec::new(),
-        n => render_rows(&read_shard_rows(&first, Some(n))?, 0, &manifest, &prepared.vocabulary),
+        n => render_first(output.work(), n as u64, &manifest, &prepared.vocabulary)?,
     };
-    drop(spilled);
     write_atomic(&output.work_path(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
     output.commit(&manifest)?;
     Ok(BuildOutcome { output: folder.to_owned(), manifest, preview })

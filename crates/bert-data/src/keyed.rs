@@ -82,6 +82,10 @@ impl MaskStreams {
     pub(crate) fn new(seed: u64, pass: u64, document: usize) -> Self {
         Self(Stream::new(seed, Domain::Masks, &[pass, document as u64]))
     }
+
+    pub(crate) fn of_instance(&self, number: u64) -> Stream {
+        self.0.branch(number)
+    }
 }
 
 /// Masks the instance with this number of its document and pass, or takes it over as it is.
@@ -94,7 +98,7 @@ pub(crate) fn mask(
     masked: &mut MaskedInstance,
 ) {
     match masking {
-        Masking::Static => masker.mask(instance, &mut masks.0.branch(number), masked),
+        Masking::Static => masker.mask(instance, &mut masks.of_instance(number), masked),
         Masking::Dynamic => masked.copy_unmasked(instance),
     }
 }
