@@ -8,6 +8,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::extension::{Fused, apply, fused_path, place};
+use crate::precision;
 use crate::product::{Matrix, Threads, both, multiply_on};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
@@ -32,7 +33,7 @@ pub fn product<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
 ///
 /// - those of [`product`]
 pub fn plain<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
-    burn::tensor::module::linear(x, weight, None)
+    precision::linear(x, weight, None)
 }
 
 #[derive(Clone, Copy, Debug)]
