@@ -15,6 +15,7 @@
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
 //! | [`embeddings`] | three tables summed + LayerNorm + dropout |
 //! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
+//! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
 //! | [`math`] | exp, GELU and their derivatives on slices |
@@ -37,6 +38,7 @@ mod extension;
 pub mod gelu;
 pub mod layer_norm;
 pub mod masked_lm;
+pub mod masked_lm_scores;
 pub mod math;
 mod parallel;
 mod pool;
