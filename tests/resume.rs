@@ -16,7 +16,7 @@ use crate::common::{Ended, Folder, articles, ended, entailment};
 
 const STEPS: u64 = 40;
 /// Evaluates after every step, which makes steps long enough to be stopped between.
-const RUN: &str = "pretrain --data data --eval-data held --eval-every 1 --model config.json --steps 40 \
+pub(crate) const RUN: &str = "pretrain --data data --eval-data held --eval-every 1 --model config.json --steps 40 \
                    --batch-size 6 --gradient-accumulation-steps 2 --learning-rate 3e-3 --seed 7";
 /// What must be equal at the end.
 const COMPARED: [&str; 4] = [
@@ -27,13 +27,13 @@ const COMPARED: [&str; 4] = [
 ];
 
 /// A folder with data and the uninterrupted run `whole/`.
-fn with_whole_run() -> Folder {
+pub(crate) fn with_whole_run() -> Folder {
     let folder = Folder::with_data();
     folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
     folder
 }
 
-fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
+pub(crate) fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
     for file in COMPARED {
         let (whole, other) = (folder.read(&format!("whole/{file}")), folder.read(&format!("{run}/{file}")));
         assert!(whole == other, "{run}/{file} differs from that of an uninterrupted run");
@@ -127,49 +127,6 @@ fn a_checkpoint_on_demand_does_not_stop_the_run() {
         // One more than that of the end, unless the signal came with the last step.
         (checkpoints.len() == 2).then_some(())
     });
-}
-
-/// Numbers from a fixed seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-#[test]
-fn kills_lose_nothing() {
-    let folder = with_whole_run();
-    let mut numbers = Numbers(42);
-    let mut killed = 0;
-    let line = format!("{RUN} --save-every 1 --output run");
-    for _ in 0..12 {
-        let resume = if folder.at("run/run.json").exists() { " --resume" } else { "" };
-        let mut child = folder.start(&format!("{line}{resume}"));
-        // Most of the time goes into checkpoints, so most kills come while one is written.
-        reaches(&folder, "run", steps_done(&folder, "run") + numbers.below(3), &mut child);
-        sleep(Duration::from_micros(numbers.below(30_000)));
-        child.kill().expect("a kill");
-        let ended = child.wait_with_output().expect("its end");
-        killed += u64::from(ended.status.code().is_none());
-        assert!(!String::from_utf8_lossy(&ended.stderr).contains("error"), "{ended:?}");
-        if folder.at("run/checkpoints").exists() {
-            folder.ok("bert verify run");
-        }
-    }
-    assert!(killed > 0);
-    folder.ok(&format!("{line} --resume"));
-    assert_ends_like_the_whole(&folder, "run");
-    // Nothing half written or half removed stays behind.
-    let checkpoints = ["step-00000038", "step-00000039", "step-00000040"];
-    assert_eq!(folder.names("run/checkpoints"), checkpoints);
-    let hidden = folder
-        .snapshot("run/checkpoints")
-        .into_keys()
-        .filter(|name| name.contains("/.") || name.starts_with('.'));
-    assert_eq!(hidden.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 /// A kill before the first checkpoint leaves a run without one.

@@ -8,13 +8,18 @@
 //! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
 //! the mask rules in `config` are then for the loader ([`crate::RowMasker`]).
 //!
+//! With `"layout": "documents"` a row is a document ([`crate::document_shard`]); `instances` and the counts of the
+//! report are those of pass 0 under the data set's own seed, and all rules in `config` are for the loader.
+//!
 //! The data card beside it ([`crate::card`]) is not listed: it may be edited, and nothing reads it.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Masking;
+use crate::config::{Layout, Masking};
+use crate::document::DocumentsBuilder;
+use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
 use crate::files::{digest_file, write_json_atomic};
 use crate::input::InputEntry;
@@ -72,7 +77,7 @@ pub struct Manifest {
     pub vocabulary: VocabularyEntry,
     /// The Parquet files in order.
     pub shards: Vec<ShardEntry>,
-    /// Rows of all shards.
+    /// Instances of all shards; with `--layout documents` those of one pass.
     pub instances: u64,
     /// What is in the data.
     pub report: DataReport,
@@ -160,7 +165,11 @@ impl Manifest {
         };
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
-        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), self.instances)?;
+        let stored = match self.config.layout {
+            Layout::Instances => self.instances,
+            Layout::Documents => self.report.documents,
+        };
+        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
@@ -200,10 +209,15 @@ impl Manifest {
         if found != shard.bytes {
             return Err(Error::FileSize { path, found, expected: shard.bytes });
         }
-        if deep {
-            self.read_verified(folder, index)?;
+        if !deep {
+            return Ok(());
         }
-        Ok(())
+        match self.config.layout {
+            Layout::Instances => self.read_verified(folder, index).map(drop),
+            Layout::Documents => {
+                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.vocabulary.size))
+            }
+        }
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.
@@ -214,13 +228,33 @@ impl Manifest {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
         let rows = read_shard(&path)?;
-        let found = rows.len() as u64;
-        if found != shard.rows {
-            return Err(Error::ManifestCount { path, what: "the shard's rows", found, expected: shard.rows });
-        }
+        same_rows(&path, rows.len() as u64, shard.rows)?;
         rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
         Ok(rows)
     }
+
+    /// Appends the documents of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// As [`Manifest::verify`].
+    pub fn read_verified_documents(
+        &self,
+        folder: &Path,
+        index: usize,
+        documents: &mut DocumentsBuilder,
+    ) -> Result<()> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        same_digest(&path, &shard.blake3)?;
+        let found = read_document_shard(&path, self.vocabulary.size, documents)?;
+        same_rows(&path, found, shard.rows)
+    }
+}
+
+fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::ManifestCount { path: path.to_owned(), what: "the shard's rows", found, expected })
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {

@@ -86,6 +86,11 @@ impl Output {
         Ok(Self { folder: folder.to_owned(), work, _lock: lock })
     }
 
+    /// The folder in which the files are made.
+    pub(crate) fn work(&self) -> &Path {
+        &self.work
+    }
+
     /// The path of a file while it is made.
     pub(crate) fn work_path(&self, name: &str) -> PathBuf {
         self.work.join(name)

@@ -17,6 +17,7 @@ use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::math::{dot, exp_to_88, greatest, sum, vectorized};
 use crate::pool::{self, scratch};
+use crate::precision::matmul;
 use crate::product::{Matrix, multiply};
 use crate::storage::{buffer, contiguous, slice, tensor};
 
@@ -66,10 +67,9 @@ pub fn plain(
             .swap_dims(1, 2) // [batch, heads, seq, head_dim]
     };
     let (query, key, value) = (split(query), split(key), split(value));
-    let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
+    let scores = matmul(query, key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
     let probabilities = dropout::plain(softmax(scores, 3), dropout);
-    probabilities
-        .matmul(value) // [batch, heads, seq, head_dim]
+    matmul(probabilities, value) // [batch, heads, seq, head_dim]
         .swap_dims(1, 2) // [batch, seq, heads, head_dim]
         .reshape([batch, seq, hidden]) // [batch, seq, hidden]
 }

@@ -18,7 +18,7 @@ use burn::backend::{
 };
 use burn::tensor::{DType, Tensor};
 
-use crate::{Kernels, kernels};
+use crate::{Kernels, Precision, has_bf16_instructions, kernels, precision};
 
 /// `Flex` with a graph.
 type Graph = Autodiff<Flex>;
@@ -55,7 +55,8 @@ pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
 
 /// The fused path for these inputs, or `None` when burn's own operations have to do.
 pub(crate) fn fused_path(places: &[Place]) -> Option<Place> {
-    if kernels() == Kernels::Plain || places.contains(&Place::Elsewhere) {
+    let no_products = precision() == Precision::Bf16 && !has_bf16_instructions();
+    if kernels() == Kernels::Plain || no_products || places.contains(&Place::Elsewhere) {
         None
     } else if places.contains(&Place::Graph) {
         Some(Place::Graph)

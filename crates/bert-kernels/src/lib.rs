@@ -29,6 +29,8 @@
 
 pub mod adamw;
 pub mod attention;
+#[cfg(target_arch = "x86_64")]
+mod bf16;
 pub mod dense;
 pub mod dropout;
 pub mod embeddings;
@@ -40,6 +42,7 @@ pub mod masked_lm_scores;
 pub mod math;
 mod parallel;
 mod pool;
+pub mod precision;
 mod product;
 pub mod self_attention;
 mod storage;
@@ -47,6 +50,7 @@ mod storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use dropout::Dropout;
+pub use precision::{Precision, has_bf16_instructions, precision, set_precision};
 
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

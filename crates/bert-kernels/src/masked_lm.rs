@@ -19,6 +19,7 @@ use crate::extension::{Fused, apply, fused_path, place};
 use crate::layer_norm::{add, add_bias, add_rows};
 use crate::math::{exp_to_88, greatest, sum, vectorized};
 use crate::pool::scratch;
+use crate::precision::matmul;
 use crate::product::{Matrix, Threads, multiply};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
@@ -65,7 +66,7 @@ pub fn plain(transformed: Tensor<2>, table: Tensor<2>, bias: Tensor<1>, labels: 
     let label_rows = table.clone().select(0, labels.clone()); // [n, hidden]
     let label_bias = bias.clone().select(0, labels); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
-    let logits = transformed.matmul(table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    let logits = matmul(transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
     // The greatest logit cancels out of value and gradient; it only keeps exp() from overflowing.
     let greatest = logits.clone().detach().max_dim(1); // [n, 1]
     let sum = (logits - greatest.clone()).exp().sum_dim(1); // [n, 1]

@@ -3,7 +3,8 @@
 //! In: a model, a data folder. Out: masked-LM and next-sentence loss and accuracy, each a sum over
 //! all evaluated instances divided once by the number of targets. Ports the metrics of
 //! `run_pretraining.py`; unlike there, every instance is evaluated once and none twice. Where the
-//! data has no masks, they are those of epoch 0 under the data's own seed, the same in every run.
+//! data has no masks, or documents instead of instances, they are those of epoch 0 under the data's
+//! own seed, the same in every run.
 
 use bert_model::{BertForPreTraining, PretrainingInput, correct_count, cross_entropy_sum};
 use burn::tensor::{Device, Int, Tensor};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::host::values;
+use crate::metrics_log::nan_if_null;
 
 /// Losses in nats and accuracies in [0, 1] on held-out data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,14 +23,19 @@ pub struct Evaluation {
     /// Number of masked-LM targets in them.
     pub predictions: u64,
     /// Mean negative log-likelihood of the masked tokens.
+    #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
     /// Share of masked tokens predicted first.
+    #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_accuracy: f64,
     /// Mean cross-entropy of the next-sentence labels.
+    #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_loss: f64,
     /// Share of next-sentence labels predicted right.
+    #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_accuracy: f64,
     /// Share of the instances whose second segment is a random one (label 1).
+    #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
 }
 
