@@ -1,4 +1,4 @@
-//! Dropout from a counter: `y_i = x_i m_i`, `m_i = [bits_i >= threshold] / (1 - p)`.
+//! Dropout from a counter: `y_i = x_i m_i`, `m_i = [bits_i >= threshold] / (1 - p)`; `dx_i = dy_i m_i`.
 //!
 //! In: a key and the index of an element. Out: the element's factor. Sixteen bits of SplitMix64's word
 //! `i / 4` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators") decide about element
