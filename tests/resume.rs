@@ -8,6 +8,7 @@
 #![cfg(unix)]
 
 use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -105,6 +106,37 @@ fn stopped_three_times_and_resumed() {
         assert!(ended.stderr.contains("continuing after step "), "{}", ended.stderr);
         assert_ends_like_the_whole(&folder, run);
         Some(())
+    });
+}
+
+/// The second Ctrl-C ends the process at once, in the middle of a step; what was committed stays.
+#[test]
+fn a_second_interrupt_does_not_wait() {
+    let folder = Folder::with_data();
+    until_in_time(|run| {
+        // Steps that take a while.
+        let line = format!(
+            "pretrain --data data --model config.json --batch-size 800 --steps 50 --save-every 1 --output {run}"
+        );
+        let mut child = folder.start(&line);
+        if !reaches(&folder, run, 2, &mut child) {
+            child.wait().expect("its end");
+            return None;
+        }
+        send(&child, "INT");
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().expect("caught"));
+        while !said.contains("press Ctrl-C again") {
+            let line = stderr.read_line(&mut said).expect("its stderr");
+            assert!(line > 0, "{said}");
+        }
+        send(&child, "INT");
+        stderr.read_to_string(&mut said).expect("its stderr");
+        assert_eq!(child.wait().expect("its end").code(), Some(130), "{said}");
+        folder.ok(&format!("bert verify {run}"));
+        folder.ok(&format!("{} --resume --quiet", line.replace("--save-every 1 ", "--save-every 50 ")));
+        // Unless the step ended between the two.
+        said.contains("stopped at once; the last checkpoint is intact").then_some(())
     });
 }
 

@@ -348,6 +348,14 @@ pub enum Error {
         /// Where and why.
         source: serde_json::Error,
     },
+    /// A manifest's bytes are not those that were sealed.
+    #[error("{} is damaged", path.display())]
+    ManifestSeal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: crate::sealed::SealError,
+    },
     /// A manifest of another format version.
     #[error("{} has format version {found}, this program reads {expected}", path.display())]
     ManifestVersion {

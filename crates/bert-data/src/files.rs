@@ -124,7 +124,7 @@ pub fn remove_temporaries(files: &dyn FileSystem, folder: &Path) -> Result<()> {
 }
 
 /// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
-fn is_temporary(name: &str) -> bool {
+pub(crate) fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
     stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
         !name.is_empty() && !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
