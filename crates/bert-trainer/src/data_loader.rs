@@ -17,6 +17,8 @@
 
 mod batch;
 mod document_samples;
+#[cfg(test)]
+mod document_samples_tests;
 mod length_buckets;
 mod prefetch;
 mod shard_samples;
