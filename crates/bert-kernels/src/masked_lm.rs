@@ -14,12 +14,13 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
+use crate::dense::transposed_product;
 use crate::extension::{Fused, apply, fused_path, place};
 use crate::layer_norm::{add, add_bias, add_rows};
-use crate::math::{exp, greatest, sum, vectorized};
+use crate::math::{exp_to_88, greatest, sum, vectorized};
 use crate::pool::scratch;
 use crate::precision::matmul;
-use crate::product::{Matrix, multiply};
+use crate::product::{Matrix, Threads, multiply};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
 /// Columns of one block: the logits of 640 places (32 rows of 20) fill a core's second cache of 1 MiB. BERT's
@@ -190,14 +191,7 @@ impl Fused<3> for MaskedLm {
                     let block = Matrix::rows(block, columns);
                     let (table, transformed) =
                         (Matrix::rows(table, hidden), Matrix::rows(transformed, hidden));
-                    multiply(
-                        (columns, hidden, n),
-                        (d_table, hidden),
-                        0.0,
-                        1.0,
-                        block.transposed(),
-                        transformed,
-                    );
+                    transposed_product(Threads::One, (columns, hidden, n), d_table, block, transformed);
                     multiply((n, hidden, columns), (&mut *d_transformed, hidden), 1.0, 1.0, block, table);
                 }
             });
@@ -220,7 +214,7 @@ vectorized! {
         for (row, part) in block.chunks_exact_mut(columns).zip(parts) {
             let top = greatest(row);
             for z in row.iter_mut() {
-                *z = exp(*z - top);
+                *z = exp_to_88(*z - top);
             }
             *part = [top, sum(row)];
         }
@@ -240,7 +234,7 @@ vectorized! {
         let rows = stored.chunks_exact(columns).zip(block.chunks_exact_mut(columns));
         let factors = parts.iter().zip(log_sums).zip(gradient);
         for ((stored, block), (([top, _], log_sum), gradient)) in rows.zip(factors) {
-            let factor = exp(top - log_sum) * gradient;
+            let factor = exp_to_88(top - log_sum) * gradient;
             for (stored, z) in stored.iter().zip(block) {
                 *z = stored * factor;
             }
