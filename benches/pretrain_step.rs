@@ -16,6 +16,7 @@ use std::time::Instant;
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
 use bert_trainer::device::KernelChoice;
+use bert_trainer::precision::PrecisionChoice;
 use bert_trainer::synthetic::{SyntheticRun, matrix_product_rate};
 use clap::Parser;
 
@@ -43,6 +44,8 @@ struct Args {
     device: DeviceName,
     #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
     kernels: KernelChoice,
+    #[arg(long, value_enum, default_value_t = PrecisionChoice::F32)]
+    precision: PrecisionChoice,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
@@ -54,6 +57,8 @@ fn main() {
     let config = BertConfig::preset(preset, 30_522);
     let flops = config.flops_per_sequence(args.seq_length, args.predictions);
     args.kernels.select();
+    args.precision.check(args.device, args.kernels).expect("the device has this precision");
+    args.precision.select();
     let device = args.device.open().expect("the device opens");
     let mut run = SyntheticRun::new(&config, args.batch_size, args.seq_length, args.predictions, &device);
     for _ in 0..3 {
@@ -63,7 +68,7 @@ fn main() {
     let mut ratios = Vec::new();
     let mut ours = Vec::new();
     for turn in 1..=args.turns {
-        let seconds = median((0..args.steps).map(|_| time(|| run.step())).collect());
+        let seconds = median((0..args.steps).map(|_| time(|| _ = run.step())).collect());
         ours.push(args.batch_size as f64 / seconds);
         let rate = matrix_product_rate(&device);
         let share = 100.0 * flops * args.batch_size as f64 / seconds / rate;
