@@ -189,6 +189,8 @@ impl DataLoader {
     /// When there is no manifest, it cannot be read, or it holds no instance.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
         let manifest = Manifest::read(folder)?;
+        // Sizes and the vocabulary; each shard's digest is compared when it is read.
+        manifest.verify(folder, false)?;
         let mut rows = 0;
         let mut first_rows = Vec::with_capacity(manifest.shards.len());
         for shard in &manifest.shards {
