@@ -13,6 +13,7 @@
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
 use bert_trainer::device::KernelChoice;
+use bert_trainer::precision::PrecisionChoice;
 use bert_trainer::synthetic::{SyntheticRun, matrix_product_rate};
 use clap::Parser;
 use peer::Peer;
@@ -47,6 +48,8 @@ struct Args {
     /// Precisions of the peer, each a program of its own: f32, bf16 (autocast).
     #[arg(long, value_delimiter = ',', default_value = "f32")]
     peers: Vec<String>,
+    #[arg(long, value_enum, default_value_t = PrecisionChoice::F32)]
+    precision: PrecisionChoice,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
@@ -59,6 +62,8 @@ fn main() {
     let config = BertConfig::preset(preset, 30_522);
     let flops = config.flops_per_sequence(args.seq_length, args.predictions);
     args.kernels.select();
+    args.precision.check(args.device, args.kernels).expect("the device has this precision");
+    args.precision.select();
     let device = args.device.open().expect("the device opens");
     let before = peer::resident_mib();
     let mut run = SyntheticRun::new(&config, args.batch_size, args.seq_length, args.predictions, &device);
@@ -68,7 +73,7 @@ fn main() {
     let peers: Vec<Peer> = args.peers.iter().map(|precision| torch(&args, precision)).collect();
     println!("BERT-{}, batch {}, length {}", args.model, args.batch_size, args.seq_length);
     let ours = || {
-        let figures = peer::measure(args.steps, args.batch_size, before, || run.step());
+        let figures = peer::measure(args.steps, args.batch_size, before, || _ = run.step());
         let rate = matrix_product_rate(&device);
         let done = flops * figures.sequences_per_second;
         println!(

@@ -8,6 +8,7 @@
 #![cfg(unix)]
 
 use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -86,15 +87,30 @@ fn until_in_time(attempt: impl Fn(&str) -> Option<()>) {
 
 #[test]
 fn stopped_three_times_and_resumed() {
-    let folder = with_whole_run();
+    stop_three_times_and_resume(&with_whole_run());
+}
+
+/// The samples of documents on disk are found again from the place that a checkpoint holds.
+#[test]
+fn stopped_three_times_and_resumed_with_documents_on_disk() {
+    let folder = Folder::with_data();
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --layout documents";
+    folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output data --overwrite"));
+    folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
+    stop_three_times_and_resume(&folder);
+    let state = folder.text("whole/checkpoints/step-00000040/trainer_state.json");
+    assert!(state.contains("\"first_sample\""), "{state}");
+}
+
+fn stop_three_times_and_resume(folder: &Folder) {
     until_in_time(|run| {
         let line = format!("{RUN} --save-every 1000 --output {run}");
         let stops = [("TERM", 1, 143), ("INT", 9, 130), ("TERM", 17, 143)];
         for (at, (signal, steps, code)) in stops.into_iter().enumerate() {
             let resume = if at == 0 { "" } else { " --resume" };
-            let ended = stopped(&folder, &format!("{line}{resume}"), run, signal, steps)?;
+            let ended = stopped(folder, &format!("{line}{resume}"), run, signal, steps)?;
             assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-            let done = steps_done(&folder, run);
+            let done = steps_done(folder, run);
             assert!(done >= steps && done < STEPS);
             let said = format!("after step {done}; a checkpoint was written, continue with --resume");
             assert!(ended.stderr.contains(&said) && ended.stdout.is_empty(), "{}", ended.stderr);
@@ -103,8 +119,39 @@ fn stopped_three_times_and_resumed() {
         }
         let ended = folder.ok(&format!("{line} --resume"));
         assert!(ended.stderr.contains("continuing after step "), "{}", ended.stderr);
-        assert_ends_like_the_whole(&folder, run);
+        assert_ends_like_the_whole(folder, run);
         Some(())
+    });
+}
+
+/// The second Ctrl-C ends the process at once, in the middle of a step; what was committed stays.
+#[test]
+fn a_second_interrupt_does_not_wait() {
+    let folder = Folder::with_data();
+    until_in_time(|run| {
+        // Steps that take a while.
+        let line = format!(
+            "pretrain --data data --model config.json --batch-size 800 --steps 50 --save-every 1 --output {run}"
+        );
+        let mut child = folder.start(&line);
+        if !reaches(&folder, run, 2, &mut child) {
+            child.wait().expect("its end");
+            return None;
+        }
+        send(&child, "INT");
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().expect("caught"));
+        while !said.contains("press Ctrl-C again") {
+            let line = stderr.read_line(&mut said).expect("its stderr");
+            assert!(line > 0, "{said}");
+        }
+        send(&child, "INT");
+        stderr.read_to_string(&mut said).expect("its stderr");
+        assert_eq!(child.wait().expect("its end").code(), Some(130), "{said}");
+        folder.ok(&format!("bert verify {run}"));
+        folder.ok(&format!("{} --resume --quiet", line.replace("--save-every 1 ", "--save-every 50 ")));
+        // Unless the step ended between the two.
+        said.contains("stopped at once; the last checkpoint is intact").then_some(())
     });
 }
 
@@ -265,13 +312,27 @@ fn resuming_what_is_finished_missing_or_different() {
         ("--steps 4", "--steps 5", "steps was 4, now 5"),
         ("--batch-size 6", "--batch-size 8", "batch_size was 6, now 8"),
         ("--data data", "--data held", "data was "),
+        ("--seed 7", "--seed 7 --kernels plain", "kernels was \"fused\", now \"plain\""),
     ] {
         let other = line.replace(from, to);
         assert_ne!(other, line);
         refused(&format!("{other} --output run --resume"), 4, &["another configuration", said]);
     }
+    if has_bf16() {
+        let other = format!("{line} --precision bf16 --output run --resume");
+        refused(&other, 4, &["another configuration", "precision was \"f32\", now \"bf16\""]);
+    }
+    folder.ok(&format!("{line} --precision f32 --output run --resume"));
     // Where and how often it saves or evaluates does not decide what it computes.
     folder.ok(&format!("{line} --output run --resume --save-every 3 --keep-checkpoints 1"));
+}
+
+/// Whether the processor has the instructions without which `--precision bf16` is refused.
+fn has_bf16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// One writer at a time: the lock is the operating system's, so this test can hold it as well as a

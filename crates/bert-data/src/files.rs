@@ -124,7 +124,7 @@ pub fn remove_temporaries(files: &dyn FileSystem, folder: &Path) -> Result<()> {
 }
 
 /// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
-fn is_temporary(name: &str) -> bool {
+pub(crate) fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
     stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
         !name.is_empty() && !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
@@ -284,6 +284,24 @@ pub fn write_json_atomic_on<T: Serialize + ?Sized>(
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
+}
+
+/// The bytes of a regular file that has no more than `limit` of them. A pipe or a device is never opened.
+///
+/// # Errors
+/// When it is not regular, larger, or cannot be read.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // Asked before opening: to open a pipe without a writer would wait for ever.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// The BLAKE3 digest of bytes, in hex.

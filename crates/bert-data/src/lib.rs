@@ -40,6 +40,7 @@ pub mod record_batch;
 pub mod report;
 mod resolved_config;
 pub mod rng;
+pub mod sealed;
 pub mod shard;
 pub mod shard_rows;
 mod spill;

@@ -2,7 +2,7 @@
 //!
 //! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
 //! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
-//! (parquet-rs writes no page checksums). Not for configuration of later stages. The reference has nothing like it.
+//! (parquet-rs writes no page checksums). The file itself is sealed ([`crate::sealed`]). Not for configuration of later stages. The reference has nothing like it.
 //!
 //! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
 //! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
@@ -21,10 +21,11 @@ use crate::config::{Layout, Masking};
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
-use crate::files::{digest_file, write_json_atomic};
+use crate::files::{Disk, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
+use crate::sealed::{LARGEST, unsealed, write_sealed_on};
 use crate::shard_rows::{ShardRows, read_shard};
 use crate::vocabulary::Vocabulary;
 
@@ -122,21 +123,35 @@ impl Manifest {
     /// One of the `Manifest...` variants of [`Error`], or [`Error::Io`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
-        let bytes = match std::fs::read(&path) {
+        let bytes = match read_limited(&path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::ManifestMissing { path: folder.to_owned() });
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
-        let invalid = |source| Error::ManifestInvalid { path: path.clone(), source };
-        let version: Version = serde_json::from_slice(&bytes).map_err(invalid)?;
+        match unsealed(bytes.clone()) {
+            Ok(json) => Self::parse(&path, &json),
+            // What is wrong in particular says more than that the seal is.
+            Err(source) => {
+                let invalid = |source| Error::ManifestInvalid { path: path.clone(), source };
+                let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
+                value.as_object_mut().map(|object| object.remove("seal"));
+                Self::parse(&path, value.to_string().as_bytes())?;
+                Err(Error::ManifestSeal { path, source })
+            }
+        }
+    }
+
+    fn parse(path: &Path, json: &[u8]) -> Result<Self> {
+        let invalid = |source| Error::ManifestInvalid { path: path.to_owned(), source };
+        let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
-            let (found, expected) = (version.format_version, FORMAT_VERSION);
+            let (path, found, expected) = (path.to_owned(), version.format_version, FORMAT_VERSION);
             return Err(Error::ManifestVersion { path, found, expected });
         }
-        let manifest: Self = serde_json::from_slice(&bytes).map_err(invalid)?;
-        manifest.check(&path)?;
+        let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
+        manifest.check(path)?;
         Ok(manifest)
     }
 
@@ -144,7 +159,7 @@ impl Manifest {
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
         self.check(&path)?;
-        write_json_atomic(&path, self).map(drop)
+        write_sealed_on(&Disk, &path, self).map(drop)
     }
 
     fn check(&self, path: &Path) -> Result<()> {

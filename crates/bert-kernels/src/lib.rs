@@ -4,7 +4,8 @@
 //! holds one operation: its name and equation at the head, the fused kernel, and the same operation
 //! composed of burn's own (`plain`). The fused kernel runs when every tensor is an f32 tensor of burn's
 //! `Flex` backend, with or without autodiff, and [`Kernels::Fused`] is selected; everywhere else the
-//! composition runs, so that results agree. Not for other models' operations, other precisions, or GPUs.
+//! composition runs, so that results agree. Matrix products are in f32 or, on request, in bf16
+//! ([`mod@precision`]). Not for other models' operations or other precisions.
 //!
 //! | room | operation |
 //! |---|---|
@@ -18,6 +19,7 @@
 //! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
+//! | [`mod@precision`] | what matrix products round their factors to |
 //! | [`math`] | exp, GELU and their derivatives on slices |
 //!
 //! # Promises
@@ -31,6 +33,8 @@ pub mod adamw;
 pub mod attention;
 #[cfg(target_arch = "x86_64")]
 mod bf16;
+#[cfg(feature = "cubecl")]
+mod cube;
 pub mod dense;
 pub mod dropout;
 pub mod embeddings;

@@ -127,6 +127,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// `run.json` is not as it was written.
+    #[error("{}: damaged: {reason}; the checkpoints can still be used with --init-checkpoint", path.display())]
+    RunCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Checkpoints exist but none of them is good.
     #[error("{}: all {count} checkpoints are corrupt; the newest: {newest}", path.display())]
     NoGoodCheckpoint {
@@ -207,6 +215,7 @@ impl Error {
             | Self::RunDiffers { .. }
             | Self::NoCheckpoint { .. }
             | Self::CheckpointCorrupt { .. }
+            | Self::RunCorrupt { .. }
             | Self::NoGoodCheckpoint { .. }
             | Self::OptimizerState { .. } => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,

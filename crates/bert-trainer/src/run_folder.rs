@@ -7,9 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
-use bert_data::files::{
-    FileSystem, LOCK, OutputLock, create_folder, remove_temporaries, write_json_atomic_on,
-};
+use bert_data::files::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
+use bert_data::sealed::{SealError, read_sealed, write_sealed_on};
 use bert_model::BertConfig;
 use serde_json::{Map, Value, json};
 
@@ -61,7 +60,7 @@ impl<'a> RunFolder<'a> {
             compare(&path, &identity)?;
         } else {
             let whole = json!({ "identity": identity, "config": config });
-            write_json_atomic_on(files, &path.join(RUN), &whole)?;
+            write_sealed_on(files, &path.join(RUN), &whole)?;
         }
         Ok(Self { files, path, identity, _lock: lock })
     }
@@ -96,11 +95,16 @@ fn is_foreign(entry: &std::io::Result<std::fs::DirEntry>) -> bool {
 
 fn compare(path: &Path, identity: &Value) -> Result<(), Error> {
     let file = path.join(RUN);
-    let text = std::fs::read(&file).map_err(|e| Error::io(&file, e))?;
-    let corrupt = |reason: String| Error::CheckpointCorrupt { path: file.clone(), reason };
+    let corrupt = |reason: String| Error::RunCorrupt { path: file.clone(), reason };
+    let text = read_sealed(&file).map_err(|error| match error {
+        SealError::Io(source) => Error::io(&file, source),
+        other => corrupt(other.to_string()),
+    })?;
     let saved: Value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
     let saved = saved.get("identity").ok_or_else(|| corrupt("it has no \"identity\"".to_string()))?;
-    let differences = differences(saved, identity);
+    // Numbers as a reader of the file has them, to the last digit.
+    let identity = serde_json::from_str(&identity.to_string()).map_err(|e| corrupt(e.to_string()))?;
+    let differences = differences(saved, &identity);
     match differences.is_empty() {
         true => Ok(()),
         false => Err(Error::RunDiffers { path: path.to_path_buf(), differences }),
@@ -151,6 +155,7 @@ pub fn identity(
         "seed": config.seed,
         "backend": config.device.backend(),
         "kernels": config.kernels,
+        "precision": config.precision(),
         "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start,
         "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),

@@ -55,18 +55,18 @@ impl SyntheticRun {
         Self { model: Some(model), optimizer, batch, device, step: 0 }
     }
 
-    /// One step: forward, backward, clip, update.
+    /// One step: forward, backward, clip, update. Returns the loss before the update, in nats.
     ///
     /// # Panics
     /// When the loss is not finite.
-    pub fn step(&mut self) {
+    pub fn step(&mut self) -> f64 {
         let model = self.model.take().expect("put back by the step before");
         let loss = pretraining_objective(&self.batch, true, &self.device);
         let batches = std::slice::from_ref(&self.batch);
         let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, (1, self.step));
-        report.expect("the loss is finite");
         self.model = Some(model);
         self.step += 1;
+        report.expect("the loss is finite").loss
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct DocumentSamples {
 }
 
 /// The documents of an epoch in their order.
-struct EpochOrder {
+pub(super) struct EpochOrder {
     epoch: u64,
     documents: Vec<u32>,
     /// Where each block ends in `documents`.
@@ -52,7 +52,7 @@ struct EpochOrder {
 }
 
 impl EpochOrder {
-    fn new(documents: &Documents, seed: u64, epoch: u64, block_tokens: usize) -> Self {
+    pub(super) fn new(documents: &Documents, seed: u64, epoch: u64, block_tokens: usize) -> Self {
         let mut order: Vec<u32> = (0..documents.len() as u32).collect();
         Stream::new(seed, Domain::LoaderDocuments, &[epoch]).shuffle(&mut order);
         let (mut block_ends, mut tokens) = (Vec::new(), 0);
@@ -70,7 +70,7 @@ impl EpochOrder {
     }
 
     /// The documents of a block, or `None` behind the last.
-    fn block(&self, block: u64) -> Option<&[u32]> {
+    pub(super) fn block(&self, block: u64) -> Option<&[u32]> {
         let block = usize::try_from(block).ok()?;
         let end = *self.block_ends.get(block)?;
         let start = if block == 0 { 0 } else { self.block_ends[block - 1] };

@@ -134,6 +134,7 @@ pub fn finetune_on(
 ) -> Result<FinetuneReport, Error> {
     let resolved = config.resolve()?;
     config.kernels.select();
+    resolved.precision.select();
     let device = config.device.open()?.autodiff();
     let start = resolve_model_folder(&config.checkpoint, &mut |error| {
         tell(FinetuneEvent::Warning(error.to_string()));
