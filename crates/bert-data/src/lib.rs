@@ -21,6 +21,7 @@ mod dry_run;
 pub mod dynamic;
 mod error;
 pub mod files;
+pub mod html;
 pub mod input;
 pub mod inspect;
 pub mod instance;

@@ -97,6 +97,15 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder of which a page was asked is neither a run nor a fine-tuning.
+    #[error(
+        "{}: neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html",
+        path.display()
+    )]
+    NothingToReport {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A folder in which a checkpoint was expected has none.
     #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
     NoCheckpoint {
@@ -182,7 +191,8 @@ impl Error {
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. }
             | Self::OutputExists { .. }
-            | Self::NothingToResume { .. } => 1,
+            | Self::NothingToResume { .. }
+            | Self::NothingToReport { .. } => 1,
         }
     }
 }

@@ -4,15 +4,13 @@ use std::path::PathBuf;
 
 use bert_model::{LoadPolicy, load_pretrained_pretraining};
 use bert_trainer::DeviceName;
-use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::evaluate;
 use clap::Args as ClapArgs;
 
-use crate::commands::at_least;
 use crate::commands::pretrain::evaluation_line;
+use crate::commands::{at_least, model_folder};
 use crate::exit::{print, print_json};
-use crate::progress::say;
 
 /// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
 #[derive(ClapArgs, Debug)]
@@ -48,7 +46,7 @@ pub struct Args {
 /// When checkpoint or data cannot be read or do not fit each other.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let device = args.device.open()?;
-    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let folder = model_folder(&args.checkpoint)?;
     let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
