@@ -141,6 +141,29 @@ fn the_course_of_a_run_and_its_errors() {
 }
 
 #[test]
+fn a_stopped_fine_tuning_is_started_over_and_nothing_else_is_touched() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue {QUICK} --output");
+    folder.ok(&format!("{line} whole"));
+    // What a stop leaves: the runs that were done and a mark, but no report.
+    folder.copy("whole", "half");
+    std::fs::remove_file(folder.at("half/report.json")).expect("a file removed");
+    folder.write("half/.unfinished", "");
+    folder.write("half/seed-9/dev_predictions.tsv", "of another run");
+    folder.write("half/notes.txt", "mine");
+    folder.ok(&format!("{line} half"));
+    assert_eq!(folder.names("half"), ["model", "notes.txt", "report.json", "seed-1"]);
+    assert!(!folder.at("half/.unfinished").exists());
+    assert_eq!(folder.read("half/model/model.safetensors"), folder.read("whole/model/model.safetensors"));
+    let again = folder.run(&format!("{line} half"));
+    assert!(again.code == Some(1) && again.stderr.contains("a finished fine-tuning"), "{}", again.stderr);
+    folder.write("foreign/seed-1/dev_predictions.tsv", "not of a fine-tuning");
+    let foreign = folder.run(&format!("{line} foreign"));
+    assert!(foreign.code == Some(1) && foreign.stderr.contains("other files"), "{}", foreign.stderr);
+    assert_eq!(folder.text("foreign/seed-1/dev_predictions.tsv"), "not of a fine-tuning");
+}
+
+#[test]
 fn one_answer_to_everything_is_warned_of() {
     let folder = with_entailment();
     let line = format!("finetune --task rte --data glue --learning-rate 1e-9 {QUICK} --output tuned --quiet");

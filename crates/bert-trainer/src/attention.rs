@@ -23,7 +23,7 @@ figcaption { font-size: .9rem; padding-bottom: .3rem; }
 .a td { width: 14px; min-width: 14px; height: 14px; padding: 0; border: 1px solid var(--line); }
 .a th { font: 12px ui-monospace, monospace; padding: 0 .35rem 0 0; border: 0; text-align: right; white-space: nowrap; }
 .a th.v { writing-mode: vertical-rl; padding: .35rem 0 0; text-align: left; }
-.key { display: inline-block; width: 2.2rem; text-align: center; border: 1px solid var(--line); }
+.key { display: inline-block; width: 2.8rem; white-space: nowrap; text-align: center; border: 1px solid var(--line); }
 ";
 
 /// The page for `text` (`A ||| B` is a pair), cut to `max_length` word pieces.

@@ -106,6 +106,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder in which a fine-tuning was expected has none that is finished.
+    #[error("{}: no finished fine-tuning here (report.json)", path.display())]
+    NoFinetuning {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A folder in which a checkpoint was expected has none.
     #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
     NoCheckpoint {
@@ -150,7 +156,7 @@ pub enum Error {
         gradient_norm: f64,
     },
     /// A signal asked for a stop of work that writes no checkpoints.
-    #[error("stopped by signal {signal}; nothing was committed")]
+    #[error("stopped by signal {signal}; nothing was committed, the same line starts it over")]
     Interrupted {
         /// The signal's number.
         signal: i32,
@@ -192,7 +198,8 @@ impl Error {
             | Self::DeviceUnavailable { .. }
             | Self::OutputExists { .. }
             | Self::NothingToResume { .. }
-            | Self::NothingToReport { .. } => 1,
+            | Self::NothingToReport { .. }
+            | Self::NoFinetuning { .. } => 1,
         }
     }
 }

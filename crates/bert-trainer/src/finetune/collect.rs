@@ -72,6 +72,9 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
 /// The settings of a report that decide its scores, and its runs on dev.
 fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
     let path = folder.join("report.json");
+    if !path.exists() {
+        return Err(Error::NoFinetuning { path: folder.to_path_buf() });
+    }
     let report = read_json(&path)?;
     let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.clone(), reason };
     let dev = serde_json::from_value(report["dev"].clone()).map_err(|e| corrupt(format!("dev: {e}")))?;
@@ -160,7 +163,10 @@ impl Collection {
         }
         match first.dev.binomial_standard_error {
             Some(error) => {
-                write!(f, "sampling error of one accuracy: {error:.4} (binomial); the first of many is lucky")
+                write!(
+                    f,
+                    "sampling error of one accuracy: {error:.4} (binomial); the best of many is optimistic"
+                )
             }
             None => write!(f, "the best of many is optimistic"),
         }
@@ -225,6 +231,12 @@ mod tests {
         assert!(
             text.contains("  0.5500  0.0707  0.5500  0.6000      2           1  learning_rate 0.00005\n"),
             "{text}"
+        );
+        assert!(
+            collect(&[folder.path().to_path_buf()])
+                .unwrap_err()
+                .to_string()
+                .contains("no finished fine-tuning")
         );
         let other = write(folder.path(), "other", Task::Wnli, 5e-5, &[(1, 0.5)]);
         assert!(collect(&[low, other]).unwrap_err().to_string().contains("wnli on 100 examples"));

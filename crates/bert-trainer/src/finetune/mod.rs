@@ -20,7 +20,6 @@ pub mod seed_run;
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::write_json_atomic;
 use bert_model::{
     BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
     read_pretrained_tensors,
@@ -30,7 +29,7 @@ use serde::Serialize;
 
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
-use output::{prepare_output, save_model, write_outputs};
+use output::{prepare_output, save_model, write_outputs, write_report};
 use seed_run::{EpochReport, Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
@@ -198,7 +197,7 @@ pub fn finetune(
     }
     save_model(&config.output.join("model"), &model, &model_config, &text)?;
     let report = report(config, resolved.clone(), start, &splits, runs);
-    write_json_atomic(&config.output.join("report.json"), &report)?;
+    write_report(&config.output, &report)?;
     Ok(report)
 }
 

@@ -9,7 +9,7 @@ use bert_data::html::{escape, grouped};
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 330.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 74.0;
 const RIGHT: f64 = 888.0;
 /// The legend stands above.
 const TOP: f64 = 34.0;
@@ -108,7 +108,7 @@ impl Chart {
         let _ = writeln!(
             out,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
-             <text transform=\"translate(13 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+             <text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
             (LEFT + RIGHT) / 2.0,
             HEIGHT - 8.0,
             escape(self.x),
@@ -166,7 +166,7 @@ fn draw_level(level: &Level, scale: &Scale, out: &mut String) {
     let _ = writeln!(
         out,
         "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"var(--soft)\" \
-         stroke-dasharray=\"2 5\"/><text class=\"halo\" x=\"{RIGHT}\" y=\"{:.1}\" text-anchor=\"end\">{} {:.2}</text>",
+         stroke-dasharray=\"2 5\"/><text class=\"halo\" x=\"{RIGHT}\" y=\"{:.1}\" text-anchor=\"end\">{} {:.3}</text>",
         y - 5.0,
         escape(&level.name),
         level.value
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn axes_are_labelled_and_ticks_are_round() {
         let svg = chart(vec![(0.0, 1.0), (1500.0, 3.0), (2000.0, f64::NAN)], "training");
-        for text in [">step<", ">loss (nats)<", ">training<", ">500<", ">1,500<", ">1.5<", ">training 2.00<"]
+        for text in [">step<", ">loss (nats)<", ">training<", ">500<", ">1,500<", ">1.5<", ">training 2.000<"]
         {
             assert!(svg.contains(text), "{text}\n{svg}");
         }

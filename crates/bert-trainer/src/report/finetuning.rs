@@ -206,7 +206,7 @@ fn errors_table(folder: &Path, run: &Value) -> String {
         return String::new();
     }
     let mut out = format!(
-        "<h2>Errors, the surest first</h2>\n<p class=\"note\">{} of {} in {}.</p>\n<div class=\"scroll\"><table>\n<tr>",
+        "<h2>Errors, the surest first</h2>\n<p class=\"note\">{} of {} in {}.</p>\n<div class=\"scroll\"><table class=\"errors\">\n<tr>",
         errors.len().min(ERRORS),
         grouped(errors.len() as u64),
         escape(&file)

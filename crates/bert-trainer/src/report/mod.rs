@@ -33,6 +33,7 @@ const STYLE: &str = "
 svg { display: block; width: 100%; min-width: 38rem; height: auto; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--soft); }
 svg .halo { paint-order: stroke; stroke: var(--paper); stroke-width: 5px; }
+.errors td:nth-child(n+5) { min-width: 15rem; }
 td.hit { background: color-mix(in srgb, var(--good) 22%, transparent); }
 td.miss { background: color-mix(in srgb, var(--warn) 22%, transparent); }
 ";

@@ -85,7 +85,7 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
 }
 
 /// Writes the examples that were predicted wrongly, those the model was surest of first: number, label,
-/// prediction, the prediction's probability, texts. Of a regression all, the largest error first, which stands in
+/// prediction, the prediction's probability, text or texts. Of a regression all, the largest error first, which stands in
 /// the probability's place.
 ///
 /// # Errors
@@ -116,12 +116,16 @@ pub fn write_errors(
     }
     wrong.sort_by(|a, b| b.0.total_cmp(&a.0));
     let measure = if matches!(task.spec().kind, Kind::Regression { .. }) { "error" } else { "probability" };
-    writeln!(out, "index\tlabel\tprediction\t{measure}\ttext_a\ttext_b")?;
+    let texts = if task.spec().pair { "text_a\ttext_b" } else { "text" };
+    writeln!(out, "index\tlabel\tprediction\t{measure}\t{texts}")?;
     for (measure, example, prediction) in wrong {
         let label = in_file(task, example.label.expect("checked above"));
         let prediction = in_file(task, prediction);
-        let (index, text_b) = (&example.index, example.text_b.as_deref().unwrap_or_default());
-        writeln!(out, "{index}\t{label}\t{prediction}\t{measure:.4}\t{}\t{text_b}", example.text_a)?;
+        write!(out, "{}\t{label}\t{prediction}\t{measure:.4}\t{}", example.index, example.text_a)?;
+        match task.spec().pair {
+            true => writeln!(out, "\t{}", example.text_b.as_deref().unwrap_or_default())?,
+            false => writeln!(out)?,
+        }
     }
     out.flush()
 }
