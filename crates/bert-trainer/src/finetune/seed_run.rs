@@ -240,13 +240,19 @@ fn pooled_outputs(model: &BertForSequenceClassification, features: &Features, de
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::precision::PrecisionChoice;
 
     #[test]
     fn step_counts_are_the_reference_s() {
         // int(n / batch * epochs), the table of the fine-tuning recipe.
         let steps = |n, train_batch_size, num_train_epochs| {
-            let resolved =
-                Resolved { num_train_epochs, train_batch_size, learning_rate: 1.0, max_seq_length: 128 };
+            let resolved = Resolved {
+                num_train_epochs,
+                train_batch_size,
+                learning_rate: 1.0,
+                max_seq_length: 128,
+                precision: PrecisionChoice::F32,
+            };
             num_train_steps(n, &resolved)
         };
         assert_eq!(steps(2490, 32, 3.0), 233);

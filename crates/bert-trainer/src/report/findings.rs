@@ -55,7 +55,8 @@ fn warning(text: String) -> Option<Finding> {
 
 /// What stands out in a run, warnings first.
 pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
-    let rules: [fn(&RunRecord) -> Option<Finding>; 9] = [
+    let rules: [fn(&RunRecord) -> Option<Finding>; 10] = [
+        skipped_steps,
         masked_lm_level,
         leaking_labels,
         lopsided_labels,
@@ -73,9 +74,21 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
 
 /// The mean masked-LM loss of the last twentieth of the steps, at most 200 of them.
 fn recent_loss(run: &RunRecord) -> f64 {
-    let last = (run.metrics.len() / 20).clamp(1, 200).min(run.metrics.len());
-    let recent = &run.metrics[run.metrics.len() - last..];
-    recent.iter().map(|m| m.masked_lm_loss).sum::<f64>() / last as f64
+    let losses = run.curve(|m| m.masked_lm_loss);
+    let last = (losses.len() / 20).clamp(1, 200).min(losses.len());
+    losses[losses.len() - last..].iter().map(|(_, loss)| loss).sum::<f64>() / last as f64
+}
+
+fn skipped_steps(run: &RunRecord) -> Option<Finding> {
+    let skipped = run.metrics.iter().filter(|m| m.skipped).count();
+    if skipped == 0 {
+        return None;
+    }
+    warning(format!(
+        "{skipped} of {} steps were skipped because loss or gradient was not finite. A lower --learning-rate or more \
+         --warmup-steps helps.",
+        run.metrics.len()
+    ))
 }
 
 fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
@@ -245,6 +258,7 @@ mod tests {
                 learning_rate,
                 gradient_norm,
                 predictions,
+                skipped: false,
             }
         });
         RunRecord {
@@ -321,6 +335,10 @@ mod tests {
             worse,
             "lowest after step 1000 (5.000) and is 5.200 now: overfitting; its checkpoint is not kept",
         );
+        let mut skipped = run(2000, falling, evaluation(5.2, 0.8));
+        skipped.metrics[1999] =
+            StepMetrics { skipped: true, masked_lm_loss: f64::NAN, ..skipped.metrics[1999].clone() };
+        has(skipped, "warning: 1 of 2000 steps were skipped");
         let mut slow = run(2000, falling, evaluation(5.2, 0.8));
         slow.timing[0].waiting = 0.5;
         has(slow, "50 % of the time is spent waiting");

@@ -55,8 +55,8 @@ impl RunRecord {
         let word_frequencies = data.zip(held_out).filter(|_| few).and_then(|(train, held_out)| {
             let loaders =
                 DataLoader::open(&train, 0).and_then(|train| Ok((train, DataLoader::open(&held_out, 0)?)));
-            let (train, held_out) = loaders.ok()?;
-            unigram_baseline(&train, &held_out).ok()
+            let (mut train, mut held_out) = loaders.ok()?;
+            unigram_baseline(&mut train, &mut held_out).ok()
         });
         Ok(Self {
             metrics: read_lines(&folder.join("metrics.jsonl"))?,
@@ -69,9 +69,10 @@ impl RunRecord {
         })
     }
 
-    /// One value of every step.
+    /// One value of every step where it is finite.
     pub(crate) fn curve(&self, value: impl Fn(&StepMetrics) -> f64) -> Vec<(f64, f64)> {
-        self.metrics.iter().map(|m| (m.step as f64, value(m))).collect()
+        let points = self.metrics.iter().map(|m| (m.step as f64, value(m)));
+        points.filter(|(_, y)| y.is_finite()).collect()
     }
 
     /// One value of every evaluation.
