@@ -117,7 +117,7 @@ fn pretraining_learns_and_its_figures_agree() {
     assert!((number(&evaluations[0], "/masked_lm_loss") - vocabulary.ln()).abs() < 0.15);
     assert!((number(&evaluations[0], "/next_sentence_loss") - 2f64.ln()).abs() < 0.15);
     let loss = |record: &Value| number(record, "/masked_lm_loss");
-    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.5, "{evaluations:?}");
+    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.3, "{evaluations:?}");
 
     assert_eq!(outcome["steps"], json!(STEPS));
     assert_eq!(outcome["metrics"], metrics[STEPS - 1]);

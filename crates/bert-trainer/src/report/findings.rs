@@ -85,7 +85,7 @@ fn skipped_steps(run: &RunRecord) -> Option<Finding> {
         return None;
     }
     warning(format!(
-        "{skipped} of {} steps were skipped because loss or gradient was not finite. A lower --learning-rate or more \
+        "{skipped} of {} steps were skipped: loss or gradient was not finite. A lower --learning-rate or more \
          --warmup-steps helps.",
         run.metrics.len()
     ))
