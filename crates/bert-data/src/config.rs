@@ -214,7 +214,7 @@ impl BuildConfig {
     /// # Errors
     /// [`Error::Io`] or [`Error::InvalidConfiguration`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read(path).map_err(Error::io("read", path))?;
+        let text = crate::files::read_limited(path, 1 << 20).map_err(Error::io("read", path))?;
         serde_json::from_slice(&text)
             .map_err(|source| Error::InvalidConfiguration { path: path.to_owned(), source })
     }

@@ -141,6 +141,40 @@ pub enum Error {
         /// What the decoder says.
         source: std::io::Error,
     },
+    /// A compressed input grows beyond what text can.
+    #[error(
+        "{}: {compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it \
+         is meant, decompress it first",
+        path.display()
+    )]
+    InputBomb {
+        /// The file.
+        path: PathBuf,
+        /// "gzip" or "zstd".
+        format: &'static str,
+        /// Bytes after decompression so far.
+        text: u64,
+        /// Bytes of the file so far.
+        compressed: u64,
+    },
+    /// A row of a Parquet input is longer than any text should be.
+    #[error("{}: row {row} is longer than {limit} bytes", path.display())]
+    RowTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The row, counted from 1.
+        row: u64,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// A Parquet input is compressed in a way that is not read.
+    #[error("{}: compressed with {codec}; snappy, gzip and zstd are read, and no compression", path.display())]
+    InputCodec {
+        /// The file.
+        path: PathBuf,
+        /// The codec's name in the file.
+        codec: String,
+    },
     /// A line is longer than any text should be.
     #[error("{}:{line}: the line is longer than {limit} bytes", path.display())]
     LineTooLong {

@@ -64,6 +64,10 @@ pub fn update(state: State, gradient: Tensor<1>, step: AdamW) -> State {
     assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
     let places = [place(parameter), place(first), place(second), place(&gradient)];
     if fused_path(&places) != Some(Place::Flex) {
+        #[cfg(feature = "cubecl")]
+        if let Some(state) = crate::cube::adamw::update(&state, &gradient, step) {
+            return state;
+        }
         return plain(state, gradient, step);
     }
     let State { parameter, first, second } = state;

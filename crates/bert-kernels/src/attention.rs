@@ -67,11 +67,24 @@ pub fn plain(
             .swap_dims(1, 2) // [batch, heads, seq, head_dim]
     };
     let (query, key, value) = (split(query), split(key), split(value));
-    let scores = matmul(query, key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
-    let probabilities = dropout::plain(softmax(scores, 3), dropout);
+    let scores = matmul(query, key.transpose()); // [batch, heads, seq, seq]
+    let probabilities = probabilities(scores, bias, scale, dropout);
     matmul(probabilities, value) // [batch, heads, seq, head_dim]
         .swap_dims(1, 2) // [batch, seq, heads, head_dim]
         .reshape([batch, seq, hidden]) // [batch, seq, hidden]
+}
+
+/// `dropout(softmax(scores scale + bias))` of burn's operations, or of the kernels for GPUs.
+fn probabilities(scores: Tensor<4>, bias: Tensor<4>, scale: f64, dropout: Option<Dropout>) -> Tensor<4> {
+    #[cfg(feature = "cubecl")]
+    {
+        let [_, heads, seq, _] = scores.dims();
+        let flat = (scores.clone().flatten(0, 3), bias.clone().flatten(0, 3));
+        if let Some(y) = crate::cube::softmax::softmax(flat.0, flat.1, (heads, seq), scale, dropout) {
+            return y.reshape(scores.shape());
+        }
+    }
+    dropout::plain(softmax(scores.mul_scalar(scale) + bias, 3), dropout)
 }
 
 #[derive(Clone, Debug)]

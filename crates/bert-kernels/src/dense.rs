@@ -9,6 +9,7 @@ use burn::tensor::{Tensor, assert_shape};
 
 use crate::extension::{Fused, apply, fused_path, place};
 use crate::precision;
+use crate::precision::Precision;
 use crate::product::{Matrix, Threads, both, multiply_on};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
@@ -118,8 +119,8 @@ pub(crate) fn backward_weight(
     transposed_product(threads, (input, output, rows), d_weight, x, gradient);
 }
 
-/// Columns of a product with which gemm reads a transposed left factor where it is. For more it packs the
-/// factor first, which takes a tenth of the product's time.
+/// Columns of an f32 product with which gemm reads a transposed left factor where it is. For more it packs
+/// the factor first, which takes a tenth of the product's time. (Products in bf16 pack every factor.)
 const STRIP: usize = 128;
 /// Strips up to which it pays to read that factor once for each.
 const STRIPS: usize = 4;
@@ -132,7 +133,7 @@ pub(crate) fn transposed_product(
     a: Matrix,
     b: Matrix,
 ) {
-    let strip = if n <= STRIPS * STRIP { STRIP } else { n };
+    let strip = if n <= STRIPS * STRIP && precision::precision() == Precision::F32 { STRIP } else { n };
     for first in (0..n).step_by(strip) {
         let columns = strip.min(n - first);
         let b = Matrix::rows(&b.data[first..], b.row);

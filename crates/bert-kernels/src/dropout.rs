@@ -36,6 +36,12 @@ impl Dropout {
         (threshold > 0).then_some(Self { key, threshold, scale })
     }
 
+    /// Key, threshold and scale.
+    #[cfg(feature = "cubecl")]
+    pub(crate) fn parts(self) -> (u64, u16, f32) {
+        (self.key, self.threshold, self.scale)
+    }
+
     /// The factors of elements `0 .. len`.
     pub fn mask(self, len: usize) -> Vec<f32> {
         let mut mask = vec![1.0; len];
@@ -99,6 +105,10 @@ pub fn plain<const D: usize>(x: Tensor<D>, dropout: Option<Dropout>) -> Tensor<D
         return x;
     };
     let shape = x.shape();
+    #[cfg(feature = "cubecl")]
+    if let Some(y) = crate::cube::dropout::dropout(x.clone().flatten(0, D - 1), dropout) {
+        return y.reshape(shape);
+    }
     let mask = TensorData::new(dropout.mask(shape.num_elements()), shape);
     let mask = Tensor::from_data(mask, (&x.device(), x.dtype()));
     x * mask

@@ -14,7 +14,8 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Autodiff, BackendTensor, DispatchAutodiffContext, DispatchTensorKind, Flex, GradientCheckpointingStrategy,
+    Autodiff, Backend, BackendTensor, BackendTypes, DispatchAutodiffContext, DispatchTensorKind, Flex,
+    GradientCheckpointingStrategy,
 };
 use burn::tensor::{DType, Tensor};
 
@@ -51,6 +52,15 @@ pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
         },
         _ => Place::Elsewhere,
     }
+}
+
+/// Whether `x` is on `Flex`, with or without a graph, in whatever type.
+pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
+    let kind = match x.clone().into_dispatch().kind {
+        DispatchTensorKind::Autodiff(inner) => *inner,
+        kind => kind,
+    };
+    matches!(kind, DispatchTensorKind::Flex(_))
 }
 
 /// The fused path for these inputs, or `None` when burn's own operations have to do.
@@ -102,8 +112,8 @@ impl Input {
     }
 }
 
-/// An operation of N float tensors with its own backward pass.
-pub(crate) trait Fused<const N: usize>: Debug + Send + 'static {
+/// An operation of N float tensors of a backend with its own backward pass.
+pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + 'static {
     /// What the backward pass needs from the forward pass.
     type Saved: Clone + Debug + Send + 'static;
 
@@ -111,11 +121,15 @@ pub(crate) trait Fused<const N: usize>: Debug + Send + 'static {
     const ONTO: bool = false;
 
     /// The value; and what to save, which is dropped when no input is tracked.
-    fn forward(&self, inputs: [FlexTensor; N]) -> (FlexTensor, Self::Saved);
+    fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
     /// The gradients of the inputs that are `wanted`.
-    fn backward(self, saved: Self::Saved, gradient: FlexTensor, wanted: [bool; N])
-    -> [Option<FlexTensor>; N];
+    fn backward(
+        self,
+        saved: Self::Saved,
+        gradient: FloatTensor<B>,
+        wanted: [bool; N],
+    ) -> [Option<FloatTensor<B>>; N];
 
     /// [`Fused::backward`] of an operation with [`Fused::ONTO`]: `so_far` is what other operations have
     /// added to the gradient of the first input, and comes back with this operation's share added. A table
@@ -123,10 +137,10 @@ pub(crate) trait Fused<const N: usize>: Debug + Send + 'static {
     fn backward_onto(
         self,
         saved: Self::Saved,
-        gradient: FlexTensor,
+        gradient: FloatTensor<B>,
         wanted: [bool; N],
-        so_far: Option<FlexTensor>,
-    ) -> [Option<FlexTensor>; N]
+        so_far: Option<FloatTensor<B>>,
+    ) -> [Option<FloatTensor<B>>; N]
     where
         Self: Sized,
     {
@@ -137,23 +151,23 @@ pub(crate) trait Fused<const N: usize>: Debug + Send + 'static {
 
 /// The node of a fused operation in the graph.
 #[derive(Debug)]
-struct Node<F> {
+struct Node<F, B: Backend> {
     operation: F,
     /// Under whose name the gradient so far is kept.
-    first: Option<FloatTensor<Graph>>,
+    first: Option<FloatTensor<Autodiff<B>>>,
 }
 
-impl<F: Fused<N>, const N: usize> Backward<Flex, N> for Node<F> {
+impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     type State = F::Saved;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<Flex>(&ops.node);
+        let gradient = grads.consume::<B>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let so_far = self.first.and_then(|first| grads.remove::<Flex>(&first));
+        let so_far = self.first.and_then(|first| grads.remove::<B>(&first));
         let gradients = self.operation.backward_onto(ops.state, gradient, wanted, so_far);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<Flex>(parent.id, gradient);
+                grads.register::<B>(parent.id, gradient);
             }
         }
     }
@@ -169,10 +183,17 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
         let (output, _) = operation.forward(inputs.map(Input::into_flex));
         return Tensor::from_primitive::<Flex>(output);
     }
+    Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
+}
+
+/// Runs a fused operation and records it in the graph of its inputs.
+pub(crate) fn record<F: Fused<N, B>, B: Backend, const N: usize>(
+    operation: F,
+    inputs: [FloatTensor<Autodiff<B>>; N],
+) -> FloatTensor<Autodiff<B>> {
     let mut guards = Vec::with_capacity(N);
     let mut first = None;
     let inputs = inputs.map(|input| {
-        let input = input.into_graph();
         if F::ONTO && guards.is_empty() {
             first = Some(input.clone());
         }
@@ -184,9 +205,8 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     let (output, saved) = operation.forward(inputs);
     let node = Node { operation, first };
     let prepared = node.prepare::<NoCheckpointing>(guards).compute_bound().stateful();
-    let output = match prepared {
+    match prepared {
         OpsKind::Tracked(prepared) => prepared.finish(saved, output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
-    };
-    Tensor::from_primitive::<Graph>(output)
+    }
 }

@@ -33,6 +33,8 @@ pub mod adamw;
 pub mod attention;
 #[cfg(target_arch = "x86_64")]
 mod bf16;
+#[cfg(feature = "cubecl")]
+mod cube;
 pub mod dense;
 pub mod dropout;
 pub mod embeddings;

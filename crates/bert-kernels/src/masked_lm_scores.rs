@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use crate::extension::{Input, Place, fused_path, place};
 use crate::masked_lm::{self, COLUMNS, log_sum, logits, sums_of_exponentials};
 use crate::pool::scratch;
+use crate::precision::matmul;
 use crate::storage::{contiguous, indices, slice, tensor, width};
 
 /// `-log p(label)` of each row, and 1 where the label has the greatest logit, else 0.
@@ -56,7 +57,7 @@ pub fn plain(
     labels: Tensor<1, Int>,
 ) -> [Tensor<1>; 2] {
     let [n, _] = transformed.dims();
-    let logits = transformed.clone().matmul(table.clone().transpose()) + bias.clone().unsqueeze::<2>(); // [n, vocab]
+    let logits = matmul(transformed.clone(), table.clone().transpose()) + bias.clone().unsqueeze::<2>(); // [n, vocab]
     let correct = logits.argmax(1).reshape([n]).equal(labels.clone()).float(); // [n]
     [masked_lm::plain(transformed, table, bias, labels), correct]
 }

@@ -84,6 +84,8 @@ impl DataLoader {
     /// When there is no manifest, it cannot be read, or it holds no instance.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
         let manifest = Manifest::read(folder)?;
+        // Sizes and the vocabulary; each shard's digest is compared when it is read.
+        manifest.verify(folder, false)?;
         if manifest.instances == 0 {
             return Err(Error::NoInstances { path: folder.to_path_buf() });
         }
