@@ -44,6 +44,25 @@ pub enum Error {
         /// What would be accepted.
         expected: &'static str,
     },
+    /// A vocabulary has no room for the special tokens and the alphabet.
+    #[error(
+        "--vocab-size is {size}, but the special tokens and the alphabet of the text take {needed}: a larger one, or a \
+         smaller --limit-alphabet (rarer characters are then [UNK])"
+    )]
+    VocabularyTooSmall {
+        /// The size asked for.
+        size: usize,
+        /// What the special tokens, the alphabet and its continuations take.
+        needed: usize,
+    },
+    /// An instance that is not there.
+    #[error("--index is {index}, but the instances are numbered from 0 to {}", instances.saturating_sub(1))]
+    NoSuchInstance {
+        /// The number asked for.
+        index: u64,
+        /// How many there are.
+        instances: u64,
+    },
     /// Two options contradict each other.
     #[error("--{option} cannot be used with {with}: {reason}")]
     ConflictingOptions {
@@ -556,6 +575,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::InvalidOption { .. }
+            | Self::VocabularyTooSmall { .. }
+            | Self::NoSuchInstance { .. }
             | Self::ConflictingOptions { .. }
             | Self::MissingOption { .. }
             | Self::InvalidConfiguration { .. }

@@ -24,6 +24,7 @@ pub mod dynamic;
 mod error;
 pub mod faults;
 pub mod files;
+pub mod html;
 pub mod input;
 pub mod inspect;
 pub mod instance;

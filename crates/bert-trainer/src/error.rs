@@ -113,6 +113,21 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder of which a page was asked is neither a run nor a fine-tuning.
+    #[error(
+        "{}: neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html",
+        path.display()
+    )]
+    NothingToReport {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder in which a fine-tuning was expected has none that is finished.
+    #[error("{}: no finished fine-tuning here (report.json)", path.display())]
+    NoFinetuning {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A folder in which a checkpoint was expected has none.
     #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
     NoCheckpoint {
@@ -183,7 +198,7 @@ pub enum Error {
         gradient_norm: f64,
     },
     /// A signal asked for a stop of work that writes no checkpoints.
-    #[error("stopped by signal {signal}; nothing was committed")]
+    #[error("stopped by signal {signal}; nothing was committed, the same line starts it over")]
     Interrupted {
         /// The signal's number.
         signal: i32,
@@ -226,7 +241,9 @@ impl Error {
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. }
             | Self::OutputExists { .. }
-            | Self::NothingToResume { .. } => 1,
+            | Self::NothingToResume { .. }
+            | Self::NothingToReport { .. }
+            | Self::NoFinetuning { .. } => 1,
         }
     }
 }

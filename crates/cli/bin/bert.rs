@@ -26,6 +26,7 @@ enum Command {
     FillMask(commands::fill_mask::Args),
     Attention(commands::attention::Args),
     Report(commands::report::Args),
+    Scores(commands::scores::Args),
     Export(commands::export::Args),
 }
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::FillMask(args) => commands::fill_mask::run(&args),
         Command::Attention(args) => commands::attention::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Scores(args) => commands::scores::run(&args),
         Command::Export(args) => commands::export::run(&args),
     })
 }
