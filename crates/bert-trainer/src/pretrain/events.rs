@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::Evaluation;
+use crate::precision::PrecisionChoice;
 
 /// What happened in one step, as in `metrics.jsonl`: repeatable values only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct StepMetrics {
     pub gradient_norm: f64,
     /// Real masked-LM targets in the global batch.
     pub predictions: u64,
+    /// Precision of matrix products; logs of before there was a choice are of f32.
+    #[serde(default)]
+    pub precision: PrecisionChoice,
 }
 
 /// How long a step took, as in `timing.jsonl`.

@@ -63,6 +63,7 @@ pub fn pretrain(
             learning_rate,
             gradient_norm: report.gradient_norm,
             predictions,
+            precision: config.precision(),
         };
         let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
         run.log(metrics, timing, tell)?;
