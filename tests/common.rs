@@ -117,6 +117,12 @@ impl Folder {
         values.map(|value| value.expect("JSON")).collect()
     }
 
+    /// The value of a sealed JSON file, without its seal.
+    pub(crate) fn sealed(&self, name: &str) -> Value {
+        let json = bert_data::sealed::read_sealed(&self.at(name)).expect("a sealed file");
+        serde_json::from_slice(&json).expect("JSON")
+    }
+
     /// The tensors of a safetensors file: shape and bytes by name.
     pub(crate) fn tensors(&self, name: &str) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
         let bytes = self.read(name);

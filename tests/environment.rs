@@ -115,6 +115,37 @@ fn odd_names_work_everywhere() {
     assert_eq!(folder.read(&format!("{odd}/v.txt")), folder.read("vocab.txt"));
 }
 
+/// Names as long as file systems take them (255 bytes), in a path of some thousand bytes.
+#[test]
+fn long_names_and_paths() {
+    let folder = Folder::with_data();
+    let long = format!("{0}/{0}/{0}/{0}/{0}/{0}/{0}/{0}", "é".repeat(100));
+    folder.write(&format!("{long}/train.txt"), folder.read("train.txt"));
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
+    folder.ok(&format!(
+        "make-pretrain-data --input {long}/train.txt {flags} --num-shards 3 --output {long}/data"
+    ));
+    assert!(
+        folder.read("data/train-00000-of-00003.parquet")
+            == folder.read(&format!("{long}/data/train-00000-of-00003.parquet"))
+    );
+    folder.ok(&format!("pretrain --data {long}/data --model config.json --steps 2 --output {long}/run"));
+    folder.ok(&format!("bert export {long}/run {long}/out"));
+    // Too long for the file system: an error like any other.
+    let name = "x".repeat(300);
+    let cases = [
+        format!("make-pretrain-data --input train.txt {flags} --output {name}"),
+        format!("pretrain --data data --model config.json --steps 1 --output {name}"),
+        format!("bert export {long}/run {name}"),
+        format!("bert make-vocab --input train.txt --output {name}"),
+    ];
+    for line in &cases {
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains("too long"), "{}", ended.stderr);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_parent_that_cannot_be_written() {

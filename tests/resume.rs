@@ -8,6 +8,7 @@
 #![cfg(unix)]
 
 use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::common::{Ended, Folder, articles, ended, entailment};
 
 const STEPS: u64 = 40;
 /// Evaluates after every step, which makes steps long enough to be stopped between.
-const RUN: &str = "pretrain --data data --eval-data held --eval-every 1 --model config.json --steps 40 \
+pub(crate) const RUN: &str = "pretrain --data data --eval-data held --eval-every 1 --model config.json --steps 40 \
                    --batch-size 6 --gradient-accumulation-steps 2 --learning-rate 3e-3 --seed 7";
 /// What must be equal at the end.
 const COMPARED: [&str; 4] = [
@@ -27,13 +28,13 @@ const COMPARED: [&str; 4] = [
 ];
 
 /// A folder with data and the uninterrupted run `whole/`.
-fn with_whole_run() -> Folder {
+pub(crate) fn with_whole_run() -> Folder {
     let folder = Folder::with_data();
     folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
     folder
 }
 
-fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
+pub(crate) fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
     for file in COMPARED {
         let (whole, other) = (folder.read(&format!("whole/{file}")), folder.read(&format!("{run}/{file}")));
         assert!(whole == other, "{run}/{file} differs from that of an uninterrupted run");
@@ -86,15 +87,30 @@ fn until_in_time(attempt: impl Fn(&str) -> Option<()>) {
 
 #[test]
 fn stopped_three_times_and_resumed() {
-    let folder = with_whole_run();
+    stop_three_times_and_resume(&with_whole_run());
+}
+
+/// The samples of documents on disk are found again from the place that a checkpoint holds.
+#[test]
+fn stopped_three_times_and_resumed_with_documents_on_disk() {
+    let folder = Folder::with_data();
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --layout documents";
+    folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output data --overwrite"));
+    folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
+    stop_three_times_and_resume(&folder);
+    let state = folder.text("whole/checkpoints/step-00000040/trainer_state.json");
+    assert!(state.contains("\"first_sample\""), "{state}");
+}
+
+fn stop_three_times_and_resume(folder: &Folder) {
     until_in_time(|run| {
         let line = format!("{RUN} --save-every 1000 --output {run}");
         let stops = [("TERM", 1, 143), ("INT", 9, 130), ("TERM", 17, 143)];
         for (at, (signal, steps, code)) in stops.into_iter().enumerate() {
             let resume = if at == 0 { "" } else { " --resume" };
-            let ended = stopped(&folder, &format!("{line}{resume}"), run, signal, steps)?;
+            let ended = stopped(folder, &format!("{line}{resume}"), run, signal, steps)?;
             assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-            let done = steps_done(&folder, run);
+            let done = steps_done(folder, run);
             assert!(done >= steps && done < STEPS);
             let said = format!("after step {done}; a checkpoint was written, continue with --resume");
             assert!(ended.stderr.contains(&said) && ended.stdout.is_empty(), "{}", ended.stderr);
@@ -103,8 +119,39 @@ fn stopped_three_times_and_resumed() {
         }
         let ended = folder.ok(&format!("{line} --resume"));
         assert!(ended.stderr.contains("continuing after step "), "{}", ended.stderr);
-        assert_ends_like_the_whole(&folder, run);
+        assert_ends_like_the_whole(folder, run);
         Some(())
+    });
+}
+
+/// The second Ctrl-C ends the process at once, in the middle of a step; what was committed stays.
+#[test]
+fn a_second_interrupt_does_not_wait() {
+    let folder = Folder::with_data();
+    until_in_time(|run| {
+        // Steps that take a while.
+        let line = format!(
+            "pretrain --data data --model config.json --batch-size 800 --steps 50 --save-every 1 --output {run}"
+        );
+        let mut child = folder.start(&line);
+        if !reaches(&folder, run, 2, &mut child) {
+            child.wait().expect("its end");
+            return None;
+        }
+        send(&child, "INT");
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().expect("caught"));
+        while !said.contains("press Ctrl-C again") {
+            let line = stderr.read_line(&mut said).expect("its stderr");
+            assert!(line > 0, "{said}");
+        }
+        send(&child, "INT");
+        stderr.read_to_string(&mut said).expect("its stderr");
+        assert_eq!(child.wait().expect("its end").code(), Some(130), "{said}");
+        folder.ok(&format!("bert verify {run}"));
+        folder.ok(&format!("{} --resume --quiet", line.replace("--save-every 1 ", "--save-every 50 ")));
+        // Unless the step ended between the two.
+        said.contains("stopped at once; the last checkpoint is intact").then_some(())
     });
 }
 
@@ -127,49 +174,6 @@ fn a_checkpoint_on_demand_does_not_stop_the_run() {
         // One more than that of the end, unless the signal came with the last step.
         (checkpoints.len() == 2).then_some(())
     });
-}
-
-/// Numbers from a fixed seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-#[test]
-fn kills_lose_nothing() {
-    let folder = with_whole_run();
-    let mut numbers = Numbers(42);
-    let mut killed = 0;
-    let line = format!("{RUN} --save-every 1 --output run");
-    for _ in 0..12 {
-        let resume = if folder.at("run/run.json").exists() { " --resume" } else { "" };
-        let mut child = folder.start(&format!("{line}{resume}"));
-        // Most of the time goes into checkpoints, so most kills come while one is written.
-        reaches(&folder, "run", steps_done(&folder, "run") + numbers.below(3), &mut child);
-        sleep(Duration::from_micros(numbers.below(30_000)));
-        child.kill().expect("a kill");
-        let ended = child.wait_with_output().expect("its end");
-        killed += u64::from(ended.status.code().is_none());
-        assert!(!String::from_utf8_lossy(&ended.stderr).contains("error"), "{ended:?}");
-        if folder.at("run/checkpoints").exists() {
-            folder.ok("bert verify run");
-        }
-    }
-    assert!(killed > 0);
-    folder.ok(&format!("{line} --resume"));
-    assert_ends_like_the_whole(&folder, "run");
-    // Nothing half written or half removed stays behind.
-    let checkpoints = ["step-00000038", "step-00000039", "step-00000040"];
-    assert_eq!(folder.names("run/checkpoints"), checkpoints);
-    let hidden = folder
-        .snapshot("run/checkpoints")
-        .into_keys()
-        .filter(|name| name.contains("/.") || name.starts_with('.'));
-    assert_eq!(hidden.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 /// A kill before the first checkpoint leaves a run without one.

@@ -41,7 +41,7 @@ fn text_to_shards() {
     assert_eq!(folder.snapshot("again"), folder.snapshot("data"), "the same data, byte for byte");
     assert!(built.stdout.contains("[CLS]") && built.stdout.contains("3 shards"), "{}", built.stdout);
 
-    let manifest = &folder.json("data/manifest.json")[0];
+    let manifest = &folder.sealed("data/manifest.json");
     let instances = number(manifest, "/instances");
     let shards = manifest["shards"].as_array().expect("shards");
     let rows: Vec<u64> = shards.iter().map(|shard| shard["rows"].as_u64().expect("rows")).collect();
@@ -75,7 +75,7 @@ fn odd_text_is_read_and_counted() {
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
     let manifest =
         folder.ok(&format!("make-pretrain-data --input odd.txt {flags} --output odd --json")).json();
-    assert_eq!(manifest, folder.json("odd/manifest.json")[0]);
+    assert_eq!(manifest, folder.sealed("odd/manifest.json"));
     let plain =
         folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output plain --json")).json();
     let count = |manifest: &Value, what: &str| number(manifest, &format!("/report/{what}"));

@@ -8,22 +8,19 @@ use std::path::PathBuf;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Masking, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
 use crate::input::{Format, expand, first_duplicate};
-use crate::instance::{PairRules, create_instances_from_document};
 use crate::manifest::{FORMAT_VERSION, Manifest, VOCABULARY, VocabularyEntry};
-use crate::masking::{MaskRules, MaskedInstance, Masker, is_special_token};
+use crate::masking::is_special_token;
 use crate::output::{self, Output};
-use crate::preview::render_rows;
+use crate::preview::render_first;
 use crate::reading::{ReadReport, ReadRules, read_documents};
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
-use crate::rng::{Domain, Stream};
-use crate::shard_rows::read_shard_rows;
-use crate::spread::{Plan, make_keyed, make_reference, write_shards};
+use crate::spread::{Plan, count_pass, make_keyed, make_reference, write_documents, write_shards};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
 
@@ -74,17 +71,25 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     let plan = Plan::new(config, &documents, prepared.vocabulary.len());
 
     let output = Output::open(folder, config.overwrite)?;
-    let spilled = match config.random {
-        RandomMode::Keyed => make_keyed(&prepared, &documents, &plan, &output, progress)?,
-        RandomMode::Reference => make_reference(&prepared, &mut documents, &plan, &output, progress)?,
+    let (report, shards) = match config.layout {
+        Layout::Instances => {
+            let spilled = match config.random {
+                RandomMode::Keyed => make_keyed(&prepared, &documents, &plan, &output, progress)?,
+                RandomMode::Reference => make_reference(&prepared, &mut documents, &plan, &output, progress)?,
+            };
+            let report = DataReport::new(config, &documents, &read, &spilled.counters);
+            // The text has become rows: give its memory back before the rows are written.
+            drop(documents);
+            (report, write_shards(&prepared, &plan, &spilled, &output, progress)?)
+        }
+        Layout::Documents => {
+            let counters = count_pass(&prepared, &documents, progress)?;
+            let report = DataReport::new(config, &documents, &read, &counters);
+            (report, write_documents(&prepared, &documents, &plan, &output, progress)?)
+        }
     };
-    let report = DataReport::new(config, &documents, &read, &spilled.counters);
-    // The text has become rows: give its memory back before the rows are written.
-    drop(documents);
-    let shards = write_shards(&prepared, &plan, &spilled, &output, progress)?;
 
     let vocabulary = copy_vocabulary(&prepared.vocabulary, &output)?;
-    let first = output.work_path(&shards[0].file);
     let manifest = Manifest {
         format_version: FORMAT_VERSION,
         program: concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -97,9 +102,8 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     };
     let preview = match config.preview {
         0 => Vec::new(),
-        n => render_rows(&read_shard_rows(&first, Some(n))?, 0, &manifest, &prepared.vocabulary),
+        n => render_first(output.work(), n as u64, &manifest, &prepared.vocabulary)?,
     };
-    drop(spilled);
     write_atomic(&output.work_path(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
     output.commit(&manifest)?;
     Ok(BuildOutcome { output: folder.to_owned(), manifest, preview })
@@ -176,45 +180,5 @@ impl Prepared<'_> {
             &self.pool,
             &mut told,
         )
-    }
-
-    pub(crate) fn pair_rules(&self) -> PairRules {
-        let config = self.config;
-        let reference = config.random == RandomMode::Reference;
-        PairRules::new(&self.vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, reference)
-    }
-
-    pub(crate) fn masker(&self) -> Masker {
-        let rules = MaskRules {
-            masked_lm_prob: self.config.masked_lm_prob,
-            max_predictions_per_seq: self.config.max_predictions_per_seq,
-            do_whole_word_mask: self.config.do_whole_word_mask,
-            max_ngram: self.config.max_ngram,
-            random_word_skip_special: self.config.random_word_skip_special,
-            reference: self.config.random == RandomMode::Reference,
-        };
-        Masker::new(&self.vocabulary, rules)
-    }
-
-    /// Makes the instances of one document in one pass from its own streams.
-    pub(crate) fn keyed_instances(
-        &self,
-        documents: &Documents,
-        pass: u64,
-        document: usize,
-        masker: &mut Masker,
-        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
-    ) -> Result<()> {
-        let address = [pass, document as u64];
-        let mut pairs = Stream::new(self.config.random_seed, Domain::Pairs, &address);
-        let mut masks = Stream::new(self.config.random_seed, Domain::Masks, &address);
-        let mut masked = MaskedInstance::default();
-        create_instances_from_document(documents, document, &self.pair_rules(), &mut pairs, |_, instance| {
-            match self.config.masking {
-                Masking::Static => masker.mask(instance, &mut masks, &mut masked),
-                Masking::Dynamic => masked.copy_unmasked(instance),
-            }
-            emit(&masked)
-        })
     }
 }

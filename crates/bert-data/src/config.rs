@@ -45,6 +45,17 @@ pub enum Masking {
     Dynamic,
 }
 
+/// What the shards hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Instances, made by the builder in so many passes over the text.
+    #[default]
+    Instances,
+    /// The tokenized documents, each once; the loader makes pairs and masks, other ones in every epoch.
+    Documents,
+}
+
 /// How to make pre-training data from text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
@@ -69,6 +80,11 @@ pub struct BuildConfig {
     /// Mask whole words instead of single word pieces.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
+
+    /// Store instances, or the tokenized documents, of which the loader makes other pairs and masks in every epoch
+    /// (then without --dupe-factor and --masking; some fifty times smaller than the reference's files).
+    #[arg(long, value_enum, default_value_t = Layout::Instances)]
+    pub layout: Layout,
 
     /// Mask when the data is made, or leave it to the loader, which makes other masks in every epoch (a small
     /// --dupe-factor is then enough).
@@ -104,14 +120,14 @@ pub struct BuildConfig {
     pub short_seq_prob: f64,
 
     /// How many passes are made over the text, each with other pairs and masks.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = DUPE_FACTOR)]
     pub dupe_factor: usize,
 
     /// Seed of every random draw.
     #[arg(long, default_value_t = 12345)]
     pub random_seed: u64,
 
-    /// Number of Parquet files; default: one for about 65,536 instances.
+    /// Number of Parquet files; default: one for about 65,536 instances, or 8 million tokens of documents.
     #[arg(long)]
     pub num_shards: Option<usize>,
 
@@ -156,6 +172,7 @@ impl Default for BuildConfig {
             vocab: None,
             do_lower_case: true,
             do_whole_word_mask: false,
+            layout: Layout::Instances,
             masking: Masking::Static,
             max_ngram: 1,
             random_word_skip_special: false,
@@ -164,7 +181,7 @@ impl Default for BuildConfig {
             max_predictions_per_seq: 20,
             masked_lm_prob: 0.15,
             short_seq_prob: 0.1,
-            dupe_factor: 10,
+            dupe_factor: DUPE_FACTOR,
             random_seed: 12345,
             num_shards: None,
             threads: 0,
@@ -178,6 +195,9 @@ impl Default for BuildConfig {
         }
     }
 }
+
+/// The passes over the text where nothing else is asked for.
+const DUPE_FACTOR: usize = 10;
 
 /// The longest span of words that is masked at once: longer ones are refused as mistakes.
 const MOST_WORDS: usize = 64;
@@ -194,7 +214,7 @@ impl BuildConfig {
     /// # Errors
     /// [`Error::Io`] or [`Error::InvalidConfiguration`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read(path).map_err(Error::io("read", path))?;
+        let text = crate::files::read_limited(path, 1 << 20).map_err(Error::io("read", path))?;
         serde_json::from_slice(&text)
             .map_err(|source| Error::InvalidConfiguration { path: path.to_owned(), source })
     }
@@ -240,7 +260,49 @@ impl BuildConfig {
         if self.split_sentences {
             self.check_language()?;
         }
-        self.check_reference_mode()
+        self.check_reference_mode()?;
+        self.check_layout()
+    }
+
+    /// Checks that no option for instances on disk comes with documents on disk.
+    fn check_layout(&self) -> Result<()> {
+        if self.layout == Layout::Instances {
+            return Ok(());
+        }
+        let with = "--layout documents";
+        let refused = [
+            (
+                self.random == RandomMode::Reference,
+                "random",
+                "the reference's draws are serial, over all its instances",
+            ),
+            (
+                self.dupe_factor != DUPE_FACTOR,
+                "dupe-factor",
+                "the loader makes a new pass over the text in every epoch",
+            ),
+            (self.masking != Masking::Static, "masking", "the loader makes the masks, and the pairs too"),
+        ];
+        match refused.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the data set has masks: never where the documents are stored.
+    pub(crate) fn stored_masking(&self) -> Masking {
+        match self.layout {
+            Layout::Instances => self.masking,
+            Layout::Documents => Masking::Dynamic,
+        }
+    }
+
+    /// Passes over the text that are made and stored: one, for its counts, where the documents are stored.
+    pub(crate) fn passes(&self) -> usize {
+        match self.layout {
+            Layout::Instances => self.dupe_factor,
+            Layout::Documents => 1,
+        }
     }
 
     fn check_language(&self) -> Result<()> {

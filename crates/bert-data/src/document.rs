@@ -26,14 +26,6 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// An empty corpus for ids below `vocabulary`.
-    #[must_use]
-    pub fn new(vocabulary: usize) -> Self {
-        let narrow = vocabulary <= 1 << 16;
-        let ids = if narrow { Ids::Narrow(Vec::new()) } else { Ids::Wide(Vec::new()) };
-        Self { ids, sentence_starts: vec![0], documents: Vec::new() }
-    }
-
     /// Number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -72,27 +64,63 @@ impl Documents {
     pub fn shuffle<R: Random>(&mut self, random: &mut R) {
         random.shuffle(&mut self.documents);
     }
+}
 
-    pub(crate) fn push_ids(&mut self, new: &[u32]) {
-        match &mut self.ids {
+/// Collects documents: ids of sentences in the order of the text, and where sentences and documents end.
+#[derive(Clone, Debug)]
+pub struct DocumentsBuilder {
+    documents: Documents,
+}
+
+impl DocumentsBuilder {
+    /// Begins a corpus for ids below `vocabulary`, in memory.
+    #[must_use]
+    pub fn new(vocabulary: usize) -> Self {
+        let narrow = vocabulary <= 1 << 16;
+        let ids = if narrow { Ids::Narrow(Vec::new()) } else { Ids::Wide(Vec::new()) };
+        Self { documents: Documents { ids, sentence_starts: vec![0], documents: Vec::new() } }
+    }
+
+    /// Appends ids of one or more sentences.
+    pub fn push_ids(&mut self, new: &[u32]) {
+        match &mut self.documents.ids {
             Ids::Narrow(ids) => ids.extend(new.iter().map(|&id| id as u16)),
             Ids::Wide(ids) => ids.extend_from_slice(new),
         }
     }
 
-    pub(crate) fn push_sentence_end(&mut self, tokens: usize) {
-        let start = self.tokens();
-        self.sentence_starts.push(start + tokens as u64);
+    /// Ends a sentence of so many tokens (at least 1), which begins where the one before it ended.
+    pub fn push_sentence_end(&mut self, tokens: usize) {
+        let start = self.documents.tokens();
+        self.documents.sentence_starts.push(start + tokens as u64);
     }
 
-    /// Makes a document of the sentences since the last one; false when there are none.
-    pub(crate) fn close_document(&mut self) -> bool {
-        let start = self.documents.last().map_or(0, |last| last.end);
-        let end = self.sentences();
+    /// Makes a document of the sentences since the last one and returns how many they are; 0 makes none.
+    pub fn close_document(&mut self) -> usize {
+        let start = self.documents.documents.last().map_or(0, |last| last.end);
+        let end = self.documents.sentences();
         if start < end {
-            self.documents.push(start..end);
+            self.documents.documents.push(start..end);
         }
-        start < end
+        end - start
+    }
+
+    /// Number of documents so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether there is no document yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// The corpus. Sentences after the last closed document are in none.
+    #[must_use]
+    pub fn finish(self) -> Documents {
+        self.documents
     }
 }
 

@@ -7,6 +7,7 @@
 //! nothing like it.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -180,14 +181,14 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let plan = Plan::new(config, documents, prepared.vocabulary.len());
     while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
         let units = made.passes * documents.len()..(made.passes + 1) * documents.len();
-        let unit = |masker: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
+        let unit = |keyed: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, keyed, unit);
         let units: Vec<Result<Unit>> = match config.random {
-            RandomMode::Keyed => {
-                prepared.pool.install(|| units.into_par_iter().map_init(|| prepared.masker(), unit).collect())
-            }
+            RandomMode::Keyed => prepared.pool.install(|| {
+                units.into_par_iter().map_init(|| config.keyed(&prepared.vocabulary), unit).collect()
+            }),
             RandomMode::Reference => {
-                let mut masker = prepared.masker();
-                units.map(|at| unit(&mut masker, at)).collect()
+                let mut keyed = config.keyed(&prepared.vocabulary);
+                units.map(|at| unit(&mut keyed, at)).collect()
             }
         };
         for unit in units {
@@ -269,6 +270,7 @@ const WRITING_PER_THREAD: f64 = 10e6;
 const WRITING_PER_PACKED: f64 = 2.4;
 
 /// A file system on which nothing is kept.
+#[derive(Debug)]
 struct Nowhere;
 
 impl Write for Nowhere {
@@ -292,6 +294,14 @@ impl FileSystem for Nowhere {
         Ok(Box::new(Self))
     }
 
+    fn append(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
+        Ok(Box::new(Self))
+    }
+
+    fn open_lock(&self, _: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -301,6 +311,14 @@ impl FileSystem for Nowhere {
     }
 
     fn remove_file(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_dir_all(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 }

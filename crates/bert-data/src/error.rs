@@ -23,6 +23,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// There is no room left for a file.
+    #[error("no room on the disk for {}: it needs {needed} bytes or more", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the file up to the write that failed, and with it.
+        needed: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+
     /// An option has a value that cannot be used.
     #[error("--{option} is {value}, but must be {expected}")]
     InvalidOption {
@@ -110,6 +121,40 @@ pub enum Error {
         format: &'static str,
         /// What the decoder says.
         source: std::io::Error,
+    },
+    /// A compressed input grows beyond what text can.
+    #[error(
+        "{}: {compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it \
+         is meant, decompress it first",
+        path.display()
+    )]
+    InputBomb {
+        /// The file.
+        path: PathBuf,
+        /// "gzip" or "zstd".
+        format: &'static str,
+        /// Bytes after decompression so far.
+        text: u64,
+        /// Bytes of the file so far.
+        compressed: u64,
+    },
+    /// A row of a Parquet input is longer than any text should be.
+    #[error("{}: row {row} is longer than {limit} bytes", path.display())]
+    RowTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The row, counted from 1.
+        row: u64,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// A Parquet input is compressed in a way that is not read.
+    #[error("{}: compressed with {codec}; snappy, gzip and zstd are read, and no compression", path.display())]
+    InputCodec {
+        /// The file.
+        path: PathBuf,
+        /// The codec's name in the file.
+        codec: String,
     },
     /// A line is longer than any text should be.
     #[error("{}:{line}: the line is longer than {limit} bytes", path.display())]
@@ -337,6 +382,14 @@ pub enum Error {
         /// Where and why.
         source: serde_json::Error,
     },
+    /// A manifest's bytes are not those that were sealed.
+    #[error("{} is damaged", path.display())]
+    ManifestSeal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: crate::sealed::SealError,
+    },
     /// A manifest of another format version.
     #[error("{} has format version {found}, this program reads {expected}", path.display())]
     ManifestVersion {
@@ -463,6 +516,17 @@ pub enum RowProblem {
     /// A label that is neither 0 nor 1.
     #[error("next_sentence_label {0}")]
     Label(i8),
+    /// A sentence without tokens, or with a negative number of them.
+    #[error("sentence_lengths holds {0}")]
+    SentenceLength(i32),
+    /// The sentences of a document have not the document's tokens.
+    #[error("sentence_lengths add up to {sum}, but there are {tokens} input_ids")]
+    SentenceSum {
+        /// The sum.
+        sum: i64,
+        /// Number of tokens.
+        tokens: usize,
+    },
     /// A row without tokens.
     #[error("no tokens")]
     Empty,
@@ -506,13 +570,39 @@ impl Error {
             | Self::OutputFinished { .. }
             | Self::OutputNotAFolder { .. } => 2,
             Self::InUse { .. } => 6,
-            Self::Io { .. } | Self::Threads { .. } | Self::ShardWrite { .. } => 1,
+            Self::Io { .. } | Self::DiskFull { .. } | Self::Threads { .. } | Self::ShardWrite { .. } => 1,
             _ => 3,
         }
+    }
+
+    /// Whether a full disk or quota is at the bottom of it: then the same command works once there is room.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        is_disk_full(self)
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
+}
+
+/// Whether an error, or what caused it, is that a disk or quota is full.
+#[must_use]
+pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            if matches!(io.kind(), StorageFull | QuotaExceeded) {
+                return true;
+            }
+            // What an `io::Error` wraps is not among its sources itself.
+            if io.get_ref().is_some_and(|inner| is_disk_full(inner)) {
+                return true;
+            }
+        }
+        next = error.source();
+    }
+    false
 }

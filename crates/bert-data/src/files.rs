@@ -2,17 +2,18 @@
 //!
 //! In goes a path and what to write; out comes a complete file under its final name, or no change at all: temporary
 //! name in the same folder, fsync, rename, fsync of the folder. [`OutputLock`] keeps two writers apart. All
-//! operations go through the small trait [`FileSystem`], so that a test can make any of them fail.
+//! operations go through the small trait [`FileSystem`], so that a test can make any of them fail ([`crate::faults`]).
 //!
 //! Not for scratch files, which may be lost, and not for reading. Nothing here is from the reference.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_disk_full};
 
 /// The name of the lock file in an output folder.
 pub const LOCK: &str = ".lock";
@@ -29,16 +30,24 @@ impl Durable for File {
     }
 }
 
-/// The file operations that atomic writing is made of.
-pub trait FileSystem: Send + Sync {
+/// The file operations that writing is made of. What only reads goes to the standard library.
+pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Creates or empties a file.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
+    /// Opens a file to write at its end; creates it if need be.
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
+    /// Opens a file to take a lock on; creates it if need be, and changes nothing in it.
+    fn open_lock(&self, path: &Path) -> io::Result<File>;
     /// Moves a file over another one in the same file system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes the names in a folder survive a power cut.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Creates one folder, in a folder that is there. See [`create_folder`].
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a folder with all that is in it, in no certain order.
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
 }
 
 /// The real file system.
@@ -48,6 +57,14 @@ pub struct Disk;
 impl FileSystem for Disk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
         Ok(Box::new(File::create(path)?))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
+        Ok(Box::new(File::options().create(true).append(true).open(path)?))
+    }
+
+    fn open_lock(&self, path: &Path) -> io::Result<File> {
+        File::options().create(true).truncate(false).write(true).open(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -62,6 +79,56 @@ impl FileSystem for Disk {
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
+    }
+}
+
+/// Creates a folder and those above it that are missing, and makes their names survive a power cut.
+///
+/// # Errors
+/// [`Error::Io`]; folders above that were made stay.
+pub fn create_folder(files: &dyn FileSystem, path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let above = folder_of(path);
+    create_folder(files, above)?;
+    match files.create_dir(path) {
+        // Another process may have been faster.
+        Err(_) if path.is_dir() => Ok(()),
+        Err(source) => Err(Error::io("create folder", path)(source)),
+        Ok(()) => files.sync_folder(above).map_err(Error::io("sync", above)),
+    }
+}
+
+/// Removes the temporary files of [`AtomicFile`] that a killed process left in a folder. Only for who holds the
+/// folder's lock: a file that is being written looks the same.
+///
+/// # Errors
+/// [`Error::Io`] when the folder cannot be read or a file not removed.
+pub fn remove_temporaries(files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
+        let entry = entry.map_err(Error::io("read folder", folder))?;
+        let path = entry.path();
+        if entry.file_name().to_str().is_some_and(is_temporary) && !path.is_dir() {
+            files.remove_file(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
+    stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
+        !name.is_empty() && !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// What a finished file holds.
@@ -83,6 +150,8 @@ pub struct AtomicFile<'a> {
     out: Option<BufWriter<Box<dyn Durable>>>,
     hasher: blake3::Hasher,
     bytes: u64,
+    /// Bytes of the file with the last write, whether or not that succeeded.
+    tried: u64,
 }
 
 impl<'a> AtomicFile<'a> {
@@ -103,7 +172,16 @@ impl<'a> AtomicFile<'a> {
             out: Some(BufWriter::with_capacity(1 << 16, file)),
             hasher: blake3::Hasher::new(),
             bytes: 0,
+            tried: 0,
         })
+    }
+
+    /// An error of writing this file; a full disk is told with what the file needs.
+    pub(crate) fn failed(&self, source: io::Error) -> Error {
+        match is_disk_full(&source) {
+            true => Error::DiskFull { path: self.path.clone(), needed: self.tried, source },
+            false => Error::io("write", &self.path)(source),
+        }
     }
 
     /// Puts the file in its place: flush, fsync, rename, fsync of the folder.
@@ -116,7 +194,7 @@ impl<'a> AtomicFile<'a> {
             if let Err(source) = synced {
                 drop(out);
                 let _ = self.files.remove_file(&self.temporary);
-                return Err(Error::io("write", &self.path)(source));
+                return Err(self.failed(source));
             }
         }
         if let Err(source) = self.files.rename(&self.temporary, &self.path) {
@@ -132,6 +210,7 @@ impl<'a> AtomicFile<'a> {
 impl Write for AtomicFile<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let out = self.out.as_mut().ok_or_else(|| io::Error::other("written after commit"))?;
+        self.tried = self.bytes + buffer.len() as u64;
         let written = out.write(buffer)?;
         self.hasher.update(&buffer[..written]);
         self.bytes += written as u64;
@@ -178,8 +257,10 @@ pub fn write_atomic_on(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<Written> {
     let mut file = AtomicFile::create(files, path)?;
-    write(&mut file).map_err(Error::io("write", path))?;
-    file.commit()
+    match write(&mut file) {
+        Ok(()) => file.commit(),
+        Err(source) => Err(file.failed(source)),
+    }
 }
 
 /// Writes a value as indented JSON with a final newline, all or nothing.
@@ -187,10 +268,40 @@ pub fn write_atomic_on(
 /// # Errors
 /// As [`write_atomic`].
 pub fn write_json_atomic<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<Written> {
-    write_atomic(path, |out| {
+    write_json_atomic_on(&Disk, path, value)
+}
+
+/// [`write_json_atomic`] on a file system of choice.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_json_atomic_on<T: Serialize + ?Sized>(
+    files: &dyn FileSystem,
+    path: &Path,
+    value: &T,
+) -> Result<Written> {
+    write_atomic_on(files, path, |out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
+}
+
+/// The bytes of a regular file that has no more than `limit` of them. A pipe or a device is never opened.
+///
+/// # Errors
+/// When it is not regular, larger, or cannot be read.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // Asked before opening: to open a pipe without a writer would wait for ever.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// The BLAKE3 digest of bytes, in hex.
@@ -230,13 +341,16 @@ impl OutputLock {
     /// # Errors
     /// [`Error::InUse`] when another process holds it, [`Error::Io`] when the lock file cannot be made.
     pub fn acquire(folder: &Path) -> Result<Self> {
+        Self::acquire_on(&Disk, folder)
+    }
+
+    /// [`OutputLock::acquire`] on a file system of choice.
+    ///
+    /// # Errors
+    /// As [`OutputLock::acquire`].
+    pub fn acquire_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
         let path = folder.join(LOCK);
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(Error::io("create", &path))?;
+        let file = files.open_lock(&path).map_err(Error::io("create", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file, folder: folder.to_owned() }),
             Err(TryLockError::WouldBlock) => Err(Error::InUse { path: folder.to_owned() }),
@@ -253,61 +367,11 @@ impl OutputLock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
+    use crate::faults::{Fault, Faulty, PowerCut, Survival};
 
-    /// A file system whose n-th operation fails.
-    struct Failing {
-        left: std::sync::Arc<AtomicUsize>,
-    }
-
-    fn step(left: &AtomicUsize) -> io::Result<()> {
-        match left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(1))) {
-            Ok(1) => Err(io::Error::from(io::ErrorKind::StorageFull)),
-            _ => Ok(()),
-        }
-    }
-
-    struct FailingFile(File, std::sync::Arc<AtomicUsize>);
-
-    impl Write for FailingFile {
-        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-            step(&self.1)?;
-            self.0.write(buffer)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            self.0.flush()
-        }
-    }
-
-    impl Durable for FailingFile {
-        fn sync(&mut self) -> io::Result<()> {
-            step(&self.1)?;
-            self.0.sync_all()
-        }
-    }
-
-    impl FileSystem for Failing {
-        fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
-            step(&self.left)?;
-            Ok(Box::new(FailingFile(File::create(path)?, self.left.clone())))
-        }
-
-        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            step(&self.left)?;
-            Disk.rename(from, to)
-        }
-
-        fn sync_folder(&self, path: &Path) -> io::Result<()> {
-            step(&self.left)?;
-            Disk.sync_folder(path)
-        }
-
-        fn remove_file(&self, path: &Path) -> io::Result<()> {
-            Disk.remove_file(path)
-        }
+    fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<Written> {
+        write_atomic_on(files, path, |out| new.chunks(1000).try_for_each(|part| out.write_all(part)))
     }
 
     #[test]
@@ -315,34 +379,89 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.json");
         let new = vec![b'n'; 200_000];
-        let mut failures = 0;
-        for nth in 1.. {
-            write_atomic(&path, |out| out.write_all(b"old")).unwrap();
-            let files = Failing { left: std::sync::Arc::new(AtomicUsize::new(nth)) };
-            let result = write_atomic_on(&files, &path, |out| {
-                new.chunks(1000).try_for_each(|part| out.write_all(part))
-            });
-            let found = std::fs::read(&path).unwrap();
-            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-            match result {
-                Err(error) => {
-                    failures += 1;
-                    assert_eq!(error.exit_code(), 1);
-                    assert!(
-                        error.to_string().contains("file.json") || error.to_string().contains("sync"),
-                        "{error}"
-                    );
-                    assert!(found == b"old" || found == new);
+        for fault in [Fault::Io, Fault::Full, Fault::Torn] {
+            let mut failures = 0;
+            for nth in 1.. {
+                write_atomic(&path, |out| out.write_all(b"old")).unwrap();
+                let files = Faulty::new(fault, nth);
+                let result = write_new(&files, &path, &new);
+                let found = std::fs::read(&path).unwrap();
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+                match result {
+                    Err(error) => {
+                        failures += 1;
+                        assert_eq!(error.exit_code(), 1);
+                        let text = error.to_string();
+                        assert!(text.contains("file.json") || text.contains("sync"), "{text}");
+                        assert!(found == b"old" || found == new);
+                    }
+                    Ok(written) => {
+                        assert!(found == new);
+                        assert_eq!((written.bytes, written.blake3), (200_000, digest_bytes(&new)));
+                    }
                 }
-                Ok(written) => {
-                    assert!(found == new);
-                    assert_eq!((written.bytes, written.blake3), (200_000, digest_bytes(&new)));
+                if !files.struck() {
                     break;
                 }
             }
+            // A full disk fails create and at least two writes; an error also fsync, rename, fsync of the folder.
+            assert!(failures >= if fault == Fault::Io { 6 } else { 3 }, "{fault:?}: {failures}");
         }
-        // create, at least two writes, fsync, rename, fsync of the folder
-        assert!(failures >= 6, "{failures}");
+    }
+
+    #[test]
+    fn a_power_cut_leaves_the_old_file_or_the_new() {
+        let new = vec![b'n'; 200_000];
+        for cut in 1.. {
+            let mut done = false;
+            let survivals = [Survival::Nothing, Survival::Everything, Survival::NamesOnly];
+            for survival in survivals.into_iter().chain((0..8).map(Survival::Random)) {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("file.json");
+                std::fs::write(&path, "old").unwrap();
+                let files = PowerCut::over(folder.path(), cut).unwrap();
+                let result = write_new(&files, &path, &new);
+                done = !files.is_off();
+                files.restart(survival).unwrap();
+                let found = std::fs::read(&path).unwrap();
+                assert!(found == b"old" || found == new, "cut {cut}, {survival:?}: {} bytes", found.len());
+                assert!(result.is_err() || found == new, "what was committed is there");
+                remove_temporaries(&Disk, folder.path()).unwrap();
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+                write_new(&Disk, &path, &new).unwrap();
+            }
+            if done {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn folders_are_made_durably_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b/c");
+        let files = PowerCut::over(folder.path(), u64::MAX).unwrap();
+        create_folder(&files, &deep).unwrap();
+        files.restart(Survival::Nothing).unwrap();
+        assert!(deep.is_dir());
+        create_folder(&Disk, &deep).unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert_eq!(create_folder(&Disk, &folder.path().join("file/x")).unwrap_err().exit_code(), 1);
+    }
+
+    #[test]
+    fn temporary_names_and_no_others() {
+        for (name, expected) in [
+            (".file.json.123.tmp", true),
+            (".a.1.tmp", true),
+            (".file.json.12a.tmp", false),
+            ("file.json.123.tmp", false),
+            (".123.tmp", false),
+            (".file.json.123", false),
+            (".lock", false),
+        ] {
+            assert_eq!(is_temporary(name), expected, "{name}");
+        }
     }
 
     #[test]

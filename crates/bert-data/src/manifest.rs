@@ -2,11 +2,14 @@
 //!
 //! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
 //! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
-//! (parquet-rs writes no page checksums). Not for configuration of later stages. The reference has nothing like it.
+//! (parquet-rs writes no page checksums). The file itself is sealed ([`crate::sealed`]). Not for configuration of later stages. The reference has nothing like it.
 //!
 //! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
 //! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
 //! the mask rules in `config` are then for the loader ([`crate::RowMasker`]).
+//!
+//! With `"layout": "documents"` a row is a document ([`crate::document_shard`]); `instances` and the counts of the
+//! report are those of pass 0 under the data set's own seed, and all rules in `config` are for the loader.
 //!
 //! The data card beside it ([`crate::card`]) is not listed: it may be edited, and nothing reads it.
 
@@ -14,12 +17,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Masking;
+use crate::config::{Layout, Masking};
+use crate::document::DocumentsBuilder;
+use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
-use crate::files::{digest_file, write_json_atomic};
+use crate::files::{Disk, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
+use crate::sealed::{LARGEST, unsealed, write_sealed_on};
 use crate::shard_rows::{ShardRows, read_shard};
 use crate::vocabulary::Vocabulary;
 
@@ -72,7 +78,7 @@ pub struct Manifest {
     pub vocabulary: VocabularyEntry,
     /// The Parquet files in order.
     pub shards: Vec<ShardEntry>,
-    /// Rows of all shards.
+    /// Instances of all shards; with `--layout documents` those of one pass.
     pub instances: u64,
     /// What is in the data.
     pub report: DataReport,
@@ -117,21 +123,35 @@ impl Manifest {
     /// One of the `Manifest...` variants of [`Error`], or [`Error::Io`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
-        let bytes = match std::fs::read(&path) {
+        let bytes = match read_limited(&path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::ManifestMissing { path: folder.to_owned() });
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
-        let invalid = |source| Error::ManifestInvalid { path: path.clone(), source };
-        let version: Version = serde_json::from_slice(&bytes).map_err(invalid)?;
+        match unsealed(bytes.clone()) {
+            Ok(json) => Self::parse(&path, &json),
+            // What is wrong in particular says more than that the seal is.
+            Err(source) => {
+                let invalid = |source| Error::ManifestInvalid { path: path.clone(), source };
+                let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
+                value.as_object_mut().map(|object| object.remove("seal"));
+                Self::parse(&path, value.to_string().as_bytes())?;
+                Err(Error::ManifestSeal { path, source })
+            }
+        }
+    }
+
+    fn parse(path: &Path, json: &[u8]) -> Result<Self> {
+        let invalid = |source| Error::ManifestInvalid { path: path.to_owned(), source };
+        let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
-            let (found, expected) = (version.format_version, FORMAT_VERSION);
+            let (path, found, expected) = (path.to_owned(), version.format_version, FORMAT_VERSION);
             return Err(Error::ManifestVersion { path, found, expected });
         }
-        let manifest: Self = serde_json::from_slice(&bytes).map_err(invalid)?;
-        manifest.check(&path)?;
+        let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
+        manifest.check(path)?;
         Ok(manifest)
     }
 
@@ -139,7 +159,7 @@ impl Manifest {
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
         self.check(&path)?;
-        write_json_atomic(&path, self).map(drop)
+        write_sealed_on(&Disk, &path, self).map(drop)
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -160,7 +180,11 @@ impl Manifest {
         };
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
-        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), self.instances)?;
+        let stored = match self.config.layout {
+            Layout::Instances => self.instances,
+            Layout::Documents => self.report.documents,
+        };
+        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
@@ -200,10 +224,15 @@ impl Manifest {
         if found != shard.bytes {
             return Err(Error::FileSize { path, found, expected: shard.bytes });
         }
-        if deep {
-            self.read_verified(folder, index)?;
+        if !deep {
+            return Ok(());
         }
-        Ok(())
+        match self.config.layout {
+            Layout::Instances => self.read_verified(folder, index).map(drop),
+            Layout::Documents => {
+                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.vocabulary.size))
+            }
+        }
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.
@@ -214,13 +243,33 @@ impl Manifest {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
         let rows = read_shard(&path)?;
-        let found = rows.len() as u64;
-        if found != shard.rows {
-            return Err(Error::ManifestCount { path, what: "the shard's rows", found, expected: shard.rows });
-        }
+        same_rows(&path, rows.len() as u64, shard.rows)?;
         rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
         Ok(rows)
     }
+
+    /// Appends the documents of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// As [`Manifest::verify`].
+    pub fn read_verified_documents(
+        &self,
+        folder: &Path,
+        index: usize,
+        documents: &mut DocumentsBuilder,
+    ) -> Result<()> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        same_digest(&path, &shard.blake3)?;
+        let found = read_document_shard(&path, self.vocabulary.size, documents)?;
+        same_rows(&path, found, shard.rows)
+    }
+}
+
+fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::ManifestCount { path: path.to_owned(), what: "the shard's rows", found, expected })
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {

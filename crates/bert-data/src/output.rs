@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::card::CARD;
 use crate::error::{Error, Result};
-use crate::files::{Disk, FileSystem, LOCK, OutputLock};
+use crate::files::{Disk, FileSystem, LOCK, OutputLock, is_temporary, remove_temporaries};
 use crate::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::shard::is_shard_name;
 
@@ -44,6 +44,7 @@ pub(crate) fn check(folder: &Path, overwrite: bool) -> Result<()> {
     let ours = has(MANIFEST) || has(WORK);
     let foreign = names.iter().find(|name| match name.to_str() {
         Some(LOCK | WORK | MANIFEST) => false,
+        Some(name) if is_temporary(name) => false,
         Some(name) => !(ours && ([VOCABULARY, CARD].contains(&name) || is_shard_name(name))),
         None => true,
     });
@@ -78,12 +79,18 @@ impl Output {
         let lock = OutputLock::acquire(folder)?;
         // Again under the lock: another process may just have finished here.
         check(folder, overwrite)?;
+        remove_temporaries(&Disk, folder)?;
         let work = folder.join(WORK);
         if work.exists() {
             fs::remove_dir_all(&work).map_err(Error::io("remove", &work))?;
         }
         fs::create_dir(&work).map_err(Error::io("create folder", &work))?;
         Ok(Self { folder: folder.to_owned(), work, _lock: lock })
+    }
+
+    /// The folder in which the files are made.
+    pub(crate) fn work(&self) -> &Path {
+        &self.work
     }
 
     /// The path of a file while it is made.

@@ -3,16 +3,18 @@
 //! In go rows, out come lines of words in which masks are marked: `[MASK:word]` hidden, `[KEPT:word]` shown as it is,
 //! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
 
+use std::path::Path;
+
 use crate::build::prepare;
 use crate::config::{BuildConfig, Nsp, RandomMode};
-use crate::dynamic::{RowMasker, masked};
 use crate::error::Result;
 use crate::instance::create_instances_from_document;
 use crate::manifest::Manifest;
 use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
-use crate::shard_rows::{Row, ShardRows};
+use crate::shard_rows::Row;
+use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
 /// What a label means.
@@ -54,18 +56,16 @@ pub fn render(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> String {
     text
 }
 
-/// Rows from number `first` on as words; where the loader makes the masks, those of epoch 0.
-pub(crate) fn render_rows(
-    rows: &ShardRows,
-    first: u64,
+/// The first `n` rows of a folder's shards as words; what the loader makes is that of epoch 0.
+pub(crate) fn render_first(
+    folder: &Path,
+    n: u64,
     manifest: &Manifest,
     vocabulary: &Vocabulary,
-) -> Vec<String> {
-    let mut masker = RowMasker::fixed(manifest, vocabulary);
-    let numbered = rows.iter().zip(first..);
-    numbered
-        .map(|(row, number)| render(masked(&mut masker, row, 0, number), vocabulary, manifest.config.nsp))
-        .collect()
+) -> Result<Vec<String>> {
+    let mut rows = StoredRows::new(folder, manifest, vocabulary);
+    let render = |index| Ok(render(rows.row(index)?, vocabulary, manifest.config.nsp));
+    (0..n.min(manifest.instances)).map(render).collect()
 }
 
 /// The first `n` instances that a configuration makes, in the order they are made; reads the input, writes nothing.
@@ -76,13 +76,14 @@ pub(crate) fn render_rows(
 pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     let prepared = prepare(config)?;
     let (mut documents, _) = prepared.read(&mut |_| {})?;
-    let mut masker = prepared.masker();
+    let mut keyed = config.keyed(&prepared.vocabulary);
+    let mut masker = config.masker(&prepared.vocabulary);
     let mut lines = Vec::new();
     let mut python = PythonRandom::new(config.random_seed);
     if config.random == RandomMode::Reference {
         documents.shuffle(&mut python);
     }
-    for unit in 0..documents.len() * config.dupe_factor {
+    for unit in 0..documents.len() * config.passes() {
         if lines.len() >= n {
             break;
         }
@@ -93,11 +94,11 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
         };
         match config.random {
             RandomMode::Keyed => {
-                prepared.keyed_instances(&documents, pass as u64, document, &mut masker, show)?;
+                keyed.make(&documents, pass as u64, document, show)?;
             }
             RandomMode::Reference => {
                 let mut masked = MaskedInstance::default();
-                let rules = prepared.pair_rules();
+                let rules = config.pair_rules(&prepared.vocabulary);
                 create_instances_from_document(
                     &documents,
                     document,

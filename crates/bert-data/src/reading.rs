@@ -10,7 +10,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::config::{BuildConfig, RandomMode};
-use crate::document::Documents;
+use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{Error, Result};
 use crate::input::{Block, Format, InputEntry};
 use crate::table::{InputReader, json_text};
@@ -260,7 +260,7 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokeniz
 
 /// Joins tokenized blocks, in order, to documents.
 struct Joiner {
-    documents: Documents,
+    documents: DocumentsBuilder,
     report: ReadReport,
     unknown: u32,
     reference: bool,
@@ -270,7 +270,7 @@ struct Joiner {
 
 impl Joiner {
     fn new(vocabulary: usize, unknown: u32, reference: bool) -> Self {
-        let documents = Documents::new(vocabulary);
+        let documents = DocumentsBuilder::new(vocabulary);
         Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
     }
 
@@ -296,12 +296,10 @@ impl Joiner {
     }
 
     fn close(&mut self) {
-        let made = self.documents.close_document();
-        if !made && self.has_line {
-            self.report.empty_documents += 1;
-        }
-        if made && self.documents.document(self.documents.len() - 1).sentences() == 1 {
-            self.report.one_sentence_documents += 1;
+        match self.documents.close_document() {
+            0 => self.report.empty_documents += u64::from(self.has_line),
+            1 => self.report.one_sentence_documents += 1,
+            _ => {}
         }
         self.has_line = false;
     }
@@ -312,6 +310,6 @@ impl Joiner {
             let lines = self.report.inputs.iter().map(|input| input.lines).sum();
             return Err(Error::NoText { files: self.report.inputs.len(), lines });
         }
-        Ok((self.documents, self.report))
+        Ok((self.documents.finish(), self.report))
     }
 }

@@ -17,7 +17,7 @@ use crate::spill::PackedRow;
 pub const COLUMNS: [&str; 5] =
     ["input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_label"];
 
-fn element(kind: DataType) -> FieldRef {
+pub(crate) fn element(kind: DataType) -> FieldRef {
     // "element" is the name that the Parquet specification gives to the items of a list.
     Arc::new(Field::new("element", kind, false))
 }

@@ -91,7 +91,7 @@ impl<'a> ShardWriter<'a> {
     }
 }
 
-fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
+pub(crate) fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
     move |source| Error::ShardWrite { path, source }
 }

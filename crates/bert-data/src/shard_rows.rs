@@ -7,11 +7,12 @@ use std::fs::File;
 use std::path::Path;
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Int8Type, Int32Type};
+use arrow::datatypes::{DataType, Int8Type, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use crate::error::{Error, Result, RowProblem};
+use crate::instance::Instance;
 use crate::record_batch::{COLUMNS, schema};
 use crate::shard::BATCH;
 
@@ -112,7 +113,7 @@ impl ShardRows {
         let first = self.len() as u64;
         let lists: Vec<_> = batch.columns()[..4].iter().map(|column| column.as_list::<i32>()).collect();
         let labels = batch.column(4).as_primitive::<Int8Type>();
-        if let Some((row, name)) = first_null(batch) {
+        if let Some((row, name)) = first_null(batch, &COLUMNS) {
             return Err((first + row as u64, RowProblem::Null(name)));
         }
         let int32 = |at: usize| lists[at].values().as_primitive::<Int32Type>().values();
@@ -136,7 +137,27 @@ impl ShardRows {
         Ok(())
     }
 
-    fn push(&mut self, row: Row<'_>) {
+    /// Takes all rows away and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.input_ids.clear();
+        self.segment_ids.clear();
+        self.token_ends.clear();
+        self.masked_lm_positions.clear();
+        self.masked_lm_ids.clear();
+        self.mask_ends.clear();
+        self.next_sentence_labels.clear();
+    }
+
+    /// Appends an instance without masks.
+    pub(crate) fn push_instance(&mut self, instance: &Instance) {
+        self.input_ids.extend(instance.tokens.iter().map(|&id| id as i32));
+        self.segment_ids.extend_from_slice(&instance.segment_ids);
+        self.token_ends.push(self.input_ids.len() as u64);
+        self.mask_ends.push(self.masked_lm_ids.len() as u64);
+        self.next_sentence_labels.push(i8::from(instance.is_random_next));
+    }
+
+    pub(crate) fn push(&mut self, row: Row<'_>) {
         self.input_ids.extend_from_slice(row.input_ids);
         self.segment_ids.extend_from_slice(row.segment_ids);
         self.token_ends.push(self.input_ids.len() as u64);
@@ -148,14 +169,14 @@ impl ShardRows {
 }
 
 /// The first row with a null, or with a null inside a list, and the column it is in.
-fn first_null(batch: &RecordBatch) -> Option<(usize, &'static str)> {
+pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<(usize, &'static str)> {
     let has_null = |column: &dyn Array, row: usize| {
         column.is_null(row)
             || column
                 .as_list_opt::<i32>()
                 .is_some_and(|list| list.values().null_count() > 0 && list.value(row).null_count() > 0)
     };
-    COLUMNS.into_iter().zip(batch.columns()).find_map(|(name, column)| {
+    names.iter().zip(batch.columns()).find_map(|(&name, column)| {
         (0..column.len()).find(|&row| has_null(column, row)).map(|row| (row, name))
     })
 }
@@ -204,16 +225,12 @@ pub fn read_shard(path: &Path) -> Result<ShardRows> {
 /// # Errors
 /// As [`read_shard`].
 pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    let unreadable = |source| Error::ShardUnreadable { path: path.to_owned(), source };
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let mut builder =
-        ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(unreadable)?;
-    check_columns(path, builder.schema())?;
+    let mut builder = open_shard(path, &schema())?;
     if let Some(limit) = limit {
         builder = builder.with_limit(limit);
     }
-    let reader = builder.with_batch_size(BATCH).build().map_err(unreadable)?;
+    let reader = builder.with_batch_size(BATCH).build();
+    let reader = reader.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
     for batch in reader {
         let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
@@ -226,17 +243,25 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
     Ok(rows)
 }
 
+/// Opens a shard that must have the columns of `expected`.
+pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
+        .map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+    check_columns(path, builder.schema(), expected)?;
+    Ok(builder)
+}
+
 /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
 /// looked for in the rows.
-fn check_columns(path: &Path, found: &arrow::datatypes::Schema) -> Result<()> {
-    use arrow::datatypes::DataType;
+fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
     fn describe(kind: &DataType) -> String {
         match kind {
             DataType::List(item) => format!("list<{}>", describe(item.data_type())),
             other => other.to_string().to_lowercase(),
         }
     }
-    let expected = schema();
     for (index, field) in expected.fields().iter().enumerate() {
         let wanted = describe(field.data_type());
         let actual = found.fields().get(index).filter(|actual| actual.name() == field.name());

@@ -12,13 +12,15 @@
 use rayon::prelude::*;
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
-use crate::config::{BuildConfig, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
 use crate::document::Documents;
+use crate::document_shard::{TOKENS_PER_SHARD, write_document_shards};
 use crate::error::Result;
 use crate::files::Disk;
 use crate::instance::create_instances_from_document;
+use crate::keyed::KeyedInstances;
 use crate::manifest::ShardEntry;
-use crate::masking::{MaskedInstance, Masker};
+use crate::masking::MaskedInstance;
 use crate::output::Output;
 use crate::report::Counters;
 use crate::rng::{Domain, PythonRandom, Random, Stream};
@@ -31,6 +33,8 @@ const ROWS_PER_SHARD: f64 = 65_536.0;
 const BUCKET_BYTES: f64 = 2e6;
 /// Tokens of text for each thread in one round of making instances.
 const ROUND_TOKENS: usize = 1 << 17;
+/// Documents for each thread in one round of counting.
+const ROUND_DOCUMENTS: usize = 1 << 12;
 
 /// What is decided from the size of the text, before rows are made. It depends on nothing else but the options.
 pub(crate) struct Plan {
@@ -46,7 +50,7 @@ impl Plan {
 
     pub(crate) fn of_size(config: &BuildConfig, documents: usize, tokens: u64, vocabulary: usize) -> Self {
         let width = Width::of(vocabulary);
-        let passes = config.dupe_factor as f64;
+        let passes = config.passes() as f64;
         // Random next sentences add about 27 % to the text; rows are about 92 % full.
         let extra = if config.nsp == Nsp::On { 1.27 } else { 1.0 };
         let by_tokens = passes * tokens as f64 * extra / (0.92 * config.max_seq_length as f64);
@@ -54,6 +58,9 @@ impl Plan {
         let shards = match (config.random, config.num_shards) {
             (RandomMode::Reference, _) => 1,
             (RandomMode::Keyed, Some(shards)) => shards,
+            (RandomMode::Keyed, None) if config.layout == Layout::Documents => {
+                tokens.div_ceil(TOKENS_PER_SHARD).clamp(1, 99_999) as usize
+            }
             (RandomMode::Keyed, None) => (rows / ROWS_PER_SHARD).ceil().clamp(1.0, 99_999.0) as usize,
         };
         let bytes = rows * width.bytes() as f64 * config.max_seq_length as f64 * 1.3;
@@ -101,11 +108,12 @@ pub(crate) fn make_keyed(
             tokens += documents.document(end % documents.len()).tokens();
             end += 1;
         }
-        let make =
-            |masker: &mut Masker, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
-        let made: Vec<Result<Unit>> = prepared
-            .pool
-            .install(|| (done..end).into_par_iter().map_init(|| prepared.masker(), make).collect());
+        let make = |keyed: &mut KeyedInstances, unit: usize| {
+            keyed_unit(prepared, documents, plan.width, keyed, unit)
+        };
+        let made: Vec<Result<Unit>> = prepared.pool.install(|| {
+            (done..end).into_par_iter().map_init(|| config.keyed(&prepared.vocabulary), make).collect()
+        });
         for unit in made {
             let unit = unit?;
             let mut start = 0;
@@ -121,6 +129,53 @@ pub(crate) fn make_keyed(
     Ok(Spilled { rows: spill.finish()?, counters, order: RowOrder::Buckets })
 }
 
+/// Makes the instances of pass 0 and keeps nothing but their counts (`--layout documents`).
+pub(crate) fn count_pass(
+    prepared: &Prepared<'_>,
+    documents: &Documents,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Counters> {
+    let config = prepared.config;
+    let (mask, total) = (prepared.vocabulary.mask_id(), documents.len());
+    let empty = || Counters::new(config.max_seq_length);
+    let count = |(mut keyed, mut counters): (KeyedInstances, Counters), document: usize| -> Result<_> {
+        keyed.make(documents, 0, document, |row| {
+            counters.count(row, mask);
+            Ok(())
+        })?;
+        Ok((keyed, counters))
+    };
+    let mut counters = empty();
+    let share = (ROUND_DOCUMENTS * prepared.pool.current_num_threads()).max(1);
+    for first in (0..total).step_by(share) {
+        let end = (first + share).min(total);
+        let parts: Vec<Result<Counters>> = prepared.pool.install(|| {
+            let start = || (config.keyed(&prepared.vocabulary), empty());
+            let folded = (first..end).into_par_iter().try_fold(start, count);
+            folded.map(|part| part.map(|(_, counters)| counters)).collect()
+        });
+        for part in parts {
+            counters.add(&part?);
+        }
+        progress(BuildProgress { stage: BuildStage::Instances, done: end as u64, total: total as u64 });
+    }
+    Ok(counters)
+}
+
+/// Writes the documents themselves (`--layout documents`).
+pub(crate) fn write_documents(
+    prepared: &Prepared<'_>,
+    documents: &Documents,
+    plan: &Plan,
+    output: &Output,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Vec<ShardEntry>> {
+    let total = documents.len() as u64;
+    let mut told = |done| progress(BuildProgress { stage: BuildStage::Writing, done, total });
+    let path = |file: &str| output.work_path(file);
+    write_document_shards(&Disk, documents, plan.shards, path, &prepared.pool, &mut told)
+}
+
 /// The rows of one document in one pass.
 pub(crate) struct Unit {
     pub(crate) bytes: Vec<u8>,
@@ -132,14 +187,14 @@ pub(crate) fn keyed_unit(
     prepared: &Prepared<'_>,
     documents: &Documents,
     width: Width,
-    masker: &mut Masker,
+    keyed: &mut KeyedInstances,
     unit: usize,
 ) -> Result<Unit> {
     let (pass, document) = (unit / documents.len(), unit % documents.len());
     let counters = Counters::new(prepared.config.max_seq_length);
     let mut unit = Unit { bytes: Vec::new(), row_ends: Vec::new(), counters };
     let mask = prepared.vocabulary.mask_id();
-    prepared.keyed_instances(documents, pass as u64, document, masker, |row| {
+    keyed.make(documents, pass as u64, document, |row| {
         pack(row, width, &mut unit.bytes);
         unit.row_ends.push(unit.bytes.len());
         unit.counters.count(row, mask);
@@ -190,7 +245,9 @@ pub(crate) fn make_reference(
     documents.shuffle(&mut random);
     let mut spill = Spill::create(&output.work_path("rows"), 1)?;
     let mut counters = Counters::new(config.max_seq_length);
-    let (mut masker, rules, mask) = (prepared.masker(), prepared.pair_rules(), prepared.vocabulary.mask_id());
+    let vocabulary = &prepared.vocabulary;
+    let (mut masker, rules, mask) =
+        (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
     let (mut masked, mut packed, mut ends) = (MaskedInstance::default(), Vec::new(), vec![0]);
     let total = (documents.len() * config.dupe_factor) as u64;
     for done in 0..total {

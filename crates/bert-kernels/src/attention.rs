@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
-use crate::math::{dot, exp, greatest, sum, vectorized};
+use crate::math::{dot, exp_to_88, greatest, sum, vectorized};
 use crate::pool::{self, scratch};
 use crate::precision::matmul;
 use crate::product::{Matrix, multiply};
@@ -257,7 +257,8 @@ impl Attention {
         let value = part(&value[at..]).transposed();
         multiply((seq, seq, head), (&mut *d_scores, seq), 0.0, 1.0, context, value);
         if let Some(dropout) = self.dropout {
-            dropout.apply(d_scores, first, words);
+            // The words are those of the probabilities.
+            dropout.apply_words(d_scores, first, words);
         }
         softmax_backward_rows(probabilities, d_scores, seq);
 
@@ -277,7 +278,7 @@ vectorized! {
             }
             let greatest = greatest(scores);
             for score in scores.iter_mut() {
-                *score = exp(*score - greatest);
+                *score = exp_to_88(*score - greatest);
             }
             let inverse = 1.0 / sum(scores);
             for score in scores.iter_mut() {
@@ -293,7 +294,7 @@ vectorized! {
     fn probabilities_rows(scores: &mut [f32], bias: &[f32], rows: &[[f32; 2]]) {
         for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = exp(*score + bias - greatest) * inverse;
+                *score = exp_to_88(*score + bias - greatest) * inverse;
             }
         }
     }

@@ -57,6 +57,12 @@ impl Dropout {
         let count = (skip + elements.len()).div_ceil(PER_WORD);
         words.resize(count, 0);
         fill_words(self.key, (first / PER_WORD) as u64, words);
+        self.apply_words(elements, first, words);
+    }
+
+    /// [`Self::apply`] once more for as many elements from the same `first`: `words` is what it left.
+    pub(crate) fn apply_words(self, elements: &mut [f32], first: usize, words: &[u64]) {
+        let skip = first % PER_WORD;
         let lanes: &[u16] = bytemuck::cast_slice(words);
         scale(elements, &lanes[skip..], self.threshold, self.scale);
     }

@@ -117,6 +117,9 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     /// What the backward pass needs from the forward pass.
     type Saved: Clone + Debug + Send + 'static;
 
+    /// Whether [`Fused::backward`] gets, by [`Fused::backward_onto`], the first input's gradient so far.
+    const ONTO: bool = false;
+
     /// The value; and what to save, which is dropped when no input is tracked.
     fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
@@ -127,19 +130,41 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
         gradient: FloatTensor<B>,
         wanted: [bool; N],
     ) -> [Option<FloatTensor<B>>; N];
+
+    /// [`Fused::backward`] of an operation with [`Fused::ONTO`]: `so_far` is what other operations have
+    /// added to the gradient of the first input, and comes back with this operation's share added. A table
+    /// that is used twice needs one gradient of its size, not two and their sum.
+    fn backward_onto(
+        self,
+        saved: Self::Saved,
+        gradient: FloatTensor<B>,
+        wanted: [bool; N],
+        so_far: Option<FloatTensor<B>>,
+    ) -> [Option<FloatTensor<B>>; N]
+    where
+        Self: Sized,
+    {
+        debug_assert!(so_far.is_none(), "an operation without ONTO is given nothing");
+        self.backward(saved, gradient, wanted)
+    }
 }
 
 /// The node of a fused operation in the graph.
 #[derive(Debug)]
-struct Node<F>(F);
+struct Node<F, B: Backend> {
+    operation: F,
+    /// Under whose name the gradient so far is kept.
+    first: Option<FloatTensor<Autodiff<B>>>,
+}
 
-impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F> {
+impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     type State = F::Saved;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = grads.consume::<B>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let gradients = self.0.backward(ops.state, gradient, wanted);
+        let so_far = self.first.and_then(|first| grads.remove::<B>(&first));
+        let gradients = self.operation.backward_onto(ops.state, gradient, wanted, so_far);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, gradient);
@@ -167,14 +192,19 @@ pub(crate) fn record<F: Fused<N, B>, B: Backend, const N: usize>(
     inputs: [FloatTensor<Autodiff<B>>; N],
 ) -> FloatTensor<Autodiff<B>> {
     let mut guards = Vec::with_capacity(N);
+    let mut first = None;
     let inputs = inputs.map(|input| {
+        if F::ONTO && guards.is_empty() {
+            first = Some(input.clone());
+        }
         let (primitive, guard) = input.into_parts();
         guards.push(guard);
         primitive
     });
     let guards: [_; N] = guards.try_into().expect("one guard per input");
     let (output, saved) = operation.forward(inputs);
-    let prepared = Node(operation).prepare::<NoCheckpointing>(guards).compute_bound().stateful();
+    let node = Node { operation, first };
+    let prepared = node.prepare::<NoCheckpointing>(guards).compute_bound().stateful();
     match prepared {
         OpsKind::Tracked(prepared) => prepared.finish(saved, output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),

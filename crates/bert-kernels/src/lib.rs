@@ -18,6 +18,7 @@
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
 //! | [`embeddings`] | three tables summed + LayerNorm + dropout |
 //! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
+//! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
 //! | [`mod@precision`] | what matrix products round their factors to |
@@ -43,6 +44,7 @@ mod extension;
 pub mod gelu;
 pub mod layer_norm;
 pub mod masked_lm;
+pub mod masked_lm_scores;
 pub mod math;
 mod parallel;
 mod pool;

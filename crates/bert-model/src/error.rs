@@ -64,6 +64,24 @@ pub enum Error {
         dtype: String,
     },
 
+    /// A tensor of a checkpoint holds NaN or infinity.
+    #[error("tensor `{name}` holds {value}, which is not a finite number")]
+    WeightNotFinite {
+        /// The tensor.
+        name: String,
+        /// The first such value.
+        value: f32,
+    },
+
+    /// A parameter of the model that is to be saved is NaN or infinite.
+    #[error("parameter `{name}` has become {value}; a model that is not finite is not saved")]
+    ParameterNotFinite {
+        /// The parameter.
+        name: String,
+        /// The first such value.
+        value: f32,
+    },
+
     /// The tensors of a checkpoint are not those of the model.
     #[error("the checkpoint does not fit the model: {report}")]
     TensorMismatch {
@@ -97,6 +115,13 @@ pub enum Error {
     )]
     PickledWeights {
         /// The pickle.
+        path: PathBuf,
+    },
+
+    /// A file was named where a model's folder is expected.
+    #[error("{}: a file; name the folder that holds config.json and model.safetensors", path.display())]
+    NotAFolder {
+        /// The file.
         path: PathBuf,
     },
 
@@ -139,19 +164,22 @@ pub enum Error {
 
 impl Error {
     /// The documented exit code of a program that ends with this error: 1 for input and output, 2 for a
-    /// wrong flag value, 3 for a damaged file, 4 for a checkpoint of another shape.
+    /// wrong flag value, 3 for a damaged file, 4 for a checkpoint of another shape, 5 for numbers gone wrong.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Io { .. } => 1,
             Self::UnknownPreset { .. } => 2,
             Self::Json { .. } | Self::CorruptSafetensors { .. } => 3,
             Self::MissingSpecialToken { .. } => 3,
+            Self::ParameterNotFinite { .. } => 5,
             Self::Config { .. }
             | Self::UnsupportedDtype { .. }
+            | Self::WeightNotFinite { .. }
             | Self::TensorMismatch { .. }
             | Self::TiedTensorDiffers { .. }
             | Self::DuplicateTensor { .. }
             | Self::PickledWeights { .. }
+            | Self::NotAFolder { .. }
             | Self::ShardedWeights { .. }
             | Self::MissingFile { .. }
             | Self::VocabularySize { .. } => 4,

@@ -58,8 +58,9 @@ pub use model::{BertInput, BertModel, BertOutput, BertStates};
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
 pub use pretrained::{
     Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
-    load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, save_pretrained,
+    load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, refuse_weights_file,
+    save_pretrained,
 };
-pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput};
+pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use tokenizer_files::Vocabulary;
-pub use weights::{named_tensors_from_bytes, read_safetensors, to_safetensors_bytes};
+pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};

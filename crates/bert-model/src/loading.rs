@@ -44,16 +44,31 @@ impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if !self.missing.is_empty() {
-            parts.push(format!("missing: {}", self.missing.join(", ")));
+            parts.push(format!("missing: {}", listed(&self.missing)));
         }
         if !self.unexpected.is_empty() {
-            parts.push(format!("unexpected: {}", self.unexpected.join(", ")));
+            parts.push(format!("unexpected: {}", listed(&self.unexpected)));
         }
-        for (name, model, checkpoint) in &self.misshapen {
+        for (name, model, checkpoint) in self.misshapen.iter().take(MOST_LISTED) {
             parts.push(format!("{name} has shape {checkpoint:?}, but the model has {model:?}"));
+        }
+        if self.misshapen.len() > MOST_LISTED {
+            parts.push(format!("and {} more of another shape", self.misshapen.len() - MOST_LISTED));
         }
         f.write_str(&parts.join("; "))
     }
+}
+
+/// How many names a message lists before it only counts.
+const MOST_LISTED: usize = 20;
+
+fn listed(names: &[String]) -> String {
+    let shown = names.len().min(MOST_LISTED);
+    let more = match names.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..shown].join(", ") + &more
 }
 
 /// Puts a checkpoint's tensors into a model.

@@ -14,10 +14,10 @@ use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::loading::{LoadPolicy, LoadReport, load_named_tensors};
-use crate::parameters::NamedTensors;
+use crate::parameters::{NamedTensors, to_named_tensors};
 use crate::pretraining::BertForPreTraining;
 use crate::tokenizer_files::Vocabulary;
-use crate::weights::{read_safetensors, to_safetensors_bytes};
+use crate::weights::{is_pickle, named_tensors_to_bytes, read_safetensors};
 
 /// Takes a file's name and bytes.
 pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
@@ -48,8 +48,8 @@ impl Architecture {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] with the file's name; [`Error::VocabularySize`] and [`Error::MissingSpecialToken`] before
-/// anything is handed out.
+/// [`Error::Io`] with the file's name; [`Error::VocabularySize`], [`Error::MissingSpecialToken`] and
+/// [`Error::ParameterNotFinite`] before anything is handed out.
 pub fn save_pretrained<M: Module>(
     sink: &mut Sink<'_>,
     model: &M,
@@ -69,7 +69,14 @@ pub fn save_pretrained<M: Module>(
             files.push((name, text.into_bytes()));
         }
     }
-    files.push(("model.safetensors", to_safetensors_bytes(model)));
+    let tensors = to_named_tensors(model);
+    for (name, (_, values)) in &tensors {
+        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(Error::ParameterNotFinite { name: name.clone(), value });
+        }
+    }
+    files.push(("model.safetensors", named_tensors_to_bytes(&tensors)));
+    drop(tensors);
     let json = config.to_json_string(architecture.name());
     files.push(("config.json", json.into_bytes()));
     for (name, bytes) in files {
@@ -122,6 +129,27 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
         }
     }
     Err(Error::MissingFile { path: dir.into(), file: "model.safetensors" })
+}
+
+/// Refuses a file where a folder is expected; a pickle, by its name or its first bytes, with how to convert it.
+///
+/// # Errors
+///
+/// [`Error::PickledWeights`], [`Error::NotAFolder`]; [`Error::Io`] when it cannot be read.
+pub fn refuse_weights_file(path: &Path) -> Result<(), Error> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let path = path.to_path_buf();
+    let by_name =
+        path.extension().is_some_and(|end| ["bin", "pt", "pth", "pkl", "ckpt"].iter().any(|x| end == *x));
+    let mut start = [0; 8];
+    let read = std::fs::File::open(&path).and_then(|mut file| io::Read::read(&mut file, &mut start));
+    match read {
+        Err(source) => Err(Error::Io { path, source }),
+        Ok(read) if by_name || is_pickle(&start[..read]) => Err(Error::PickledWeights { path }),
+        Ok(_) => Err(Error::NotAFolder { path }),
+    }
 }
 
 /// Puts the folder's weights into a model; `FreshHeads` leaves heads that are not there as they are.

@@ -54,13 +54,25 @@ impl View for F32View<'_> {
     }
 }
 
+/// The largest file that is read into memory: four bytes for each of the most parameters a model may have.
+const LARGEST: u64 = 4 * 34_000_000_000;
+
 /// Reads a safetensors file.
 ///
 /// # Errors
 ///
-/// [`Error::Io`]; otherwise as [`named_tensors_from_bytes`].
+/// [`Error::Io`], [`Error::PickledWeights`] whatever the file's name is; otherwise as
+/// [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
-    let bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    let io = |source| Error::Io { path: path.into(), source };
+    if std::fs::metadata(path).map_err(io)?.len() > LARGEST {
+        let reason = format!("larger than {LARGEST} bytes");
+        return Err(Error::CorruptSafetensors { path: path.into(), reason });
+    }
+    let bytes = std::fs::read(path).map_err(io)?;
+    if is_pickle(&bytes) {
+        return Err(Error::PickledWeights { path: path.into() });
+    }
     named_tensors_from_bytes(&bytes, path)
 }
 
@@ -69,7 +81,7 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
 /// # Errors
 ///
 /// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for numbers that are not
-/// floats (a buffer of positions is left out instead).
+/// floats (a buffer of positions is left out instead), [`Error::WeightNotFinite`].
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|e| Error::CorruptSafetensors { path: path.into(), reason: e.to_string() })?;
@@ -83,9 +95,21 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
             name: name.into(),
             dtype: format!("{:?}", view.dtype()),
         })?;
+        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(Error::WeightNotFinite { name: name.into(), value });
+        }
         tensors.insert(name.into(), (view.shape().to_vec(), values));
     }
     Ok(tensors)
+}
+
+/// Whether a file begins as PyTorch's do: a zip archive, or a bare pickle. As a length of a safetensors
+/// header both would be petabytes.
+pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
+    let Some(start) = bytes.first_chunk::<8>() else { return false };
+    let zip = start.starts_with(b"PK\x03\x04");
+    let pickle = start[0] == 0x80 && (2..=5).contains(&start[1]) && u64::from_le_bytes(*start) >> 32 != 0;
+    zip || pickle
 }
 
 /// Little-endian floats as f32.

@@ -18,10 +18,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{self, Disk, FileSystem, digest_bytes, digest_file};
+use bert_data::files::{self, Disk, FileSystem, create_folder, digest_bytes, digest_file};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
+use crate::data_loader::Place;
 use crate::error::Error;
 use crate::optimizer::{AdamW, MomentValues};
 
@@ -37,8 +38,35 @@ pub struct TrainerState {
     pub step: u64,
     /// Number of updates of the optimizer.
     pub updates: u64,
+    /// Steps whose update was skipped because loss or gradient was not finite.
+    #[serde(default)]
+    pub skipped: SkippedSteps,
+    /// Where the data loader stood, where a sample's number alone does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The configuration that decides what the run computes, for comparison at a resume.
     pub run: serde_json::Value,
+}
+
+/// Steps whose update was skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkippedSteps {
+    /// In the whole run.
+    pub all: u64,
+    /// Since the last update.
+    pub in_a_row: u64,
+}
+
+impl SkippedSteps {
+    /// After a step whose update was made, or not.
+    #[must_use]
+    pub fn after(self, updated: bool) -> Self {
+        match updated {
+            true => Self { in_a_row: 0, ..self },
+            false => Self { all: self.all + 1, in_a_row: self.in_a_row + 1 },
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,36 +83,54 @@ struct FileEntry {
     blake3: String,
 }
 
+/// Names of folders that are not checkpoints yet, or no longer: what a kill may leave.
+const PARTIAL: &str = ".partial-";
+const REMOVED: &str = ".removed-";
+
 /// The checkpoints of one run.
 #[derive(Clone, Debug)]
-pub struct CheckpointFolder {
+pub struct CheckpointFolder<'a> {
+    files: &'a dyn FileSystem,
     folder: PathBuf,
 }
 
 /// Collects the files of a checkpoint that is being written.
-pub struct CheckpointWriter {
+pub struct CheckpointWriter<'a> {
+    file_system: &'a dyn FileSystem,
     folder: PathBuf,
     files: BTreeMap<String, FileEntry>,
 }
 
-impl CheckpointWriter {
+impl CheckpointWriter<'_> {
     /// Adds a file.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        files::write_atomic(&self.folder.join(name), |out| out.write_all(bytes))
-            .map_err(std::io::Error::other)?;
+        // Noted first, so that a full disk can be told what is needed.
         let entry = FileEntry { bytes: bytes.len() as u64, blake3: digest_bytes(bytes) };
         self.files.insert(name.to_string(), entry);
-        Ok(())
+        files::write_atomic_on(self.file_system, &self.folder.join(name), |out| out.write_all(bytes))
+            .map(drop)
+            .map_err(std::io::Error::other)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.files.values().map(|entry| entry.bytes).sum()
     }
 }
 
-impl CheckpointFolder {
+impl CheckpointFolder<'static> {
     /// The checkpoints below a run's folder.
     pub fn of_run(run: &Path) -> Self {
-        Self { folder: run.join("checkpoints") }
+        Self::on(&Disk, run)
+    }
+}
+
+impl<'a> CheckpointFolder<'a> {
+    /// [`CheckpointFolder::of_run`] on a file system of choice.
+    pub fn on(files: &'a dyn FileSystem, run: &Path) -> Self {
+        Self { files, folder: run.join("checkpoints") }
     }
 
     /// The steps of all committed checkpoints, oldest first, good or not.
@@ -108,57 +154,73 @@ impl CheckpointFolder {
     /// all but the newest `keep` checkpoints.
     ///
     /// # Errors
-    /// When a file cannot be written; nothing committed before is touched then.
+    /// When a file cannot be written ([`Error::CheckpointNeedsRoom`] if the disk is full); nothing committed
+    /// before is touched then, and the room of what was written is given back.
     pub fn write(
         &self,
         state: &TrainerState,
         optimizer: &AdamW,
         keep: usize,
-        model_files: impl FnOnce(&mut CheckpointWriter) -> Result<(), Error>,
+        model_files: impl FnOnce(&mut CheckpointWriter<'_>) -> Result<(), Error>,
     ) -> Result<PathBuf, Error> {
         let target = self.path(state.step);
-        let partial = self.folder.join(format!(".partial-step-{:08}", state.step));
+        let partial = self.folder.join(format!("{PARTIAL}step-{:08}", state.step));
         self.remove_leftovers()?;
-        fs::create_dir_all(&partial).map_err(|e| Error::io(&partial, e))?;
-        let mut writer = CheckpointWriter { folder: partial.clone(), files: BTreeMap::new() };
-        model_files(&mut writer)?;
-        let mut add =
-            |name: &str, bytes: &[u8]| writer.add(name, bytes).map_err(|e| Error::io(&partial.join(name), e));
-        add(OPTIMIZER, &optimizer_bytes(optimizer))?;
-        add(STATE, &serde_json::to_vec_pretty(state).expect("plain data"))?;
-        let committed = Committed { step: state.step, files: writer.files };
-        files::write_json_atomic(&partial.join(MARKER), &committed)?;
-        if target.exists() {
-            // The same step, written before a kill or found corrupt: the new one replaces it.
-            fs::remove_dir_all(&target).map_err(|e| Error::io(&target, e))?;
+        create_folder(self.files, &partial)?;
+        let mut writer =
+            CheckpointWriter { file_system: self.files, folder: partial.clone(), files: BTreeMap::new() };
+        let filled = model_files(&mut writer).and_then(|()| fill(&mut writer, state, optimizer));
+        if let Err(error) = filled {
+            // What failed may fail again here; the next checkpoint clears it then.
+            let _ = self.files.remove_dir_all(&partial);
+            return Err(needs_room(error, &target, &writer, optimizer));
         }
-        Disk.rename(&partial, &target).map_err(|e| Error::io(&target, e))?;
-        Disk.sync_folder(&self.folder).map_err(|e| Error::io(&self.folder, e))?;
-        self.prune(keep)?;
+        if target.exists() {
+            // The same step, found corrupt: the new one replaces it.
+            self.discard(state.step)?;
+        }
+        self.files.rename(&partial, &target).map_err(|e| Error::io(&target, e))?;
+        self.files.sync_folder(&self.folder).map_err(|e| Error::io(&self.folder, e))?;
+        self.prune(state.step, keep)?;
+        // A later one was passed over when the run was opened, as not good; it would be the newest again.
+        let later = self.steps().into_iter().filter(|&step| step > state.step);
+        later.into_iter().try_for_each(|step| self.discard(step))?;
         Ok(target)
     }
 
-    /// Removes what a kill has left: a checkpoint half written or half removed.
-    fn remove_leftovers(&self) -> Result<(), Error> {
+    /// Removes what a kill has left: a checkpoint half written or half removed. Only under the run's lock.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn remove_leftovers(&self) -> Result<(), Error> {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let half_removed = name.starts_with("step-") && !entry.path().join(MARKER).exists();
-            if name.starts_with(".partial-") || half_removed {
-                fs::remove_dir_all(entry.path()).map_err(|e| Error::io(&entry.path(), e))?;
+            if name.starts_with(PARTIAL) || name.starts_with(REMOVED) || half_removed {
+                self.files.remove_dir_all(&entry.path()).map_err(|e| Error::io(&entry.path(), e))?;
             }
         }
         Ok(())
     }
 
-    fn prune(&self, keep: usize) -> Result<(), Error> {
+    /// Removes all but `keep` of the checkpoints up to `newest`, a good one. Later ones are not counted: they are
+    /// not good, and would push out those that are.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub fn prune(&self, newest: u64, keep: usize) -> Result<(), Error> {
         let steps = self.steps();
-        for &step in steps.iter().take(steps.len().saturating_sub(keep.max(1))) {
-            // The marker goes first: a checkpoint half removed is not one.
-            let path = self.path(step);
-            fs::remove_file(path.join(MARKER)).map_err(|e| Error::io(&path, e))?;
-            fs::remove_dir_all(&path).map_err(|e| Error::io(&path, e))?;
-        }
-        Ok(())
+        let counted = steps.partition_point(|&step| step <= newest);
+        let old = steps.into_iter().take(counted.saturating_sub(keep.max(1)));
+        old.into_iter().try_for_each(|step| self.discard(step))
+    }
+
+    /// Removes a checkpoint. Its name goes first and for certain: one half removed is never taken for one.
+    fn discard(&self, step: u64) -> Result<(), Error> {
+        let (path, removed) = (self.path(step), self.folder.join(format!("{REMOVED}step-{step:08}")));
+        self.files.rename(&path, &removed).map_err(|e| Error::io(&path, e))?;
+        self.files.sync_folder(&self.folder).map_err(|e| Error::io(&self.folder, e))?;
+        self.files.remove_dir_all(&removed).map_err(|e| Error::io(&removed, e))
     }
 
     /// The newest checkpoint whose files are all as committed; `warn` is told of every newer one
@@ -189,6 +251,30 @@ impl CheckpointFolder {
             }
         }
     }
+}
+
+/// Adds what is the trainer's, and the marker last.
+fn fill(writer: &mut CheckpointWriter<'_>, state: &TrainerState, optimizer: &AdamW) -> Result<(), Error> {
+    let state_bytes = serde_json::to_vec_pretty(state).expect("plain data");
+    for (name, bytes) in [(OPTIMIZER, optimizer_bytes(optimizer)), (STATE, state_bytes)] {
+        writer.add(name, &bytes).map_err(|e| Error::io(&writer.folder.join(name), e))?;
+    }
+    let committed = Committed { step: state.step, files: std::mem::take(&mut writer.files) };
+    let written = files::write_json_atomic_on(writer.file_system, &writer.folder.join(MARKER), &committed);
+    writer.files = committed.files;
+    Ok(written.map(drop)?)
+}
+
+/// What is said of a full disk: how much the whole checkpoint takes.
+fn needs_room(error: Error, target: &Path, writer: &CheckpointWriter<'_>, optimizer: &AdamW) -> Error {
+    if !bert_data::is_disk_full(&error) {
+        return error;
+    }
+    let moments = if writer.files.contains_key(OPTIMIZER) { 0 } else { optimizer_bytes(optimizer).len() };
+    let weights = if writer.files.contains_key("model.safetensors") { 0 } else { moments / 2 };
+    let needed = writer.bytes() + (moments + weights) as u64;
+    let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
+    Error::CheckpointNeedsRoom { path: target.to_path_buf(), needed, free, source: Box::new(error) }
 }
 
 /// Checks every file of a checkpoint against its marker.
@@ -272,6 +358,7 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
     }
+    bert_model::refuse_weights_file(path)?;
     if path.join("checkpoints").is_dir()
         && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
     {

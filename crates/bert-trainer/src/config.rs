@@ -88,6 +88,11 @@ pub struct PretrainConfig {
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub max_gradient_norm: f64,
 
+    /// Steps in a row whose update may be skipped because loss or gradient is not finite; one more ends the run.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[serde(default = "max_skipped_steps")]
+    pub max_skipped_steps: u64,
+
     /// Seed of initialization, sample order and dropout.
     #[arg(long, value_name = "N", default_value_t = 12345)]
     pub seed: u64,
@@ -123,6 +128,10 @@ pub struct PretrainConfig {
     /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionChoice>,
+}
+
+fn max_skipped_steps() -> u64 {
+    10
 }
 
 impl PretrainConfig {

@@ -25,6 +25,22 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The disk is full.
+    #[error(
+        "{}: no room on the disk: the checkpoint needs about {needed} bytes, {free} are free; nothing committed is \
+         damaged, and with room the run goes on with --resume",
+        path.display()
+    )]
+    CheckpointNeedsRoom {
+        /// The checkpoint that was not written.
+        path: PathBuf,
+        /// Bytes of all its files.
+        needed: u64,
+        /// Bytes that the disk has left.
+        free: u64,
+        /// The write that failed.
+        source: Box<Self>,
+    },
     /// `--device` names no device.
     #[error("unknown device {name:?}: use flex, ndarray, cuda or cuda:N")]
     UnknownDevice {
@@ -111,6 +127,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// `run.json` is not as it was written.
+    #[error("{}: damaged: {reason}; the checkpoints can still be used with --init-checkpoint", path.display())]
+    RunCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Checkpoints exist but none of them is good.
     #[error("{}: all {count} checkpoints are corrupt; the newest: {newest}", path.display())]
     NoGoodCheckpoint {
@@ -127,10 +151,28 @@ pub enum Error {
         /// The parameter.
         name: String,
     },
+    /// Loss or gradient was NaN or infinite for more steps in a row than may be skipped.
+    #[error(
+        "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, and so were those of the {} steps before \
+         it (--max-skipped-steps {most}); a lower --learning-rate or more warm-up helps; the last checkpoint is intact",
+        skipped - 1
+    )]
+    TooManySkippedSteps {
+        /// The step.
+        step: u64,
+        /// Its loss.
+        loss: f64,
+        /// Its gradient norm.
+        gradient_norm: f64,
+        /// Steps in a row that were skipped, with this one.
+        skipped: u64,
+        /// How many may be.
+        most: u64,
+    },
     /// Loss or gradient was NaN or infinite.
     #[error(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not made \
-         (a lower --learning-rate or more warm-up helps); the last checkpoint is intact"
+         (a lower --learning-rate or more warm-up helps)"
     )]
     NotFinite {
         /// The step.
@@ -173,12 +215,14 @@ impl Error {
             | Self::RunDiffers { .. }
             | Self::NoCheckpoint { .. }
             | Self::CheckpointCorrupt { .. }
+            | Self::RunCorrupt { .. }
             | Self::NoGoodCheckpoint { .. }
             | Self::OptimizerState { .. } => 4,
-            Self::NotFinite { .. } => 5,
+            Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
             // 130 for SIGINT, 143 for SIGTERM.
             Self::Stopped { signal, .. } | Self::Interrupted { signal } => 128 + *signal as u8,
             Self::Io { .. }
+            | Self::CheckpointNeedsRoom { .. }
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. }
             | Self::OutputExists { .. }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bert_data::files::write_atomic;
+use bert_data::files::{Disk, FileSystem, write_atomic_on};
 use bert_model::{
     Architecture, BertConfig, BertModel, LoadPolicy, load_pretrained_weights, read_pretrained_tensors,
     save_pretrained,
@@ -14,6 +14,7 @@ use bert_model::{
 use crate::device::DeviceName;
 use crate::error::Error;
 use crate::text::Text;
+use crate::unfinished::{Contents, Unfinished};
 
 /// The files of a Hugging Face folder, the one that makes it loadable last.
 const FILES: [&str; 6] = [
@@ -25,22 +26,33 @@ const FILES: [&str; 6] = [
     "config.json",
 ];
 
+const CONTENTS: Contents = Contents { last: "config.json", is_ours: |name| FILES.contains(&name) };
+const HINT: &str = "choose an empty or new folder";
+
 /// Copies what is Hugging Face's of a model folder, heads included, into an empty or new folder.
 ///
 /// # Errors
 /// When the weights are damaged, or `target` holds something already.
 pub fn export(folder: &Path, target: &Path) -> Result<(), Error> {
+    export_on(&Disk, folder, target)
+}
+
+/// [`export`] on a file system of choice.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path) -> Result<(), Error> {
     // Read whole, so that a damaged tensor is found before anything is written.
     read_pretrained_tensors(folder)?;
-    prepare(target)?;
+    let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
     for name in FILES {
         let from = folder.join(name);
         if from.exists() {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
-            write_atomic(&target.join(name), |out| out.write_all(&bytes))?;
+            write_atomic_on(files, &target.join(name), |out| out.write_all(&bytes))?;
         }
     }
-    Ok(())
+    unfinished.finish()
 }
 
 /// Writes the encoder alone (`BertModel`), without heads.
@@ -48,23 +60,24 @@ pub fn export(folder: &Path, target: &Path) -> Result<(), Error> {
 /// # Errors
 /// As [`export`].
 pub fn export_encoder(folder: &Path, target: &Path) -> Result<(), Error> {
+    export_encoder_on(&Disk, folder, target)
+}
+
+/// [`export_encoder`] on a file system of choice.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_encoder_on(files: &dyn FileSystem, folder: &Path, target: &Path) -> Result<(), Error> {
     let config = BertConfig::read(folder.join("config.json"))?;
     let model = BertModel::new(&config, 0, &DeviceName::default().open()?);
     let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
     let text = Text::open(folder)?;
-    prepare(target)?;
+    let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
     let mut sink = |name: &str, bytes: &[u8]| {
-        let written = write_atomic(&target.join(name), |out| out.write_all(bytes));
+        let written = write_atomic_on(files, &target.join(name), |out| out.write_all(bytes));
         written.map(|_| ()).map_err(std::io::Error::other)
     };
-    let files = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink, &model, &config, Architecture::BertModel, Some(files))?)
-}
-
-fn prepare(target: &Path) -> Result<(), Error> {
-    if std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
-        let hint = "choose an empty or new folder";
-        return Err(Error::OutputExists { path: target.to_path_buf(), what: "other files", hint });
-    }
-    std::fs::create_dir_all(target).map_err(|e| Error::io(target, e))
+    let text = text.files(config.max_position_embeddings);
+    save_pretrained(&mut sink, &model, &config, Architecture::BertModel, Some(text))?;
+    unfinished.finish()
 }

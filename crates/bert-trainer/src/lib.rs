@@ -40,6 +40,7 @@ pub mod synthetic;
 pub mod tasks;
 pub mod text;
 pub mod train_step;
+mod unfinished;
 pub mod unigram;
 
 pub use config::PretrainConfig;

@@ -4,19 +4,24 @@
 //! file of a resumed run equals that of an uninterrupted one, byte for byte. Times go to a second
 //! file of the same form, `timing.jsonl`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use bert_data::files::write_atomic;
-use serde::{Deserialize, Serialize};
+use bert_data::files::{Durable, FileSystem, write_atomic_on};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
 
 /// An append-only log of records that carry a step number.
 pub struct MetricsLog {
     path: PathBuf,
-    file: File,
+    file: Box<dyn Durable>,
+}
+
+/// A number that JSON has no form for is written as `null`; this reads it back.
+pub(crate) fn nan_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 #[derive(Deserialize)]
@@ -30,10 +35,10 @@ impl MetricsLog {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn open(path: &Path, step: Option<u64>) -> Result<Self, Error> {
+    pub fn open(files: &dyn FileSystem, path: &Path, step: Option<u64>) -> Result<Self, Error> {
         let kept = step.map_or(Ok(Vec::new()), |step| kept_lines(path, step))?;
-        write_atomic(path, |out| kept.iter().try_for_each(|line| writeln!(out, "{line}")))?;
-        let file = OpenOptions::new().append(true).open(path).map_err(|e| Error::io(path, e))?;
+        write_atomic_on(files, path, |out| kept.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+        let file = files.append(path).map_err(|e| Error::io(path, e))?;
         Ok(Self { path: path.to_path_buf(), file })
     }
 
@@ -51,8 +56,8 @@ impl MetricsLog {
     ///
     /// # Errors
     /// When the system cannot.
-    pub fn sync(&self) -> Result<(), Error> {
-        self.file.sync_data().map_err(|e| Error::io(&self.path, e))
+    pub fn sync(&mut self) -> Result<(), Error> {
+        self.file.sync().map_err(|e| Error::io(&self.path, e))
     }
 }
 
@@ -75,6 +80,8 @@ fn kept_lines(path: &Path, step: u64) -> Result<Vec<String>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use bert_data::files::Disk;
+
     use super::*;
 
     #[derive(Serialize)]
@@ -87,7 +94,7 @@ mod tests {
     fn reopening_drops_what_came_after_the_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let mut log = MetricsLog::open(&path, None).unwrap();
+        let mut log = MetricsLog::open(&Disk, &path, None).unwrap();
         for step in 1..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }
@@ -95,7 +102,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         // A line cut off by a kill.
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"step\":6,").unwrap();
-        let mut log = MetricsLog::open(&path, Some(3)).unwrap();
+        let mut log = MetricsLog::open(&Disk, &path, Some(3)).unwrap();
         for step in 4..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }

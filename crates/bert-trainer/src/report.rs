@@ -163,10 +163,12 @@ pub fn pretraining_page(run: &Path) -> Result<String, Error> {
     let evaluations: Vec<EvaluationRecord> = read_lines(&run.join("evaluations.jsonl"))?;
     let settings = read_json(&run.join("run.json"))?;
     let curve = |value: fn(&StepMetrics) -> f64| -> Vec<(f64, f64)> {
-        thin(&metrics.iter().map(|m| (m.step as f64, value(m))).collect::<Vec<_>>(), 300)
+        let points = metrics.iter().map(|m| (m.step as f64, value(m))).filter(|(_, y)| y.is_finite());
+        thin(&points.collect::<Vec<_>>(), 300)
     };
     let held_out = |value: fn(&Evaluation) -> f64| -> Vec<(f64, f64)> {
-        evaluations.iter().map(|e| (e.step as f64, value(&e.evaluation))).collect()
+        let points = evaluations.iter().map(|e| (e.step as f64, value(&e.evaluation)));
+        points.filter(|(_, y)| y.is_finite()).collect()
     };
     let vocabulary = settings["identity"]["model"]["vocab_size"].as_f64().unwrap_or(1.0);
     let mut body = String::new();
@@ -215,6 +217,15 @@ pub fn pretraining_page(run: &Path) -> Result<String, Error> {
         batch * timing.len() as f64 / seconds.max(1e-9),
         100.0 * waiting / seconds.max(1e-9)
     );
+    match metrics.iter().filter(|m| m.skipped).count() {
+        0 => {}
+        skipped => {
+            let _ = writeln!(
+                body,
+                "<p class=\"note\">{skipped} steps were skipped: loss or gradient not finite.</p>"
+            );
+        }
+    }
     body.push_str("<h2>Settings</h2>\n");
     let pretty = serde_json::to_string_pretty(&settings).expect("it was JSON");
     let _ = writeln!(body, "<pre>{}</pre>", escape(&pretty));

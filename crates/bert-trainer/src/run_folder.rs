@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
-use bert_data::files::{LOCK, OutputLock, write_json_atomic};
+use bert_data::files::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
+use bert_data::sealed::{SealError, read_sealed, write_sealed_on};
 use bert_model::BertConfig;
 use serde_json::{Map, Value, json};
 
@@ -18,23 +19,30 @@ use crate::error::Error;
 const RUN: &str = "run.json";
 
 /// An open run; no other process can open it until this one ends.
-pub struct RunFolder {
+pub struct RunFolder<'a> {
+    files: &'a dyn FileSystem,
     path: PathBuf,
     identity: Value,
     _lock: OutputLock,
 }
 
-impl RunFolder {
-    /// Starts a run in an empty or new folder, or opens the one that is there with `resume`.
+impl<'a> RunFolder<'a> {
+    /// Starts a run in an empty or new folder, or opens the one that is there with `resume`. A folder that is
+    /// there but empty is resumed from the start: a run killed in its first moments leaves one.
     ///
     /// # Errors
     /// When another process has it, when it holds a run and `resume` is off, when there is nothing
     /// to resume, or when the run there was started differently.
-    pub fn open(config: &PretrainConfig, resume: bool, identity: Value) -> Result<Self, Error> {
+    pub fn open(
+        files: &'a dyn FileSystem,
+        config: &PretrainConfig,
+        resume: bool,
+        identity: Value,
+    ) -> Result<Self, Error> {
         let path = config.output.clone();
         refuse_if_in_use(&path)?;
         let exists = path.join(RUN).exists();
-        if !exists && resume {
+        if !path.exists() && resume {
             return Err(Error::NothingToResume { path });
         }
         if !exists && std::fs::read_dir(&path).is_ok_and(|mut entries| entries.any(|e| is_foreign(&e))) {
@@ -45,15 +53,16 @@ impl RunFolder {
             let hint = "continue it with --resume or choose another --output";
             return Err(Error::OutputExists { path, what: "a run", hint });
         }
-        std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
-        let lock = OutputLock::acquire(&path)?;
+        create_folder(files, &path)?;
+        let lock = OutputLock::acquire_on(files, &path)?;
+        remove_temporaries(files, &path)?;
         if exists {
             compare(&path, &identity)?;
         } else {
             let whole = json!({ "identity": identity, "config": config });
-            write_json_atomic(&path.join(RUN), &whole)?;
+            write_sealed_on(files, &path.join(RUN), &whole)?;
         }
-        Ok(Self { path, identity, _lock: lock })
+        Ok(Self { files, path, identity, _lock: lock })
     }
 
     /// The run's folder.
@@ -67,8 +76,8 @@ impl RunFolder {
     }
 
     /// The run's checkpoints.
-    pub fn checkpoints(&self) -> CheckpointFolder {
-        CheckpointFolder::of_run(&self.path)
+    pub fn checkpoints(&self) -> CheckpointFolder<'a> {
+        CheckpointFolder::on(self.files, &self.path)
     }
 }
 
@@ -86,11 +95,16 @@ fn is_foreign(entry: &std::io::Result<std::fs::DirEntry>) -> bool {
 
 fn compare(path: &Path, identity: &Value) -> Result<(), Error> {
     let file = path.join(RUN);
-    let text = std::fs::read(&file).map_err(|e| Error::io(&file, e))?;
-    let corrupt = |reason: String| Error::CheckpointCorrupt { path: file.clone(), reason };
+    let corrupt = |reason: String| Error::RunCorrupt { path: file.clone(), reason };
+    let text = read_sealed(&file).map_err(|error| match error {
+        SealError::Io(source) => Error::io(&file, source),
+        other => corrupt(other.to_string()),
+    })?;
     let saved: Value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
     let saved = saved.get("identity").ok_or_else(|| corrupt("it has no \"identity\"".to_string()))?;
-    let differences = differences(saved, identity);
+    // Numbers as a reader of the file has them, to the last digit.
+    let identity = serde_json::from_str(&identity.to_string()).map_err(|e| corrupt(e.to_string()))?;
+    let differences = differences(saved, &identity);
     match differences.is_empty() {
         true => Ok(()),
         false => Err(Error::RunDiffers { path: path.to_path_buf(), differences }),

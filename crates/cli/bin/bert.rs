@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bert_cli::{commands, exit};
+use bert_cli::{commands, exit, threads};
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -30,6 +30,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    threads::compute_on_this_thread();
     exit::finish(match Cli::parse().command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),

@@ -131,6 +131,9 @@ fn summary(outcome: &PretrainOutcome) -> String {
     if let Some(metrics) = &outcome.metrics {
         let _ = write!(text, "\nlast step: loss {:.4}", metrics.loss);
     }
+    if outcome.skipped_steps > 0 {
+        let _ = write!(text, "\nskipped:   {} steps (loss or gradient not finite)", outcome.skipped_steps);
+    }
     if let Some(evaluation) = &outcome.evaluation {
         let _ = write!(text, "\nheld out:  {}", evaluation_line(evaluation));
     }

@@ -69,8 +69,9 @@ fn stored_masks_are_refused() {
     let outcome = run(&fixed).unwrap();
     // The same folder under a manifest that says the loader masks.
     let path = Manifest::path(&outcome.output);
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"masking\": \"static\"", "\"masking\": \"dynamic\"")).unwrap();
+    let mut manifest = serde_json::to_value(&outcome.manifest).unwrap();
+    manifest["config"]["masking"] = "dynamic".into();
+    std::fs::write(&path, bert_data::sealed::sealed(&manifest)).unwrap();
     let problem = verify(&outcome.output, true).unwrap().into_problem().unwrap();
     assert!(
         matches!(problem, Error::ShardRow { problem: RowProblem::TooManyMasks { limit: 0, .. }, .. }),

@@ -4,6 +4,8 @@
 
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// Documents on disk, of which the loader makes instances.
+mod documents;
 /// Masks that the loader makes.
 mod dynamic;
 /// Every way to fail, and that a failure changes nothing.

@@ -19,14 +19,14 @@ pub mod seed_run;
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::write_json_atomic;
+use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
 use bert_model::{BertConfig, BertForSequenceClassification, LoadPolicy, load_pretrained_classifier};
 use burn::tensor::Device;
 use serde::Serialize;
 
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
-use output::{prepare_output, save_model, write_split};
+use output::{Output, save_model, write_split};
 use seed_run::{Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
@@ -119,6 +119,19 @@ pub fn finetune(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
+    finetune_on(&Disk, config, stop, tell)
+}
+
+/// [`finetune`] on a file system of choice.
+///
+/// # Errors
+/// As [`finetune`].
+pub fn finetune_on(
+    files: &dyn FileSystem,
+    config: &FinetuneConfig,
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinetuneReport, Error> {
     let resolved = config.resolve()?;
     config.kernels.select();
     resolved.precision.select();
@@ -136,7 +149,7 @@ pub fn finetune(
     let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
     // Before the output is made: weights that cannot be used leave nothing behind.
     let mut first = Some(start_model(config, &start, config.seeds[0], &device, tell)?);
-    let _lock = prepare_output(&config.output)?;
+    let output = Output::open(files, &config.output)?;
 
     let shared = Shared {
         config,
@@ -168,6 +181,7 @@ pub fn finetune(
             finished.degenerate,
         ));
         write_split(
+            output.files,
             config,
             &format!("seed-{seed}/dev"),
             &finished.model,
@@ -183,11 +197,12 @@ pub fn finetune(
     let (model, model_config, _) = best.expect("there is at least one seed");
     if let Some(examples) = &to_predict {
         let features = Features::new(examples, &text.tokenizer, &text.vocabulary, resolved.max_seq_length);
-        write_split(config, "", &model, examples, &features, &device)?;
+        write_split(output.files, config, "", &model, examples, &features, &device)?;
     }
-    save_model(&config.output.join("model"), &model, &model_config, &text)?;
+    save_model(output.files, &config.output.join("model"), &model, &model_config, &text)?;
     let report = report(config, resolved.clone(), start, &train, &dev, test.as_ref(), runs);
-    write_json_atomic(&config.output.join("report.json"), &report)?;
+    write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
+    output.finish()?;
     Ok(report)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_data::files::{OutputLock, write_atomic};
+use bert_data::files::{FileSystem, OutputLock, create_folder, write_atomic_on};
 use bert_model::{Architecture, BertConfig, BertForSequenceClassification, save_pretrained};
 use burn::tensor::Device;
 
@@ -13,22 +13,42 @@ use crate::error::Error;
 use crate::run_folder::refuse_if_in_use;
 use crate::tasks::{Example, write_predictions, write_probabilities};
 use crate::text::Text;
+use crate::unfinished::{Contents, Unfinished};
 
-/// Makes and locks the folder.
-pub(super) fn prepare_output(output: &Path) -> Result<OutputLock, Error> {
-    refuse_if_in_use(output)?;
-    let used = std::fs::read_dir(output)
-        .is_ok_and(|entries| entries.flatten().any(|e| !e.file_name().to_string_lossy().starts_with('.')));
-    if used {
-        let hint = "choose another --output";
-        return Err(Error::OutputExists { path: output.to_path_buf(), what: "other files", hint });
+/// `report.json` is written last.
+const CONTENTS: Contents = Contents {
+    last: "report.json",
+    is_ours: |name| {
+        let seed = name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
+        seed || ["model", "predictions.tsv", "probabilities.tsv"].contains(&name)
+    },
+};
+
+/// The output folder, locked.
+pub(super) struct Output<'a> {
+    pub(super) files: &'a dyn FileSystem,
+    unfinished: Unfinished<'a>,
+    _lock: OutputLock,
+}
+
+impl<'a> Output<'a> {
+    /// Makes and locks the folder.
+    pub(super) fn open(files: &'a dyn FileSystem, output: &Path) -> Result<Self, Error> {
+        refuse_if_in_use(output)?;
+        let unfinished = Unfinished::begin(files, output, CONTENTS, "choose another --output")?;
+        let lock = OutputLock::acquire_on(files, output)?;
+        Ok(Self { files, unfinished, _lock: lock })
     }
-    std::fs::create_dir_all(output).map_err(|e| Error::io(output, e))?;
-    Ok(OutputLock::acquire(output)?)
+
+    /// The report is written, so the output is whole.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        self.unfinished.finish()
+    }
 }
 
 /// Writes predictions and probabilities as `<stem>_predictions.tsv`, or `predictions.tsv` for no stem.
 pub(super) fn write_split(
+    files: &dyn FileSystem,
     config: &FinetuneConfig,
     stem: &str,
     model: &BertForSequenceClassification,
@@ -45,21 +65,22 @@ pub(super) fn write_split(
     };
     let predictions = path("predictions");
     let folder = predictions.parent().expect("a file in the output folder");
-    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-    write_atomic(&predictions, |out| write_predictions(out, config.task, examples, &labels))?;
-    write_atomic(&path("probabilities"), |out| write_probabilities(out, &rows))?;
+    create_folder(files, folder)?;
+    write_atomic_on(files, &predictions, |out| write_predictions(out, config.task, examples, &labels))?;
+    write_atomic_on(files, &path("probabilities"), |out| write_probabilities(out, &rows))?;
     Ok(())
 }
 
 pub(super) fn save_model(
+    files: &dyn FileSystem,
     folder: &Path,
     model: &BertForSequenceClassification,
     config: &BertConfig,
     text: &Text,
 ) -> Result<(), Error> {
-    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    create_folder(files, folder)?;
     let mut sink = |name: &str, bytes: &[u8]| {
-        let written = write_atomic(&folder.join(name), |out| out.write_all(bytes));
+        let written = write_atomic_on(files, &folder.join(name), |out| out.write_all(bytes));
         written.map(|_| ()).map_err(std::io::Error::other)
     };
     let architecture = Architecture::BertForSequenceClassification;

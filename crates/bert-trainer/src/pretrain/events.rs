@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::Evaluation;
+use crate::metrics_log::nan_if_null;
 use crate::precision::PrecisionChoice;
 
 /// What happened in one step, as in `metrics.jsonl`: repeatable values only.
@@ -13,20 +14,28 @@ pub struct StepMetrics {
     /// Number of the step, the first is 1.
     pub step: u64,
     /// masked_lm_loss + next_sentence_loss.
+    #[serde(deserialize_with = "nan_if_null")]
     pub loss: f64,
     /// Mean negative log-likelihood of the masked tokens, in nats.
+    #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
     /// Mean cross-entropy of the next-sentence labels, in nats.
+    #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_loss: f64,
     /// The learning rate of the step's update.
+    #[serde(deserialize_with = "nan_if_null")]
     pub learning_rate: f64,
     /// Norm of all gradients together before clipping.
+    #[serde(deserialize_with = "nan_if_null")]
     pub gradient_norm: f64,
     /// Real masked-LM targets in the global batch.
     pub predictions: u64,
     /// Precision of matrix products; logs of before there was a choice are of f32.
     #[serde(default)]
     pub precision: PrecisionChoice,
+    /// Whether the update was skipped, because loss or gradient norm is not finite (`null` in JSON).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
 }
 
 /// How long a step took, as in `timing.jsonl`.
@@ -86,6 +95,8 @@ pub struct PretrainOutcome {
     pub steps: u64,
     /// The last checkpoint.
     pub checkpoint: PathBuf,
+    /// Steps whose update was skipped.
+    pub skipped_steps: u64,
     /// The last step's figures.
     pub metrics: Option<StepMetrics>,
     /// The last evaluation.

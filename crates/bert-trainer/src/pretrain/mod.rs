@@ -10,6 +10,7 @@ mod run;
 
 use std::time::Instant;
 
+use bert_data::files::{Disk, FileSystem};
 use bert_model::{BertForPreTraining, LossNormalizer, Mode};
 use burn::tensor::Device;
 
@@ -20,9 +21,9 @@ use crate::config::PretrainConfig;
 use crate::data_loader::{Prefetcher, PretrainingBatch};
 use crate::error::Error;
 use crate::stop::StopFlag;
-use crate::train_step::{MicroBatchLoss, train_step};
+use crate::train_step::{MicroBatchLoss, NotFinite, train_step};
 
-/// Runs or continues a pre-training run; the loop at the end of this function is all of it.
+/// Runs or continues a pre-training run; the loop at the end of [`pretrain_on`] is all of it.
 ///
 /// # Errors
 /// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
@@ -32,7 +33,21 @@ pub fn pretrain(
     stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
-    let (mut run, mut model, mut optimizer) = Run::open(config, resume, tell)?;
+    pretrain_on(&Disk, config, resume, stop, tell)
+}
+
+/// [`pretrain`] on a file system of choice.
+///
+/// # Errors
+/// As [`pretrain`].
+pub fn pretrain_on(
+    files: &dyn FileSystem,
+    config: &PretrainConfig,
+    resume: bool,
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    let (mut run, mut model, mut optimizer) = Run::open(files, config, resume, tell)?;
     let mut batches = Prefetcher::start(run.loader()?, run.step..config.steps, config.batch_size);
     let schedule = config.schedule();
     if run.step == 0 {
@@ -51,7 +66,10 @@ pub fn pretrain(
         let (updated, report) =
             train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
         model = updated;
-        let report = report.map_err(|failure| run.not_finite(&failure.report))?;
+        let (report, skipped) = match report {
+            Ok(report) => (report, false),
+            Err(NotFinite { report }) => (report, true),
+        };
 
         run.step += 1;
         let predictions = batch.num_predictions() as u64;
@@ -64,14 +82,16 @@ pub fn pretrain(
             gradient_norm: report.gradient_norm,
             predictions,
             precision: config.precision(),
+            skipped,
         };
         let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
         run.log(metrics, timing, tell)?;
+        run.check_skipped(&report, skipped, tell)?;
         if run.evaluation_is_due() {
             run.evaluate(&model, tell)?;
         }
         if run.checkpoint_is_due() || stop.requested().is_some() || stop.take_checkpoint_request() {
-            run.save(&model, &optimizer, tell)?;
+            run.save(&model, &optimizer, batches.place(), tell)?;
         }
         if let Some(signal) = stop.requested().filter(|_| run.step < config.steps) {
             return Err(Error::Stopped { signal, step: run.step });

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Nsp;
+use bert_data::files::FileSystem;
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, Preset, load_pretrained_weights,
     save_pretrained,
@@ -12,9 +13,9 @@ use burn::tensor::Device;
 use serde::Serialize;
 
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
-use crate::checkpoint::{TrainerState, read_optimizer, resolve_model_folder};
+use crate::checkpoint::{SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
-use crate::data_loader::DataLoader;
+use crate::data_loader::{DataLoader, Place};
 use crate::error::Error;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::metrics_log::MetricsLog;
@@ -33,13 +34,16 @@ struct EvaluationRecord<'a> {
 /// A run in progress, apart from model and optimizer.
 pub(super) struct Run<'a> {
     config: &'a PretrainConfig,
-    folder: RunFolder,
+    folder: RunFolder<'a>,
     model_config: BertConfig,
     text: Text,
     pub(super) device: Device,
     /// Whether the next-sentence labels mean anything.
     pub(super) next_sentence: bool,
     pub(super) step: u64,
+    skipped: SkippedSteps,
+    /// Where the data loader of a resumed run begins.
+    place: Option<Place>,
     metrics: MetricsLog,
     timing: MetricsLog,
     evaluations: MetricsLog,
@@ -51,6 +55,7 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn open(
+        files: &'a dyn FileSystem,
         config: &'a PretrainConfig,
         resume: bool,
         tell: &mut dyn FnMut(PretrainEvent),
@@ -81,7 +86,7 @@ impl<'a> Run<'a> {
             // the run's folder is made: weights that cannot be used leave nothing behind.
             (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
-        let folder = RunFolder::open(config, resume, identity)?;
+        let folder = RunFolder::open(files, config, resume, identity)?;
 
         let found = folder.checkpoints().newest_good(&mut |error| {
             tell(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
@@ -90,14 +95,18 @@ impl<'a> Run<'a> {
             (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
         let mut optimizer = AdamW::new(config.optimizer(), &model);
-        let mut step = 0;
+        let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
         if let Some((path, state)) = &found {
-            step = state.step;
+            (step, skipped, place) = (state.step, state.skipped, state.place);
             optimizer.restore(state.updates, read_optimizer(path)?, &device.clone().inner())?;
+        }
+        folder.checkpoints().remove_leftovers()?;
+        if let Some((_, state)) = &found {
+            folder.checkpoints().prune(state.step, config.keep_checkpoints)?;
         }
         // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
-        let log = |name: &str| MetricsLog::open(&folder.path().join(name), kept);
+        let log = |name: &str| MetricsLog::open(files, &folder.path().join(name), kept);
         let run = Self {
             metrics: log("metrics.jsonl")?,
             timing: log("timing.jsonl")?,
@@ -110,6 +119,8 @@ impl<'a> Run<'a> {
             model_config,
             device,
             step,
+            skipped,
+            place,
             eval_loader,
             last_metrics: None,
             last_evaluation: None,
@@ -121,7 +132,8 @@ impl<'a> Run<'a> {
 
     pub(super) fn loader(&self) -> Result<DataLoader, Error> {
         let loader = DataLoader::open(&self.config.data, self.config.seed)?;
-        Ok(loader.with_length_buckets(self.config.length_buckets, self.config.batch_size))
+        let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
+        Ok(loader.starting_at(self.place))
     }
 
     pub(super) fn log(
@@ -137,8 +149,10 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// While steps are skipped nothing new is there to be saved, and no good checkpoint shall give way to it.
     pub(super) fn checkpoint_is_due(&self) -> bool {
-        self.step.is_multiple_of(self.config.save_every) || self.step == self.config.steps
+        let regular = self.step.is_multiple_of(self.config.save_every) && self.skipped.in_a_row == 0;
+        regular || self.step == self.config.steps
     }
 
     pub(super) fn evaluation_is_due(&self) -> bool {
@@ -165,15 +179,18 @@ impl<'a> Run<'a> {
         &mut self,
         model: &BertForPreTraining,
         optimizer: &AdamW,
+        place: Option<Place>,
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         // The records of all steps that the checkpoint holds must be on disk before it is.
-        for log in [&self.metrics, &self.timing, &self.evaluations] {
+        for log in [&mut self.metrics, &mut self.timing, &mut self.evaluations] {
             log.sync()?;
         }
         let state = TrainerState {
             step: self.step,
             updates: optimizer.updates(),
+            skipped: self.skipped,
+            place,
             run: self.folder.identity().clone(),
         };
         let vocabulary = self.text.files(self.model_config.max_position_embeddings);
@@ -188,8 +205,28 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn not_finite(&self, report: &StepReport) -> Error {
-        Error::NotFinite { step: self.step + 1, loss: report.loss, gradient_norm: report.gradient_norm }
+    /// Counts the steps without an update; too many in a row end the run.
+    pub(super) fn check_skipped(
+        &mut self,
+        report: &StepReport,
+        skipped: bool,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
+        self.skipped = self.skipped.after(!skipped);
+        if !skipped {
+            return Ok(());
+        }
+        let (step, most, in_a_row) = (self.step, self.config.max_skipped_steps, self.skipped.in_a_row);
+        let StepReport { loss, gradient_norm, .. } = *report;
+        if in_a_row > most {
+            return Err(Error::TooManySkippedSteps { step, loss, gradient_norm, skipped: in_a_row, most });
+        }
+        tell(PretrainEvent::Warning(format!(
+            "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, the update was skipped \
+             ({in_a_row} in a row, at most {most}; {} in all)",
+            self.skipped.all
+        )));
+        Ok(())
     }
 
     pub(super) fn finish(self) -> Result<PretrainOutcome, Error> {
@@ -198,6 +235,7 @@ impl<'a> Run<'a> {
         Ok(PretrainOutcome {
             steps: self.step,
             checkpoint,
+            skipped_steps: self.skipped.all,
             metrics: self.last_metrics,
             evaluation: self.last_evaluation.map(|(_, evaluation)| evaluation),
         })

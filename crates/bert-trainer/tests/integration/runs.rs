@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bert_data::faults::Faulty;
 use bert_data::{BuildConfig, build};
 use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;
-use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain};
+use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain, pretrain_on};
 use bert_trainer::{Error, StopFlag};
 use clap::{Args, Command, FromArgMatches};
 use tempfile::TempDir;
@@ -97,9 +98,10 @@ impl World {
     }
 }
 
+/// Runs to the end, on a file system that never waits for the disk.
 pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
     let mut metrics = Vec::new();
-    pretrain(config, resume, &StopFlag::new(), &mut |event| {
+    pretrain_on(&Faulty::never(), config, resume, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Step { metrics: step, .. } = event {
             metrics.push(step);
         }
@@ -112,7 +114,7 @@ pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetri
 pub(crate) fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
     let stop = StopFlag::new();
     let flag = stop.clone();
-    let result = pretrain(config, resume, &stop, &mut |event| {
+    let result = pretrain_on(&Faulty::never(), config, resume, &stop, &mut |event| {
         if let PretrainEvent::Step { metrics, .. } = event
             && metrics.step == stop_after
         {
@@ -265,23 +267,110 @@ fn every_epoch_of_the_loader_has_every_instance_once() {
     assert_eq!(fresh.batch(2 * rows, rows as usize).unwrap(), orders[2]);
 }
 
+/// Weights that grow beyond all numbers with the first update.
+const DIVERGES: [&str; 8] =
+    ["--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0", "--save-every", "1"];
+
 #[test]
-fn not_a_number_stops_before_the_update() {
+fn too_many_skipped_steps_end_the_run_and_leave_the_last_good_checkpoint() {
     let world = World::new(0.1);
-    let config = world.config(
-        "run",
-        &["--save-every", "1", "--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0"],
-    );
-    match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
-        Err(error @ Error::NotFinite { .. }) => assert_eq!(error.exit_code(), 5),
+    let config = world.config("run", &[&DIVERGES[..], &["--max-skipped-steps", "3"]].concat());
+    let mut warnings = Vec::new();
+    let result = pretrain(&config, false, &StopFlag::new(), &mut |event| {
+        if let PretrainEvent::Warning(text) = event {
+            warnings.push(text);
+        }
+    });
+    match result {
+        Err(error @ Error::TooManySkippedSteps { step: 5, skipped: 4, most: 3, .. }) => {
+            assert_eq!(error.exit_code(), 5);
+        }
         other => panic!("{other:?}"),
     }
-    // The last checkpoint is good and older than the failure.
-    let (_, state) = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("run"))
+    let counts = ["(1 in a row, at most 3; 1 in all)", "(2 in a row", "(3 in a row"];
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");
+    // No checkpoint of a skipped step has taken its place.
+    let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("run"));
+    assert_eq!(checkpoints.steps(), [1]);
+    let (_, state) = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
+    assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
+    // None may be skipped: the first ends the run.
+    let config = world.config("strict", &[&DIVERGES[..], &["--max-skipped-steps", "0"]].concat());
+    match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
+        Err(Error::TooManySkippedSteps { step: 2, skipped: 1, most: 0, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A position whose embedding overflows in the forward pass: batches with a row that long have no finite loss.
+fn with_a_poisoned_position(world: &World) -> String {
+    run_to_end(&world.config("healthy", &["--steps", "1"]), false);
+    let folder = world.at("healthy/checkpoints/step-00000001");
+    let path = folder.join("model.safetensors");
+    let mut tensors = bert_model::read_safetensors(&path).unwrap();
+    let (shape, values) = tensors.get_mut("bert.embeddings.position_embeddings.weight").unwrap();
+    let width = shape[1];
+    for (at, value) in values.iter_mut().skip(31 * width).enumerate() {
+        *value = if at % 2 == 0 { 1e38 } else { -1e38 };
+    }
+    let poisoned = world.at("poisoned");
+    fs::create_dir(&poisoned).unwrap();
+    for name in ["config.json", "vocab.txt", "tokenizer_config.json"] {
+        fs::copy(folder.join(name), poisoned.join(name)).unwrap();
+    }
+    fs::write(poisoned.join("model.safetensors"), bert_model::named_tensors_to_bytes(&tensors)).unwrap();
+    poisoned.to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_skipped_step_changes_nothing_and_resumes_bit_exactly() {
+    let world = World::new(0.1);
+    let poisoned = with_a_poisoned_position(&world);
+    let config = |run: &str| {
+        let config =
+            world.config(run, &["--batch-size", "2", "--length-buckets", "4", "--max-skipped-steps", "9"]);
+        PretrainConfig { model: None, init_checkpoint: Some(poisoned.clone().into()), ..config }
+    };
+    let metrics = run_to_end(&config("whole"), false);
+    let skipped: Vec<u64> = metrics.iter().filter(|m| m.skipped).map(|m| m.step).collect();
+    assert!(!skipped.is_empty() && skipped.len() < metrics.len(), "{skipped:?}");
+    assert!(metrics.iter().all(|m| m.skipped != (m.loss.is_finite() && m.gradient_norm.is_finite())));
+    let text = fs::read_to_string(world.at("whole/metrics.jsonl")).unwrap();
+    assert_eq!(text.matches("\"skipped\":true").count(), skipped.len());
+    let (_, state) = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("whole"))
         .newest_good(&mut |error| panic!("{error}"))
         .unwrap()
         .unwrap();
-    assert!(state.step >= 1);
+    assert_eq!((state.skipped.all, state.updates), (skipped.len() as u64, 10 - skipped.len() as u64));
+    for stop in 1..10 {
+        let config = config(&format!("stopped-{stop}"));
+        run_until(&config, false, stop);
+        run_to_end(&config, true);
+        assert_same(&world.at("whole"), &config.output, &format!("stopped after step {stop}"));
+    }
+    // The page of such a run can be drawn.
+    let page = bert_trainer::report::pretraining_page(&world.at("whole")).unwrap();
+    assert!(page.contains(&format!("{} steps were skipped", skipped.len())));
+}
+
+#[test]
+fn a_corrupt_checkpoint_never_pushes_out_a_good_one() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &[]), false);
+    let flags = ["--keep-checkpoints", "1"];
+    let config = world.config("run", &[&flags[..], &["--keep-checkpoints", "2"]].concat());
+    run_until(&config, false, 9);
+    let path = world.at("run/checkpoints/step-00000009/model.safetensors");
+    fs::write(&path, "corrupt").unwrap();
+    // One step further than the good one, and still before the corrupt one.
+    let config = world.config("run", &flags);
+    run_until(&config, true, 7);
+    let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&config.output);
+    assert_eq!(checkpoints.steps(), [7]);
+    checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
+    run_to_end(&config, true);
+    assert_same(&world.at("whole"), &world.at("run"), "after a corrupt checkpoint");
 }
 
 #[test]

@@ -1,0 +1,410 @@
+//! A power cut: what was synced is kept, the rest is kept, lost or damaged as a seed decides.
+//!
+//! Each operation is done on the real folder and noted in a model of what the disk holds for certain: the bytes of a
+//! file after its fsync, a name after the fsync of its folder. Changes of names that were not synced survive in any
+//! subset, each as a whole; bytes that were not synced survive whole, as a prefix, as zeros, or not at all. That is
+//! more than any one journaling file system does, and no less than POSIX allows.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::files::{Disk, Durable, FileSystem};
+use crate::rng::{Domain, Random, Stream};
+
+/// What a power cut leaves of what was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Nothing.
+    Nothing,
+    /// All of it: a kill of the process rather than a cut.
+    Everything,
+    /// All names, but no bytes: the files are empty.
+    NamesOnly,
+    /// Each change of a name or not, and bytes in part; decided by this seed.
+    Random(u64),
+}
+
+/// A folder whose power goes off before operation number `cut`, counted from 1; that operation and all after it fail.
+#[derive(Clone, Debug)]
+pub struct PowerCut {
+    root: PathBuf,
+    disk: Arc<Mutex<Model>>,
+}
+
+#[derive(Debug)]
+struct Model {
+    nodes: Vec<Node>,
+    /// Changes of names that no fsync has made certain, oldest first.
+    pending: Vec<Change>,
+    operations: u64,
+    cut: u64,
+}
+
+#[derive(Debug)]
+enum Node {
+    File { certain: Vec<u8>, now: Vec<u8> },
+    Folder { certain: BTreeMap<OsString, usize>, now: BTreeMap<OsString, usize> },
+}
+
+/// Names set (to a node) or removed (`None`) together, each in a folder.
+#[derive(Debug)]
+struct Change(Vec<(usize, OsString, Option<usize>)>);
+
+const ROOT: usize = 0;
+
+impl PowerCut {
+    /// Works below `root`, whose present content is certain.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn over(root: &Path, cut: u64) -> io::Result<Self> {
+        let mut model = Model { nodes: Vec::new(), pending: Vec::new(), operations: 0, cut };
+        model.scan(root)?;
+        Ok(Self { root: root.to_owned(), disk: Arc::new(Mutex::new(model)) })
+    }
+
+    /// Whether the power has gone off.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        let model = self.model();
+        model.operations >= model.cut
+    }
+
+    /// Ends the operations and leaves in the folder what a machine would find after the cut.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn restart(self, survival: Survival) -> io::Result<()> {
+        for entry in fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+        let mut model = self.model();
+        let seed = if let Survival::Random(seed) = survival { seed } else { 0 };
+        let mut random = Stream::new(seed, Domain::Test, &[model.operations]);
+        model.settle_names(survival, &mut random);
+        model.write_out(ROOT, &self.root, survival, &mut random)
+    }
+
+    fn model(&self) -> MutexGuard<'_, Model> {
+        self.disk.lock().expect("no test goes on after a panic")
+    }
+
+    /// Counts an operation; fails when there is no power.
+    fn step(&self) -> io::Result<MutexGuard<'_, Model>> {
+        let mut model = self.model();
+        if model.operations < model.cut {
+            model.operations += 1;
+        }
+        if model.operations >= model.cut { Err(io::Error::other("the power is off")) } else { Ok(model) }
+    }
+
+    fn relative<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).expect("a path below the root of the power cut")
+    }
+
+    /// The node of the folder that a path is in, and its name there.
+    fn place(&self, model: &Model, path: &Path) -> (usize, OsString) {
+        let relative = self.relative(path);
+        let folder = model.find(relative.parent().unwrap_or(Path::new(""))).expect("its folder is there");
+        (folder, relative.file_name().expect("not the root").to_owned())
+    }
+
+    fn open(&self, model: &mut Model, path: &Path) -> usize {
+        let (folder, name) = self.place(model, path);
+        if let Some(node) = model.entry(folder, &name) {
+            return node;
+        }
+        model.nodes.push(Node::File { certain: Vec::new(), now: Vec::new() });
+        let node = model.nodes.len() - 1;
+        model.change(vec![(folder, name, Some(node))]);
+        node
+    }
+}
+
+impl Model {
+    fn scan(&mut self, path: &Path) -> io::Result<usize> {
+        let number = self.nodes.len();
+        if !path.is_dir() {
+            let bytes = fs::read(path)?;
+            self.nodes.push(Node::File { certain: bytes.clone(), now: bytes });
+            return Ok(number);
+        }
+        self.nodes.push(Node::Folder { certain: BTreeMap::new(), now: BTreeMap::new() });
+        let mut found = BTreeMap::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            found.insert(entry.file_name(), self.scan(&entry.path())?);
+        }
+        self.nodes[number] = Node::Folder { certain: found.clone(), now: found };
+        Ok(number)
+    }
+
+    fn entry(&self, folder: usize, name: &OsStr) -> Option<usize> {
+        match &self.nodes[folder] {
+            Node::Folder { now, .. } => now.get(name).copied(),
+            Node::File { .. } => None,
+        }
+    }
+
+    fn find(&self, path: &Path) -> Option<usize> {
+        path.iter().try_fold(ROOT, |folder, name| self.entry(folder, name))
+    }
+
+    fn change(&mut self, edits: Vec<(usize, OsString, Option<usize>)>) {
+        for (folder, name, node) in &edits {
+            if let Node::Folder { now, .. } = &mut self.nodes[*folder] {
+                set(now, name, *node);
+            }
+        }
+        self.pending.push(Change(edits));
+    }
+
+    /// Makes the changes that `keep` accepts certain, oldest first, and takes them from those pending.
+    fn settle(&mut self, mut keep: impl FnMut(&Change) -> bool) {
+        for change in std::mem::take(&mut self.pending) {
+            if !keep(&change) {
+                self.pending.push(change);
+                continue;
+            }
+            for (folder, name, node) in &change.0 {
+                if let Node::Folder { certain, .. } = &mut self.nodes[*folder] {
+                    set(certain, name, *node);
+                }
+            }
+        }
+    }
+
+    fn settle_names(&mut self, survival: Survival, random: &mut Stream) {
+        self.settle(|_| match survival {
+            Survival::Nothing => false,
+            Survival::Everything | Survival::NamesOnly => true,
+            Survival::Random(_) => random.chance(0.5),
+        });
+    }
+
+    fn write_out(&self, node: usize, path: &Path, survival: Survival, random: &mut Stream) -> io::Result<()> {
+        match &self.nodes[node] {
+            Node::File { certain, now } => fs::write(path, survivor(certain, now, survival, random)),
+            Node::Folder { certain, .. } => {
+                fs::create_dir_all(path)?;
+                certain
+                    .iter()
+                    .try_for_each(|(name, &node)| self.write_out(node, &path.join(name), survival, random))
+            }
+        }
+    }
+
+    /// The changes that remove everything below a folder.
+    fn unlink_all(&mut self, folder: usize) {
+        let entries: Vec<(OsString, usize)> = match &self.nodes[folder] {
+            Node::Folder { now, .. } => now.iter().map(|(name, &node)| (name.clone(), node)).collect(),
+            Node::File { .. } => return,
+        };
+        for (name, node) in entries {
+            self.unlink_all(node);
+            self.change(vec![(folder, name, None)]);
+        }
+    }
+}
+
+fn set(names: &mut BTreeMap<OsString, usize>, name: &OsStr, node: Option<usize>) {
+    match node {
+        Some(node) => names.insert(name.to_owned(), node),
+        None => names.remove(name),
+    };
+}
+
+/// The bytes that a file has after the cut.
+fn survivor(certain: &[u8], now: &[u8], survival: Survival, random: &mut Stream) -> Vec<u8> {
+    if certain == now {
+        return now.to_vec();
+    }
+    match survival {
+        Survival::Everything => now.to_vec(),
+        Survival::Nothing => certain.to_vec(),
+        Survival::NamesOnly if now.starts_with(certain) => certain.to_vec(),
+        Survival::NamesOnly => Vec::new(),
+        Survival::Random(_) => match random.below(4) {
+            0 => certain.to_vec(),
+            1 => now.to_vec(),
+            // A file that only grows keeps what was certain of it.
+            2 if now.starts_with(certain) => {
+                let more = random.below(now.len() - certain.len() + 1);
+                now[..certain.len() + more].to_vec()
+            }
+            2 => now[..random.below(now.len() + 1)].to_vec(),
+            _ if now.starts_with(certain) => {
+                let mut bytes = certain.to_vec();
+                bytes.resize(now.len(), 0);
+                bytes
+            }
+            _ => vec![0; now.len()],
+        },
+    }
+}
+
+struct CutFile {
+    file: Box<dyn Durable>,
+    node: usize,
+    owner: PowerCut,
+}
+
+impl Write for CutFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let mut model = self.owner.step()?;
+        self.file.write_all(buffer)?;
+        if let Node::File { now, .. } = &mut model.nodes[self.node] {
+            now.extend_from_slice(buffer);
+        }
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Durable for CutFile {
+    fn sync(&mut self) -> io::Result<()> {
+        let mut model = self.owner.step()?;
+        if let Node::File { certain, now } = &mut model.nodes[self.node] {
+            certain.clone_from(now);
+        }
+        Ok(())
+    }
+}
+
+impl FileSystem for PowerCut {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
+        let mut model = self.step()?;
+        let file = Disk.create(path)?;
+        let node = self.open(&mut model, path);
+        if let Node::File { now, .. } = &mut model.nodes[node] {
+            now.clear();
+        }
+        Ok(Box::new(CutFile { file, node, owner: self.clone() }))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
+        let mut model = self.step()?;
+        let file = Disk.append(path)?;
+        let node = self.open(&mut model, path);
+        Ok(Box::new(CutFile { file, node, owner: self.clone() }))
+    }
+
+    fn open_lock(&self, path: &Path) -> io::Result<File> {
+        let mut model = self.step()?;
+        let file = Disk.open_lock(path)?;
+        self.open(&mut model, path);
+        Ok(file)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut model = self.step()?;
+        Disk.rename(from, to)?;
+        let ((old, old_name), (new, new_name)) = (self.place(&model, from), self.place(&model, to));
+        let node = model.entry(old, &old_name);
+        model.change(vec![(old, old_name, None), (new, new_name, node)]);
+        Ok(())
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        let mut model = self.step()?;
+        let folder = model.find(self.relative(path)).expect("a folder that is there");
+        model.settle(|change| change.0.iter().any(|(touched, ..)| *touched == folder));
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let mut model = self.step()?;
+        Disk.remove_file(path)?;
+        let (folder, name) = self.place(&model, path);
+        model.change(vec![(folder, name, None)]);
+        Ok(())
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let mut model = self.step()?;
+        Disk.create_dir(path)?;
+        let (folder, name) = self.place(&model, path);
+        model.nodes.push(Node::Folder { certain: BTreeMap::new(), now: BTreeMap::new() });
+        let node = model.nodes.len() - 1;
+        model.change(vec![(folder, name, Some(node))]);
+        Ok(())
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut model = self.step()?;
+        Disk.remove_dir_all(path)?;
+        let (folder, name) = self.place(&model, path);
+        if let Some(node) = model.entry(folder, &name) {
+            model.unlink_all(node);
+        }
+        model.change(vec![(folder, name, None)]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writing in place, without fsync, is found out.
+    #[test]
+    fn careless_writing_loses_data() {
+        let mut found = std::collections::BTreeSet::new();
+        for seed in 0..64 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a");
+            fs::write(&path, "old").unwrap();
+            let files = PowerCut::over(folder.path(), u64::MAX).unwrap();
+            let mut file = files.create(&folder.path().join("b")).unwrap();
+            file.write_all(b"new").unwrap();
+            drop(file);
+            files.rename(&folder.path().join("b"), &path).unwrap();
+            files.restart(Survival::Random(seed)).unwrap();
+            found.insert(fs::read(&path).unwrap());
+        }
+        for expected in [&b"old"[..], b"new", b"", b"\0\0\0"] {
+            assert!(found.contains(expected), "{expected:?} is not in {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_synced_stays_and_the_rest_fails_after_the_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let files = PowerCut::over(folder.path(), 6).unwrap();
+        let mut file = files.append(&path).unwrap();
+        file.write_all(b"kept").unwrap();
+        file.sync().unwrap();
+        files.sync_folder(folder.path()).unwrap();
+        file.write_all(b" lost").unwrap();
+        assert!(!files.is_off());
+        assert!(files.remove_file(&path).is_err() && files.is_off());
+        files.restart(Survival::Nothing).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_removed_folder_may_come_back_in_part() {
+        let mut kept = std::collections::BTreeSet::new();
+        for seed in 0..64 {
+            let folder = tempfile::tempdir().unwrap();
+            let inside = folder.path().join("f");
+            fs::create_dir(&inside).unwrap();
+            fs::write(inside.join("a"), "a").unwrap();
+            fs::write(inside.join("b"), "b").unwrap();
+            let files = PowerCut::over(folder.path(), u64::MAX).unwrap();
+            files.remove_dir_all(&inside).unwrap();
+            files.restart(Survival::Random(seed)).unwrap();
+            kept.insert(["a", "b"].map(|name| inside.join(name).exists()));
+        }
+        assert_eq!(kept.len(), 4, "{kept:?}");
+    }
+}

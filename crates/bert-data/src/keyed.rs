@@ -1,0 +1,187 @@
+//! The keyed making of instances: a pure function of seed, pass and document.
+//!
+//! In go [`Documents`] and the address of one document in one pass, out come its [`MaskedInstance`]s, in order. Pairs are
+//! drawn from one stream for each (pass, document), masks from one stream for each (pass, document, instance): so a
+//! document's instances can be made on any thread or machine, and one instance can be masked without the others. Not
+//! for the reference's mode, whose draws are serial. Nothing here is from the reference, which has one generator.
+
+use crate::config::{BuildConfig, Masking, RandomMode};
+use crate::document::Documents;
+use crate::error::Result;
+use crate::instance::{Instance, PairRules, create_instances_from_document};
+use crate::masking::{MaskRules, MaskedInstance, Masker};
+use crate::resolved_config::ResolvedConfig;
+use crate::rng::{Domain, Stream};
+use crate::vocabulary::Vocabulary;
+
+/// Makes the instances of one document in one pass; keeps its buffers from one to the next.
+#[derive(Clone, Debug)]
+pub struct KeyedInstances {
+    seed: u64,
+    masking: Masking,
+    rules: PairRules,
+    masker: Masker,
+    masked: MaskedInstance,
+}
+
+impl KeyedInstances {
+    /// A maker by rules of choice. With [`Masking::Dynamic`] the instances come out without masks.
+    #[must_use]
+    pub fn new(seed: u64, masking: Masking, rules: PairRules, masker: Masker) -> Self {
+        Self { seed, masking, rules, masker, masked: MaskedInstance::default() }
+    }
+
+    /// The maker of a data set's options, as its manifest has them.
+    #[must_use]
+    pub fn of(config: &ResolvedConfig, vocabulary: &Vocabulary) -> Self {
+        let rules =
+            PairRules::new(vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, false);
+        let masks = MaskRules {
+            masked_lm_prob: config.masked_lm_prob,
+            max_predictions_per_seq: config.max_predictions_per_seq,
+            do_whole_word_mask: config.do_whole_word_mask,
+            max_ngram: config.max_ngram,
+            random_word_skip_special: config.random_word_skip_special,
+            reference: false,
+        };
+        Self::new(config.random_seed, config.masking, rules, Masker::new(vocabulary, masks))
+    }
+
+    /// Makes the instances of document `document` in pass `pass` and hands each to `emit`.
+    ///
+    /// # Errors
+    /// Those of `emit`, and of reading the documents.
+    pub fn make(
+        &mut self,
+        documents: &Documents,
+        pass: u64,
+        document: usize,
+        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        let Self { seed, masking, rules, masker, masked } = self;
+        let mut pairs = pair_stream(*seed, pass, document);
+        let masks = MaskStreams::new(*seed, pass, document);
+        let mut number = 0;
+        create_instances_from_document(documents, document, rules, &mut pairs, |_, instance| {
+            mask(*masking, masker, &masks, number, instance, masked);
+            number += 1;
+            emit(masked)
+        })
+    }
+}
+
+/// The stream of a document's pairs in one pass.
+pub(crate) fn pair_stream(seed: u64, pass: u64, document: usize) -> Stream {
+    Stream::new(seed, Domain::Pairs, &[pass, document as u64])
+}
+
+/// The streams of the masks of a document's instances in one pass, each addressed by its instance's number.
+pub(crate) struct MaskStreams(Stream);
+
+impl MaskStreams {
+    pub(crate) fn new(seed: u64, pass: u64, document: usize) -> Self {
+        Self(Stream::new(seed, Domain::Masks, &[pass, document as u64]))
+    }
+
+    pub(crate) fn of_instance(&self, number: u64) -> Stream {
+        self.0.branch(number)
+    }
+}
+
+/// Masks the instance with this number of its document and pass, or takes it over as it is.
+pub(crate) fn mask(
+    masking: Masking,
+    masker: &mut Masker,
+    masks: &MaskStreams,
+    number: u64,
+    instance: &Instance,
+    masked: &mut MaskedInstance,
+) {
+    match masking {
+        Masking::Static => masker.mask(instance, &mut masks.of_instance(number), masked),
+        Masking::Dynamic => masked.copy_unmasked(instance),
+    }
+}
+
+impl BuildConfig {
+    /// How pairs are made with these options.
+    pub(crate) fn pair_rules(&self, vocabulary: &Vocabulary) -> PairRules {
+        let reference = self.random == RandomMode::Reference;
+        PairRules::new(vocabulary, self.max_seq_length, self.short_seq_prob, self.nsp, reference)
+    }
+
+    /// How tokens are masked with these options.
+    pub(crate) fn masker(&self, vocabulary: &Vocabulary) -> Masker {
+        let rules = MaskRules {
+            masked_lm_prob: self.masked_lm_prob,
+            max_predictions_per_seq: self.max_predictions_per_seq,
+            do_whole_word_mask: self.do_whole_word_mask,
+            max_ngram: self.max_ngram,
+            random_word_skip_special: self.random_word_skip_special,
+            reference: self.random == RandomMode::Reference,
+        };
+        Masker::new(vocabulary, rules)
+    }
+
+    /// The maker of instances with these options, in keyed mode.
+    pub(crate) fn keyed(&self, vocabulary: &Vocabulary) -> KeyedInstances {
+        KeyedInstances::new(
+            self.random_seed,
+            self.masking,
+            self.pair_rules(vocabulary),
+            self.masker(vocabulary),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Nsp;
+    use crate::document::DocumentsBuilder;
+
+    #[test]
+    fn an_instance_is_masked_without_the_others() {
+        let tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+            .map(String::from)
+            .into_iter()
+            .chain((0..100).map(|word| format!("word{word}")))
+            .collect();
+        let vocabulary = Vocabulary::from_bytes(tokens.join("\n").into(), "vocab.txt".as_ref()).unwrap();
+        let mut builder = DocumentsBuilder::new(vocabulary.len());
+        for document in 0..3 {
+            for sentence in 0..12 {
+                let ids: Vec<u32> = (0..9).map(|word| 5 + document + sentence + word).collect();
+                builder.push_ids(&ids);
+                builder.push_sentence_end(ids.len());
+            }
+            builder.close_document();
+        }
+        let documents = builder.finish();
+        let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
+        let mut keyed = config.keyed(&vocabulary);
+        let mut made = Vec::new();
+        keyed
+            .make(&documents, 4, 1, |row| {
+                made.push(row.clone());
+                Ok(())
+            })
+            .unwrap();
+        assert!(made.len() > 2, "{}", made.len());
+
+        let mut instances = Vec::new();
+        let mut pairs = pair_stream(config.random_seed, 4, 1);
+        let rules = config.pair_rules(&vocabulary);
+        create_instances_from_document(&documents, 1, &rules, &mut pairs, |_, instance| {
+            instances.push(instance.clone());
+            Ok(())
+        })
+        .unwrap();
+        let (mut masker, masks) = (config.masker(&vocabulary), MaskStreams::new(config.random_seed, 4, 1));
+        let mut alone = MaskedInstance::default();
+        for number in (0..instances.len()).rev() {
+            mask(config.masking, &mut masker, &masks, number as u64, &instances[number], &mut alone);
+            assert_eq!(alone, made[number]);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! JSON files that carry their own digest, so that a flipped bit or a hand's edit is found when they are read.
+//!
+//! In goes a value that is a JSON object; out comes a file whose first entry is `"seal"`: the BLAKE3 digest of the
+//! whole file with the digits of the seal as zeros. Not for files that another file vouches for (shards, the files
+//! of a checkpoint). Nothing here is from the reference.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::files::{FileSystem, Written, digest_bytes, read_limited, write_atomic_on};
+
+const START: &str = "{\n  \"seal\": \"";
+const END: &str = "\",\n";
+const DIGITS: usize = 64;
+/// The largest sealed file that is read: a manifest of 99,999 shards has some twenty megabytes.
+pub(crate) const LARGEST: u64 = 256 << 20;
+
+/// How a sealed file can be wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It does not begin with a seal.
+    #[error("it does not begin with a seal: cut off, of another version, or not ours")]
+    NoSeal,
+    /// Its bytes are not those that were sealed.
+    #[error("its seal does not match: a bit was flipped, or it was edited")]
+    Broken,
+}
+
+/// Writes a value with its seal, all or nothing.
+///
+/// # Errors
+/// As [`write_atomic_on`].
+///
+/// # Panics
+/// When the value is no JSON object, or an empty one.
+pub fn write_sealed_on<T: Serialize + ?Sized>(
+    files: &dyn FileSystem,
+    path: &Path,
+    value: &T,
+) -> crate::Result<Written> {
+    let text = sealed(value);
+    write_atomic_on(files, path, |out| out.write_all(text.as_bytes()))
+}
+
+/// The sealed text of a value.
+///
+/// # Panics
+/// As [`write_sealed_on`].
+#[must_use]
+pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
+    let json = serde_json::to_string_pretty(value).expect("plain data");
+    let rest = json.strip_prefix("{\n").expect("a JSON object with entries");
+    let text = format!("{START}{}{END}{rest}\n", "0".repeat(DIGITS));
+    let seal = digest_bytes(text.as_bytes());
+    text.replacen(&"0".repeat(DIGITS), &seal, 1)
+}
+
+/// Reads a sealed file: its JSON without the seal.
+///
+/// # Errors
+/// [`SealError`].
+pub fn read_sealed(path: &Path) -> Result<Vec<u8>, SealError> {
+    unsealed(read_limited(path, LARGEST)?)
+}
+
+/// The JSON of a sealed text, without the seal.
+///
+/// # Errors
+/// [`SealError::NoSeal`], [`SealError::Broken`].
+pub fn unsealed(mut bytes: Vec<u8>) -> Result<Vec<u8>, SealError> {
+    let digits = START.len()..START.len() + DIGITS;
+    let begins = bytes.starts_with(START.as_bytes())
+        && bytes.get(digits.end..).is_some_and(|rest| rest.starts_with(END.as_bytes()));
+    if !begins {
+        return Err(SealError::NoSeal);
+    }
+    let seal = bytes[digits.clone()].to_vec();
+    bytes[digits.clone()].fill(b'0');
+    if digest_bytes(&bytes).as_bytes() != seal {
+        return Err(SealError::Broken);
+    }
+    bytes.splice(1..digits.end + END.len(), *b"\n");
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_comes_back_and_any_flip_or_cut_is_found() {
+        let value = serde_json::json!({ "numbers": [1, 2.5], "text": "\u{e4}\"", "zeros": "0".repeat(70) });
+        let text = sealed(&value);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["text"], value["text"]);
+        let json = unsealed(text.clone().into_bytes()).unwrap();
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap(), value);
+        let bytes = text.into_bytes();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(unsealed(flipped).is_err(), "bit {bit} of byte {at}");
+            }
+            assert!(unsealed(bytes[..at].to_vec()).is_err(), "cut off after {at} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        if Path::new("/dev/zero").exists() {
+            assert!(matches!(read_sealed(Path::new("/dev/zero")), Err(SealError::Io(_))));
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "123").unwrap();
+        assert_eq!(read_limited(file.path(), 3).unwrap(), b"123");
+        assert!(read_limited(file.path(), 2).unwrap_err().to_string().contains("larger than 2 bytes"));
+    }
+}

@@ -1,0 +1,244 @@
+//! Every n-th file operation fails, or the power does: a clean error, the old state good, and the same command
+//! ends as if nothing had happened.
+
+use std::fs;
+use std::path::Path;
+
+use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
+use bert_data::files::{Disk, FileSystem};
+use bert_trainer::checkpoint::CheckpointFolder;
+use bert_trainer::config::PretrainConfig;
+use bert_trainer::export::{export_encoder_on, export_on};
+use bert_trainer::pretrain::{PretrainEvent, pretrain_on};
+use bert_trainer::{Error, StopFlag};
+
+use crate::runs::{World, run_to_end};
+
+const FAULTS: [Fault; 3] = [Fault::Io, Fault::Full, Fault::Torn];
+const SURVIVALS: [Survival; 4] =
+    [Survival::Nothing, Survival::NamesOnly, Survival::Random(1), Survival::Random(2)];
+/// Two steps with a checkpoint after each, the first of which is removed when the second is there.
+const SHORT: [&str; 8] =
+    ["--steps", "2", "--save-every", "1", "--keep-checkpoints", "1", "--eval-instances", "4"];
+
+fn attempt(files: &dyn FileSystem, config: &PretrainConfig, resume: bool) -> Result<(), Error> {
+    let mut panic_on_warning = |event| {
+        if let PretrainEvent::Warning(text) = event {
+            panic!("a fault left a checkpoint that looks whole and is not: {text}");
+        }
+    };
+    pretrain_on(files, config, resume, &StopFlag::new(), &mut panic_on_warning).map(drop)
+}
+
+/// Runs again, as a user would: with `--resume` where the folder is there.
+fn again(config: &PretrainConfig) {
+    attempt(&Faulty::never(), config, config.output.exists()).unwrap();
+}
+
+fn assert_same(world: &World, run: &str, what: &str) {
+    for name in ["metrics.jsonl", "evaluations.jsonl"] {
+        let read = |run: &str| fs::read(world.at(run).join(name)).unwrap();
+        assert!(read("whole") == read(run), "{what}: {name} differs");
+    }
+    let (whole, other) = (world.at("whole/checkpoints"), world.at(run).join("checkpoints"));
+    assert_eq!(names(&other), ["step-00000002"], "{what}");
+    for name in names(&whole.join("step-00000002")) {
+        let read = |folder: &Path| fs::read(folder.join("step-00000002").join(&name)).unwrap();
+        assert!(read(&whole) == read(&other), "{what}: {name} differs");
+    }
+    // run.json names the folders, which differ.
+    let leftovers: Vec<String> =
+        names(&world.at(run)).into_iter().filter(|name| name.ends_with(".tmp")).collect();
+    assert_eq!(leftovers, Vec::<String>::new(), "{what}");
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What is good stays good: all checkpoints that are there are whole.
+fn assert_checkpoints_are_good(run: &Path, what: &str) {
+    let checkpoints = CheckpointFolder::of_run(run);
+    checkpoints.newest_good(&mut |error| panic!("{what}: {error}")).unwrap();
+}
+
+#[test]
+fn every_failing_operation_of_a_run_is_a_clean_error() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &SHORT), false);
+    for fault in FAULTS {
+        let mut failures = 0;
+        for nth in 1.. {
+            let what = format!("{fault:?} at operation {nth}");
+            let _ = fs::remove_dir_all(world.at("run"));
+            let config = world.config("run", &SHORT);
+            let files = Faulty::new(fault, nth);
+            let result = attempt(&files, &config, false);
+            if !files.struck() {
+                result.unwrap();
+                break;
+            }
+            if let Err(error) = result {
+                failures += 1;
+                assert_eq!(error.exit_code(), 1, "{what}: {error}");
+                let text = format!("{error} {:?}", std::error::Error::source(&error).map(|e| e.to_string()));
+                assert!(text.contains("run") || text.contains("sync"), "{what}: {text}");
+            }
+            if config.output.exists() {
+                assert_checkpoints_are_good(&config.output, &what);
+            }
+            again(&config);
+            assert_same(&world, "run", &what);
+        }
+        assert!(failures > 60, "{fault:?}: only {failures} operations failed");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_with_the_bytes_that_a_checkpoint_needs() {
+    let world = World::new(0.1);
+    let config = world.config("run", &SHORT);
+    let mut told = 0;
+    for nth in 1.. {
+        let _ = fs::remove_dir_all(world.at("run"));
+        let files = Faulty::new(Fault::Full, nth);
+        let result = attempt(&files, &config, false);
+        if !files.struck() {
+            break;
+        }
+        if let Err(error @ Error::CheckpointNeedsRoom { needed, .. }) = result {
+            told += 1;
+            let text = error.to_string();
+            assert!(text.contains(&format!("needs about {needed} bytes")), "{text}");
+            let folder = world.at("run/checkpoints");
+            assert!(!names(&folder).iter().any(|name| name.starts_with('.')), "room is given back");
+            again(&config);
+            let bytes: u64 = names(&folder.join("step-00000002"))
+                .iter()
+                .map(|name| fs::metadata(folder.join("step-00000002").join(name)).unwrap().len())
+                .sum();
+            assert!(needed <= bytes && 10 * needed > 9 * bytes, "{needed} told, {bytes} needed");
+        }
+    }
+    assert!(told > 5, "{told}");
+}
+
+#[test]
+fn a_power_cut_at_any_operation_loses_no_committed_checkpoint() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &SHORT), false);
+    let mut cuts = 0;
+    for cut in 1.. {
+        let survival = SURVIVALS[cut as usize % SURVIVALS.len()];
+        let what = format!("{survival:?} at operation {cut}");
+        let _ = fs::remove_dir_all(world.at("cut"));
+        fs::create_dir(world.at("cut")).unwrap();
+        let config = world.config("cut/run", &SHORT);
+        let files = PowerCut::over(&world.at("cut"), cut).unwrap();
+        let mut saved = 0;
+        let result = pretrain_on(&files, &config, false, &StopFlag::new(), &mut |event| {
+            if let PretrainEvent::Saved { step, .. } = event {
+                saved = step;
+            }
+        });
+        let off = files.is_off();
+        files.restart(survival).unwrap();
+        if !off {
+            result.unwrap();
+            break;
+        }
+        cuts += 1;
+        let found = CheckpointFolder::of_run(&config.output)
+            .newest_good(&mut |error| panic!("{what}: {error}"))
+            .unwrap();
+        let step = found.map_or(0, |(_, state)| state.step);
+        assert!(step >= saved, "{what}: checkpoint {saved} was committed, {step} is there");
+        again(&config);
+        assert_same(&world, "cut/run", &what);
+    }
+    assert!(cuts > 60, "{cuts}");
+}
+
+#[test]
+fn an_export_is_whole_or_made_again() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &SHORT), false);
+    let from = world.at("whole/checkpoints/step-00000002");
+    for encoder in [false, true] {
+        let write = |files: &dyn FileSystem, target: &Path| match encoder {
+            true => export_encoder_on(files, &from, target),
+            false => export_on(files, &from, target),
+        };
+        let whole = world.at(&format!("whole-{encoder}"));
+        write(&Disk, &whole).unwrap();
+        let check = |target: &Path, what: &str| {
+            // As long as it is not whole, nothing takes it for a model.
+            let complete = target.join("config.json").exists();
+            assert!(!complete || names(target).contains(&"model.safetensors".to_string()), "{what}");
+            if complete {
+                let _ = fs::remove_dir_all(target);
+            }
+            write(&Faulty::never(), target).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(names(target), names(&whole), "{what}");
+            for name in names(&whole) {
+                assert!(
+                    fs::read(whole.join(&name)).unwrap() == fs::read(target.join(&name)).unwrap(),
+                    "{what}"
+                );
+            }
+        };
+        for fault in FAULTS {
+            for nth in 1.. {
+                let target = world.at("exported");
+                let _ = fs::remove_dir_all(&target);
+                let files = Faulty::new(fault, nth);
+                let result = write(&files, &target);
+                if !files.struck() {
+                    result.unwrap();
+                    break;
+                }
+                check(&target, &format!("{fault:?} at operation {nth}"));
+            }
+        }
+        for cut in 1.. {
+            let survival = SURVIVALS[cut as usize % SURVIVALS.len()];
+            let _ = fs::remove_dir_all(world.at("cut"));
+            fs::create_dir(world.at("cut")).unwrap();
+            let files = PowerCut::over(&world.at("cut"), cut).unwrap();
+            let result = write(&files, &world.at("cut/exported"));
+            let off = files.is_off();
+            files.restart(survival).unwrap();
+            if !off {
+                result.unwrap();
+                break;
+            }
+            check(&world.at("cut/exported"), &format!("{survival:?} at operation {cut}"));
+        }
+    }
+}
+
+#[test]
+fn an_export_in_work_is_left_alone() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &SHORT), false);
+    let (from, target) = (world.at("whole/checkpoints/step-00000002"), world.at("exported"));
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("vocab.txt"), "another process writes this").unwrap();
+    let marker = fs::File::create(target.join(".unfinished")).unwrap();
+    marker.lock().unwrap();
+    let error = export_on(&Disk, &from, &target).unwrap_err();
+    assert_eq!(error.exit_code(), 6, "{error}");
+    assert_eq!(names(&target), [".unfinished", "vocab.txt"]);
+    drop(marker);
+    export_on(&Disk, &from, &target).unwrap();
+    // What is not of an export is not removed, marker or not.
+    fs::remove_file(target.join("config.json")).unwrap();
+    fs::write(target.join(".unfinished"), "").unwrap();
+    fs::write(target.join("notes.txt"), "mine").unwrap();
+    assert_eq!(export_on(&Disk, &from, &target).unwrap_err().exit_code(), 1);
+    assert!(target.join("notes.txt").exists() && target.join("vocab.txt").exists());
+}

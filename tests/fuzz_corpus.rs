@@ -1,0 +1,40 @@
+//! The corpus of the fuzz targets, replayed: each file as it is, cut off, and with bits flipped.
+
+use std::fs;
+use std::path::Path;
+
+use bert_data::rng::{Domain, Random, Stream};
+
+#[path = "../fuzz/checks.rs"]
+mod checks;
+
+/// Variants of each file besides itself.
+const VARIANTS: usize = 40;
+
+#[test]
+fn every_file_of_the_corpus_and_what_is_near_it() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    for (at, (name, check)) in checks::CHECKS.into_iter().enumerate() {
+        let mut files: Vec<_> = fs::read_dir(corpus.join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        files.sort();
+        assert!(files.len() >= 3, "{name}: {} files", files.len());
+        let mut random = Stream::new(1, Domain::Test, &[at as u64]);
+        for path in files {
+            let bytes = fs::read(&path).expect("a file");
+            check(&bytes);
+            for _ in 0..if bytes.is_empty() { 0 } else { VARIANTS } {
+                let mut variant = bytes.clone();
+                if random.chance(0.3) {
+                    variant.truncate(random.below(bytes.len()));
+                } else {
+                    variant[random.below(bytes.len())] ^= 1 << random.below(8);
+                }
+                check(&variant);
+            }
+        }
+    }
+    checks::clean_up();
+}

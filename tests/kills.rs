@@ -1,0 +1,156 @@
+//! SIGKILL at random moments, start again, until done: the end is that of an undisturbed process, byte for byte.
+//!
+//! Twenty kills of each program are an ordinary test; `scripts/chaos` asks for more through `BERT_KILLS` and prints
+//! the figures.
+
+#![cfg(unix)]
+
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use bert_data::rng::{Domain, Random, Stream};
+use bert_trainer::checkpoint::CheckpointFolder;
+
+use crate::common::{Folder, articles};
+use crate::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
+
+/// How many kills have to hit a living process.
+fn wanted() -> u64 {
+    std::env::var("BERT_KILLS").map_or(20, |text| text.parse().expect("BERT_KILLS is a number"))
+}
+
+fn moments(program: u64) -> Stream {
+    let seed = std::env::var("BERT_SEED").map_or(42, |text| text.parse().expect("BERT_SEED is a number"));
+    Stream::new(seed, Domain::Test, &[program])
+}
+
+/// Kills a process after a time; whether it was still alive, and its stderr.
+fn kill_after(mut child: Child, time: Duration) -> (bool, bool, String) {
+    sleep(time);
+    let _ = child.kill();
+    let ended = child.wait_with_output().expect("its end");
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    (ended.status.code().is_none(), ended.status.success(), stderr)
+}
+
+/// What was seen, for the table of promises.
+#[derive(Default)]
+struct Tally {
+    kills: u64,
+    finished: u64,
+    /// Kills that came while a file was being written.
+    in_writing: u64,
+}
+
+impl Tally {
+    fn print(&self, program: &str, started: Instant) {
+        println!(
+            "{program}: {} kills ({} with a file or folder half written), {} outputs finished, all identical to an \
+             undisturbed one; {:.0} s",
+            self.kills,
+            self.in_writing,
+            self.finished,
+            started.elapsed().as_secs_f64()
+        );
+    }
+}
+
+#[test]
+fn killed_builds_end_as_undisturbed_ones() {
+    let folder = Folder::with_data();
+    folder.write("long.txt", articles(0, 40));
+    let flags =
+        "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --dupe-factor 20 --num-shards 4";
+    let line = format!("make-pretrain-data --input long.txt {flags} --output");
+    let started = Instant::now();
+    folder.ok(&format!("{line} whole"));
+    let long = started.elapsed();
+    let whole = folder.snapshot("whole");
+
+    let (mut tally, mut random, started) = (Tally::default(), moments(1), Instant::now());
+    while tally.kills < wanted() {
+        let child = folder.start(&format!("{line} out"));
+        let (killed, success, stderr) = kill_after(child, long.mul_f64(1.1 * random.unit()));
+        tally.kills += u64::from(killed);
+        assert!(killed || success, "{stderr}");
+        let committed = folder.at("out/manifest.json").exists();
+        if committed {
+            assert!(whole == snapshot_of_the_data(&folder), "a committed data set differs");
+            tally.finished += 1;
+            std::fs::remove_dir_all(folder.at("out")).expect("removed");
+        } else {
+            tally.in_writing += u64::from(folder.at("out/.build").exists());
+        }
+    }
+    folder.run(&format!("{line} out"));
+    assert!(whole == folder.snapshot("out"), "the last output differs");
+    tally.finished += 1;
+    tally.print("make-pretrain-data", started);
+}
+
+/// The data set itself: a kill right after the commit may leave the work folder behind.
+fn snapshot_of_the_data(folder: &Folder) -> std::collections::BTreeMap<String, Option<Vec<u8>>> {
+    let mut found = folder.snapshot("out");
+    found.retain(|name, _| !name.starts_with(".build"));
+    found
+}
+
+#[test]
+fn killed_runs_end_as_undisturbed_ones() {
+    let folder = with_whole_run();
+    // A checkpoint after each step: most kills come while one is written.
+    let line = format!("{RUN} --save-every 1 --output run");
+    let (mut tally, mut random, started) = (Tally::default(), moments(2), Instant::now());
+    let finish = |tally: &mut Tally| {
+        assert_ends_like_the_whole(&folder, "run");
+        let checkpoints = ["step-00000038", "step-00000039", "step-00000040"];
+        assert_eq!(folder.names("run/checkpoints"), checkpoints);
+        std::fs::remove_dir_all(folder.at("run")).expect("removed");
+        tally.finished += 1;
+    };
+    while tally.kills < wanted() {
+        let before = newest(&folder);
+        let resume = if folder.at("run").exists() { " --resume" } else { "" };
+        let child = folder.start(&format!("{line}{resume}"));
+        // Long enough for some steps, short enough for many kills in a run.
+        let (killed, success, stderr) = kill_after(child, Duration::from_secs_f64(0.4 * random.unit()));
+        tally.kills += u64::from(killed);
+        assert!(killed || success, "{stderr}");
+        if success {
+            finish(&mut tally);
+            continue;
+        }
+        let now = newest(&folder);
+        assert!(now >= before, "checkpoint {before} was committed, {now} is the newest good one");
+        let written = steps_in_the_log(&folder);
+        assert!(written <= now + 1, "more than a checkpoint interval lost: {written} steps done, {now} kept");
+        tally.in_writing += u64::from(has_half_written(&folder));
+    }
+    let resume = if folder.at("run").exists() { " --resume" } else { "" };
+    folder.ok(&format!("{line}{resume}"));
+    finish(&mut tally);
+    tally.print("pretrain", started);
+}
+
+/// The step of the newest good checkpoint; none may be bad.
+fn newest(folder: &Folder) -> u64 {
+    let found = CheckpointFolder::of_run(&folder.at("run"))
+        .newest_good(&mut |error| panic!("a kill left a checkpoint that looks whole: {error}"))
+        .expect("readable");
+    found.map_or(0, |(_, state)| state.step)
+}
+
+fn steps_in_the_log(folder: &Folder) -> u64 {
+    let path = folder.at("run/metrics.jsonl");
+    std::fs::read(path).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count() as u64)
+}
+
+fn has_half_written(folder: &Folder) -> bool {
+    folder.at("run/checkpoints").exists()
+        && std::fs::read_dir(folder.at("run/checkpoints"))
+            .expect("a folder")
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with('.'))
+}
