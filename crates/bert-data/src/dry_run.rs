@@ -116,9 +116,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
-    let plan = Plan::new(config, documents, tokens, prepared.vocabulary.len());
+    let plan = Plan::new(config, documents, tokens, prepared.tokenizer.id_space());
     let threads = prepared.pool.current_num_threads();
-    let tuning = Tuning::new(config.memory_budget, threads, plan.bytes, plan.group_bytes());
+    let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
     let written = write_nowhere(&prepared, &plan, &tuning, &made)?;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
@@ -187,7 +187,7 @@ struct Made {
 /// Makes the instances of a few passes over the sample, with as many threads as the build would.
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
-    let width = Width::of(prepared.vocabulary.len());
+    let width = Width::of(prepared.tokenizer.id_space());
     let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
     let serial = config.random == RandomMode::Reference;
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
@@ -237,10 +237,11 @@ fn write_nowhere(
     let start = Instant::now();
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
-    let mut shard = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"))?;
+    let mut shard = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"), prepared.marked())?;
     // Row groups as large as those of the build, and as many at a time.
     let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
-    let mut batches: Vec<BatchBuilder> = (0..tuning.writers).map(|_| BatchBuilder::default()).collect();
+    let mut batches: Vec<BatchBuilder> =
+        (0..tuning.writers).map(|_| BatchBuilder::new(prepared.marked())).collect();
     let mut items = Vec::new();
     for rows in order.chunks(order.len().div_ceil(groups).max(1)) {
         items.push((rows, shard.next_group()?));

@@ -22,6 +22,7 @@ use bert_data::files::{self, Disk, FileSystem, create_folder, digest_bytes, dige
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
+use crate::data_loader::Place;
 use crate::error::Error;
 use crate::optimizer::{AdamW, MomentValues};
 
@@ -40,6 +41,9 @@ pub struct TrainerState {
     /// Steps whose update was skipped because loss or gradient was not finite.
     #[serde(default)]
     pub skipped: SkippedSteps,
+    /// Where the data loader stood, where a sample's number alone does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The configuration that decides what the run computes, for comparison at a resume.
     pub run: serde_json::Value,
 }
