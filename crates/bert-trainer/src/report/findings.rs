@@ -259,6 +259,7 @@ mod tests {
                 gradient_norm,
                 predictions,
                 skipped: false,
+                precision: crate::precision::PrecisionChoice::F32,
             }
         });
         RunRecord {
