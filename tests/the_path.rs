@@ -209,6 +209,8 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
         "vocab.txt",
     ];
     assert_eq!(folder.names("whole"), files);
+    let plain = folder.run("bert verify whole");
+    assert!(plain.code == Some(1) && plain.stderr.contains("a model without digests"), "{}", plain.stderr);
     assert_eq!(folder.json("whole/config.json")[0]["architectures"], json!(["BertForPreTraining"]));
     assert_eq!(folder.read("whole/vocab.txt"), folder.read("vocab.txt"));
     folder.ok("bert export --encoder-only 'my run' encoder");

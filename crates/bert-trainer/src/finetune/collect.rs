@@ -46,7 +46,9 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
         if let Some((_, _, first)) = found.first()
             && (first.task, first.examples) != (dev.task, dev.examples)
         {
-            return Err(different(folder, first, &dev));
+            let (path, task, examples) = (folder.clone(), dev.task, dev.examples);
+            let (first_task, first_examples) = (first.task, first.examples);
+            return Err(Error::DifferentDevSets { path, task, examples, first_task, first_examples });
         }
         match found.iter_mut().find(|(of_group, ..)| *of_group == settings) {
             Some((_, folders, group)) => {
@@ -91,29 +93,12 @@ fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
     let known = |run: &SeedRun| group.runs.iter().any(|of_group| of_group.seed == run.seed);
     if let Some(twice) = more.runs.iter().find(|run| known(run)) {
-        let reason = format!(
-            "{}: seed {} of this configuration is in another folder too",
-            folder.display(),
-            twice.seed
-        );
-        return Err(Error::Configuration { flag: "seeds", reason });
+        return Err(Error::SeedTwice { path: folder.to_path_buf(), seed: twice.seed });
     }
     let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
     runs.sort_by_key(|run| run.seed);
     *group = SeedSummary::new(group.task, group.examples, runs, group.majority_baseline.clone());
     Ok(())
-}
-
-fn different(folder: &Path, first: &SeedSummary, other: &SeedSummary) -> Error {
-    let reason = format!(
-        "{}: {} on {} examples; the first folder: {} on {}. Scores of different sets are not put together",
-        folder.display(),
-        other.task,
-        other.examples,
-        first.task,
-        first.examples
-    );
-    Error::Configuration { flag: "task", reason }
 }
 
 /// The names of the settings that are not the same everywhere.
