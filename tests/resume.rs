@@ -312,13 +312,27 @@ fn resuming_what_is_finished_missing_or_different() {
         ("--steps 4", "--steps 5", "steps was 4, now 5"),
         ("--batch-size 6", "--batch-size 8", "batch_size was 6, now 8"),
         ("--data data", "--data held", "data was "),
+        ("--seed 7", "--seed 7 --kernels plain", "kernels was \"fused\", now \"plain\""),
     ] {
         let other = line.replace(from, to);
         assert_ne!(other, line);
         refused(&format!("{other} --output run --resume"), 4, &["another configuration", said]);
     }
+    if has_bf16() {
+        let other = format!("{line} --precision bf16 --output run --resume");
+        refused(&other, 4, &["another configuration", "precision was \"f32\", now \"bf16\""]);
+    }
+    folder.ok(&format!("{line} --precision f32 --output run --resume"));
     // Where and how often it saves or evaluates does not decide what it computes.
     folder.ok(&format!("{line} --output run --resume --save-every 3 --keep-checkpoints 1"));
+}
+
+/// Whether the processor has the instructions without which `--precision bf16` is refused.
+fn has_bf16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// One writer at a time: the lock is the operating system's, so this test can hold it as well as a

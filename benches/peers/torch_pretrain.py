@@ -1,51 +1,20 @@
 """The pre-training step in PyTorch, as a peer of benches/pretrain_step.rs.
 
 The same work: BERT with the masked-LM head on the masked positions only, next-sentence head, dropout 0.1,
-forward + backward + clip + AdamW, on one synthetic batch. Prints one JSON object.
+forward + backward + clip + AdamW, on one synthetic batch.
 
-    python benches/peers/torch_pretrain.py --model mini --batch-size 32 --steps 20 [--bf16] [--threads 2]
+    python benches/peers/torch_pretrain.py --model mini --batch-size 32 --steps 20 [--precision bf16] [--threads 2]
 """
 
-import argparse
-import json
-import statistics
-import time
-
 import torch
-from transformers import BertConfig, BertForPreTraining
+from transformers import BertForPreTraining
 
-SIZES = {  # layers, hidden
-    "tiny": (2, 128),
-    "mini": (4, 256),
-    "small": (4, 512),
-    "medium": (8, 512),
-    "base": (12, 768),
-    "large": (24, 1024),
-}
+import torch_peer
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mini", choices=SIZES)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--seq-length", type=int, default=128)
-    parser.add_argument("--predictions", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--bf16", action="store_true")
-    parser.add_argument("--threads", type=int, default=0)
-    args = parser.parse_args()
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    layers, hidden = SIZES[args.model]
-    config = BertConfig(
-        vocab_size=30522,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=hidden // 64,
-        intermediate_size=4 * hidden,
-    )
+    args = torch_peer.parser().parse_args()
+    config, before_mib = torch_peer.start(args)
     model = BertForPreTraining(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01)
     b, s, p = args.batch_size, args.seq_length, args.predictions
@@ -59,9 +28,9 @@ def main():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
+        with torch_peer.autocast(args):
             output = model.bert(input_ids=ids, attention_mask=mask, token_type_ids=segments)
-            gathered = output.last_hidden_state.reshape(b * s, hidden)[flat]
+            gathered = output.last_hidden_state.reshape(b * s, config.hidden_size)[flat]
             words = model.cls.predictions(gathered)
             pairs = model.cls.seq_relationship(output.pooler_output)
             loss = torch.nn.functional.cross_entropy(words.float(), labels)
@@ -71,23 +40,7 @@ def main():
         optimizer.step()
         return loss.item()
 
-    for _ in range(args.warmup):
-        step()
-    seconds = []
-    for _ in range(args.steps):
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(
-        json.dumps(
-            {
-                "program": f"torch {torch.__version__}" + (" bf16" if args.bf16 else ""),
-                "seconds": median,
-                "sequences_per_second": b / median,
-            }
-        )
-    )
+    torch_peer.report(args, before_mib, step)
 
 
 if __name__ == "__main__":

@@ -13,3 +13,4 @@ pub mod commands;
 pub mod exit;
 pub mod progress;
 pub mod signals;
+pub mod threads;

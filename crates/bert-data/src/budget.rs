@@ -96,17 +96,23 @@ pub(crate) struct Tuning {
     pub(crate) writers: usize,
 }
 
+/// The memory that a build uses unless told otherwise, where it has not more threads than that is enough for.
+const DEFAULT: u64 = 256 * MIB;
+
 /// The least budget with so many threads.
-#[must_use]
-pub(crate) fn least(threads: usize) -> u64 {
+fn least(threads: usize) -> u64 {
     PROGRAM + threads as u64 * PER_THREAD + LEAST
 }
 
-/// Refuses a budget that cannot be kept.
-pub(crate) fn check(budget: ByteSize, threads: usize) -> Result<()> {
+/// The budget: what was asked for, or the default.
+///
+/// # Errors
+/// [`Error::BudgetTooSmall`] for one that cannot be kept.
+pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let least = least(threads);
+    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + 4 * LEAST)));
     if budget.0 >= least {
-        return Ok(());
+        return Ok(budget);
     }
     Err(Error::BudgetTooSmall { budget, least: ByteSize(least), threads })
 }
@@ -168,7 +174,7 @@ mod tests {
             for threads in [1, 2, 16] {
                 for rows in [1e6, 1e8, 1e11] {
                     let budget = ByteSize(budget * MIB);
-                    if check(budget, threads).is_err() {
+                    if resolve(Some(budget), threads).is_err() {
                         continue;
                     }
                     let tuning = Tuning::new(budget, threads, rows, 4e6);
@@ -178,6 +184,10 @@ mod tests {
                 }
             }
         }
-        assert!(check(ByteSize(least(2)), 2).is_ok() && check(ByteSize(least(2) - 1), 2).is_err());
+        let with = |bytes| resolve(Some(ByteSize(bytes)), 2);
+        assert!(with(least(2)).is_ok() && with(least(2) - 1).is_err());
+        for threads in [1, 16, 1000] {
+            assert!(resolve(None, threads).unwrap().0 > least(threads));
+        }
     }
 }

@@ -4,16 +4,15 @@
 //! an error and, once there is something to keep, a work folder from which the same command goes on. The stages are other
 //! modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::budget::{self, Tuning};
+use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
 use crate::document::Counts;
-use crate::document_build::{DocumentJob, make_documents};
 use crate::error::{Error, Result};
 use crate::files::{Disk, FileSystem, write_atomic_on};
 use crate::input::{Format, expand, first_duplicate};
@@ -27,9 +26,9 @@ use crate::receipt::PartReceipt;
 use crate::reference::make_reference;
 use crate::report::Counters;
 use crate::resolved_config::ResolvedConfig;
-use crate::rounds::{RowJob, make_rows};
+use crate::rounds::{RowJob, count_pass, make_rows};
 use crate::segmenter::ChineseSegmenter;
-use crate::shards::{RowSource, ShardJob, ShardReceipt, ShuffledSlots, make_shards};
+use crate::shards::{ShardJob, ShardReceipt, ShuffledSlots, make_document_shards, make_shards};
 use crate::spill::kept_segments;
 use crate::store::{StoreReceipt, make_store};
 use crate::tokenization::Tokenizer;
@@ -199,6 +198,7 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
 /// Everything that is checked and loaded before text is read.
 pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
+    pub(crate) budget: ByteSize,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) files: Vec<PathBuf>,
@@ -235,8 +235,8 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
         .num_threads(config.threads)
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
-    budget::check(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, vocabulary, tokenizer, files, tables, pool })
+    let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
+    Ok(Prepared { config, budget, vocabulary, tokenizer, files, tables, pool })
 }
 
 /// The rows of a part and what was seen while they were made, after they were written.
@@ -254,7 +254,7 @@ impl Prepared<'_> {
         stored.then(|| self.vocabulary.len())
     }
 
-    pub(crate) fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
@@ -278,7 +278,8 @@ impl Prepared<'_> {
         let rows = self.make_rows(output, &store, &plan, progress)?;
         check_passes(store.counts.seen, config.passes() as u64, &rows.made.passes)?;
         let written: Vec<_> = rows.shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        check_rows(&rows.made, plan.shards as u64, &written, config.layout)?;
+        let balance = (config.layout == Layout::Instances).then_some(plan.shards as u64);
+        check_rows(&rows.made, balance, &written)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -308,32 +309,28 @@ impl Prepared<'_> {
     ) -> Result<Rows> {
         let (config, part, build) = (self.config, self.config.part()?, store.build());
         let share = plan.bytes / part.of as f64;
-        let tuning = Tuning::new(config.memory_budget, self.threads(), share, plan.group_bytes());
+        let tuning = Tuning::new(self.budget, self.threads(), share, plan.group_bytes());
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
-        let write = |source: &dyn RowSource, rows, progress: &mut dyn FnMut(BuildProgress)| {
-            let writers = tuning.writers;
-            let job = ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
-            make_shards(&job, source, progress)
-        };
-        if config.layout == Layout::Documents {
-            let (prepared, documents) = (self, &documents);
-            let job = DocumentJob { prepared, documents, plan, tuning: &tuning, part, output, build: &build };
-            let (made, counters, shards) = make_documents(&job, progress)?;
-            return Ok(Rows { made, counters, shards });
-        }
+        let writers = tuning.writers;
+        let job = |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
         if config.random == RandomMode::Reference {
             let shape = (plan.width, plan.buckets);
             let rows = make_reference(self, &mut documents, shape, &output.work, progress)?;
             drop(documents);
-            let shards = write(&rows, rows.made.all_rows, progress)?;
+            let shards = make_shards(&job(rows.made.all_rows), &rows, progress)?;
             return Ok(Rows { shards, made: rows.made, counters: rows.counters });
+        }
+        if config.layout == Layout::Documents {
+            let (made, counters) = count_pass(self, &documents, store.counts.seen, progress)?;
+            let shards = make_document_shards(&job(made.all_rows), &documents, progress)?;
+            return Ok(Rows { made, counters, shards });
         }
         let kept = kept_segments(&output.work, &build)?;
         if let Some(last) = kept.last() {
-            let total = store.counts.documents * config.dupe_factor as u64;
+            let total = store.counts.documents * config.passes() as u64;
             progress(BuildProgress { stage: BuildStage::KeptRows, done: last.units.1, total });
         }
-        let job = RowJob {
+        let row_job = RowJob {
             prepared: self,
             documents: &documents,
             plan,
@@ -342,17 +339,17 @@ impl Prepared<'_> {
             work: &output.work,
             build: &build,
         };
-        let spilled = make_rows(&job, kept, progress)?;
+        let spilled = make_rows(&row_job, kept, progress)?;
         // The text has become rows: give its memory back before the rows are written.
         drop(documents);
         let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
         let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
-        let shards = write(&source, spilled.made.rows.count, progress)?;
+        let shards = make_shards(&job(spilled.made.rows.count), &source, progress)?;
         Ok(Rows { shards, made: spilled.made, counters: spilled.counters })
     }
 
-    /// The first instances of a folder as words, as many as `--preview` asks for.
-    fn preview(&self, manifest: &Manifest, folder: &std::path::Path) -> Result<Vec<String>> {
+    /// The first instances as words, as many as `--preview` asks for, from shards in a folder.
+    fn preview(&self, manifest: &Manifest, folder: &Path) -> Result<Vec<String>> {
         match self.config.preview {
             0 => Ok(Vec::new()),
             n => render_first(folder, n as u64, manifest, &self.vocabulary),

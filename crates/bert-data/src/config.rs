@@ -163,9 +163,9 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 
-    /// Memory to use, as 400M or 2G. The output does not depend on it.
-    #[arg(long, default_value_t = DEFAULT_BUDGET, value_name = "SIZE")]
-    pub memory_budget: ByteSize,
+    /// Memory to use, as 400M or 2G; default: 256M, more where there are many threads. The output does not depend on it.
+    #[arg(long, value_name = "SIZE")]
+    pub memory_budget: Option<ByteSize>,
 
     /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
     #[arg(long, requires = "parts", value_name = "I")]
@@ -226,7 +226,7 @@ impl Default for BuildConfig {
             random_seed: 12345,
             num_shards: None,
             threads: 0,
-            memory_budget: DEFAULT_BUDGET,
+            memory_budget: None,
             part: None,
             parts: None,
             random: RandomMode::Keyed,
@@ -242,8 +242,6 @@ impl Default for BuildConfig {
 
 /// The passes over the text where nothing else is asked for.
 const DUPE_FACTOR: usize = 10;
-/// The memory that a build uses unless told otherwise.
-const DEFAULT_BUDGET: ByteSize = ByteSize(256 << 20);
 
 /// The longest span of words that is masked at once: longer ones are refused as mistakes.
 const MOST_WORDS: usize = 64;
@@ -260,7 +258,7 @@ impl BuildConfig {
     /// # Errors
     /// [`Error::Io`] or [`Error::InvalidConfiguration`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read(path).map_err(Error::io("read", path))?;
+        let text = crate::files::read_limited(path, 1 << 20).map_err(Error::io("read", path))?;
         serde_json::from_slice(&text)
             .map_err(|source| Error::InvalidConfiguration { path: path.to_owned(), source })
     }
@@ -333,6 +331,7 @@ impl BuildConfig {
                 "the loader makes a new pass over the text in every epoch",
             ),
             (self.masking != Masking::Static, "masking", "the loader makes the masks, and the pairs too"),
+            (self.part.is_some(), "part", "there is little more to do than what every part does"),
         ];
         match refused.into_iter().find(|(refused, ..)| *refused) {
             Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),

@@ -9,7 +9,6 @@
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use crate::config::Layout;
 use crate::error::{Error, Result};
 
 /// A set of things seen one after another, in any order.
@@ -94,7 +93,7 @@ pub struct Conservation {
     pub document_fingerprint: String,
     /// Passes over the text.
     pub passes: u64,
-    /// Rows that were made, and rows in the shards.
+    /// Rows that were made, and rows in the shards. Where the shards hold documents, these are the rows.
     pub rows: u64,
     /// The sum of the rows' hashes, the same for the rows that were made and for those in the shards.
     pub row_fingerprint: String,
@@ -116,20 +115,17 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) ->
     Ok(())
 }
 
-/// Checks that what was made is what was written, shard by shard and as a whole. `shards` is their number in the
-/// whole data set; of `written` each has the shard's number.
-pub(crate) fn check_rows(
-    made: &MadeTally,
-    shards: u64,
-    written: &[(u64, Tally)],
-    layout: Layout,
-) -> Result<()> {
+/// Checks that what was made is what was written, as a whole and shard by shard. Where rows are balanced among shards,
+/// `balance` is the number of shards of the whole data set; of `written` each has the shard's number.
+pub(crate) fn check_rows(made: &MadeTally, balance: Option<u64>, written: &[(u64, Tally)]) -> Result<()> {
     let mut sum = Tally::default();
     for &(_, shard) in written {
         sum.add(shard);
-        // Instances are balanced to one row, documents by their tokens.
-        let least = made.all_rows / shards;
-        if layout == Layout::Instances && shard.count != least && shard.count != least + 1 {
+        // Balanced to one row.
+        if let Some(least) = balance.map(|shards| made.all_rows / shards)
+            && shard.count != least
+            && shard.count != least + 1
+        {
             same("the rows of a shard", None, shard.count, least)?;
         }
     }
@@ -143,12 +139,11 @@ impl Conservation {
         documents: Tally,
         passes: u64,
         made: &MadeTally,
-        shards: u64,
+        (shards, balanced): (u64, bool),
         written: &[(u64, Tally)],
-        layout: Layout,
     ) -> Result<Self> {
         check_passes(documents, passes, &made.passes)?;
-        check_rows(made, shards, written, layout)?;
+        check_rows(made, balanced.then_some(shards), written)?;
         same("the number of shards", None, written.len() as u64, shards)?;
         same("the number of rows made", None, made.rows.count, made.all_rows)?;
         Ok(Self {
@@ -227,7 +222,7 @@ mod tests {
             run_bytes: 5_000,
             segment_bytes: 20_000,
             round_tokens: 1_000,
-            ..Tuning::new(config.memory_budget, 2, plan.bytes, plan.group_bytes())
+            ..Tuning::new(prepared.budget, 2, plan.bytes, plan.group_bytes())
         };
         let documents = store.open(&output.work, plan.width, &tuning)?;
         let (build, part) = (store.build(), Part::WHOLE);
@@ -242,7 +237,7 @@ mod tests {
         let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, rows: 0 };
         let shards = make_shards(&job, &source, &mut |_| {})?;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        Conservation::check(store.counts.seen, 4, &spilled.made, 3, &written, Layout::Instances).map(drop)
+        Conservation::check(store.counts.seen, 4, &spilled.made, (3, true), &written).map(drop)
     }
 
     #[test]

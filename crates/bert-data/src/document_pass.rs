@@ -5,10 +5,10 @@
 //! pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
 
 use crate::config::{Layout, Segmenter};
-use crate::document::DocumentReader;
+use crate::document::Documents;
 use crate::dynamic::RowMasker;
 use crate::error::Result;
-use crate::instance::{Instance, PairRules, draw_pairs};
+use crate::instance::{PairRules, create_instances_from_document};
 use crate::keyed::pair_stream;
 use crate::manifest::Manifest;
 use crate::shard_rows::{Row, ShardRows};
@@ -45,16 +45,14 @@ impl DocumentPasses {
     /// When the documents cannot be read.
     pub fn append_pairs(
         &self,
-        reader: &mut DocumentReader<'_>,
+        documents: &Documents,
         pass: u64,
         document: usize,
         rows: &mut ShardRows,
     ) -> Result<()> {
         let mut random = pair_stream(self.seed, pass, document);
-        let mut instance = Instance::default();
-        draw_pairs(reader, document, &self.rules, &mut random, |_, reader, pair| {
-            pair.fill(reader, &self.rules, &mut instance)?;
-            rows.push_instance(&instance, self.vocabulary, self.marks);
+        create_instances_from_document(documents, document, &self.rules, &mut random, |_, instance| {
+            rows.push_instance(instance, self.vocabulary, self.marks);
             Ok(())
         })
     }

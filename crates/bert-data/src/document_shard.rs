@@ -59,7 +59,8 @@ pub fn document_schema() -> SchemaRef {
 /// The documents of each shard: in order, cut where the tokens before a document pass the shard's share.
 pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Result<Vec<Range<usize>>> {
     let mut ends = vec![documents.len(); shards];
-    let (total, mut reader) = (u128::from(documents.tokens().max(1)), documents.reader());
+    let total = u128::from(documents.tokens().max(1));
+    let mut reader = documents.reader();
     let mut shard = 0;
     for document in 0..documents.len() {
         let sentences = reader.document(Look::Here, document)?;
@@ -70,49 +71,6 @@ pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Resul
     }
     let mut start = 0;
     Ok(ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect())
-}
-
-/// The tokens and the lengths of the sentences of one document.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DocumentRow {
-    ids: Vec<u32>,
-    lengths: Vec<i32>,
-}
-
-impl DocumentRow {
-    /// Takes a document in the place of the one before.
-    pub(crate) fn read(&mut self, reader: &mut DocumentReader<'_>, index: usize) -> Result<()> {
-        self.ids.clear();
-        self.lengths.clear();
-        self.append(reader, index).map(drop)
-    }
-
-    /// Adds a document behind those before; returns the numbers of its tokens and of its sentences.
-    fn append(&mut self, reader: &mut DocumentReader<'_>, index: usize) -> Result<(usize, usize)> {
-        let sentences = reader.document(Look::Here, index)?;
-        let tokens = reader.token_range(Look::Here, sentences.clone())?;
-        let mut start = tokens.start;
-        for sentence in sentences.clone() {
-            let end = reader.sentence_start(Look::Here, sentence + 1)?;
-            self.lengths.push((end - start) as i32);
-            start = end;
-        }
-        reader.append_tokens(Look::Here, tokens.clone(), &mut self.ids)?;
-        Ok(((tokens.end - tokens.start) as usize, (sentences.end - sentences.start) as usize))
-    }
-
-    /// What the law of conservation sees of it.
-    pub(crate) fn bytes(&self, index: usize) -> Vec<u8> {
-        row_bytes(index, &self.ids, &self.lengths)
-    }
-}
-
-fn row_bytes(index: usize, ids: &[u32], lengths: &[i32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(8 + 4 * (ids.len() + lengths.len()));
-    bytes.extend_from_slice(&(index as u64).to_le_bytes());
-    ids.iter().for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
-    lengths.iter().for_each(|length| bytes.extend_from_slice(&length.to_le_bytes()));
-    bytes
 }
 
 fn stored_schema(marked: Option<usize>) -> SchemaRef {
@@ -133,8 +91,8 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-/// Writes some documents into one file; `marked` is the size of the vocabulary where ids may be marked. Returns what was
-/// written.
+/// Writes some documents as a shard; returns which they were, and the file. `marked` is the size of the vocabulary where
+/// ids may be marked.
 pub(crate) fn write_document_shard(
     files: &dyn FileSystem,
     documents: &Documents,
@@ -143,17 +101,16 @@ pub(crate) fn write_document_shard(
     path: &Path,
 ) -> Result<(Tally, Written)> {
     let out = AtomicFile::create(files, path)?;
-    // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
     let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
     let mut writer =
         ArrowWriter::try_new_with_options(out, stored_schema(marked), options).map_err(failed(path))?;
-    let mut batch = DocumentBatch::new(marked);
-    let (mut in_group, mut reader, mut rows) = (0, documents.reader(), Tally::default());
+    let mut batch = DocumentBatch { marked, ..DocumentBatch::default() };
+    let mut in_group = 0;
+    let (mut reader, mut rows) = (documents.reader(), Tally::default());
     for document in range {
-        rows.see(&batch.push(&mut reader, document)?);
-        let tokens = batch.rows.ids.len();
-        if tokens >= BATCH_TOKENS {
-            in_group += tokens;
+        batch.push(&mut reader, document, &mut rows)?;
+        if batch.ids.len() >= BATCH_TOKENS {
+            in_group += batch.ids.len();
             let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
             writer.write(&full).map_err(failed(path))?;
         }
@@ -170,31 +127,36 @@ pub(crate) fn write_document_shard(
 }
 
 /// Documents of one record batch.
+#[derive(Default)]
 struct DocumentBatch {
-    rows: DocumentRow,
+    ids: Vec<u32>,
     counts: Vec<usize>,
+    sentences: Vec<i32>,
     sentence_counts: Vec<usize>,
     marked: Option<usize>,
 }
 
 impl DocumentBatch {
-    fn new(marked: Option<usize>) -> Self {
-        Self { rows: DocumentRow::default(), counts: Vec::new(), sentence_counts: Vec::new(), marked }
-    }
-
-    /// Adds a document; returns what the law of conservation sees of it.
-    fn push(&mut self, reader: &mut DocumentReader<'_>, index: usize) -> Result<Vec<u8>> {
-        let before = (self.rows.ids.len(), self.rows.lengths.len());
-        let (tokens, sentences) = self.rows.append(reader, index)?;
-        self.counts.push(tokens);
-        self.sentence_counts.push(sentences);
-        Ok(row_bytes(index, &self.rows.ids[before.0..], &self.rows.lengths[before.1..]))
+    fn push(&mut self, reader: &mut DocumentReader<'_>, index: usize, rows: &mut Tally) -> Result<()> {
+        let sentences = reader.document(Look::Here, index)?;
+        let first = reader.sentence_start(Look::Here, sentences.start)?;
+        let mut start = first;
+        for sentence in sentences.clone() {
+            let end = reader.sentence_start(Look::Here, sentence + 1)?;
+            self.sentences.push((end - start) as i32);
+            start = end;
+        }
+        reader.append_tokens(Look::Here, first..start, &mut self.ids)?;
+        self.counts.push((start - first) as usize);
+        self.sentence_counts.push((sentences.end - sentences.start) as usize);
+        rows.see_document(reader.number_of(index), sentences);
+        Ok(())
     }
 
     /// The documents so far as a batch; the builder is empty afterwards.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let this = std::mem::replace(self, Self::new(self.marked));
-        let mut ids: Vec<i32> = this.rows.ids.into_iter().map(|id| id as i32).collect();
+        let this = std::mem::replace(self, Self { marked: self.marked, ..Self::default() });
+        let mut ids: Vec<i32> = this.ids.into_iter().map(|id| id as i32).collect();
         let marks = match this.marked {
             Some(vocabulary) => Some(take_marks(&mut ids, &this.counts, vocabulary)?),
             None => None,
@@ -203,7 +165,7 @@ impl DocumentBatch {
             let (offsets, values) = (OffsetBuffer::from_lengths(counts), Arc::new(Int32Array::from(values)));
             Ok(Arc::new(ListArray::try_new(element(DataType::Int32), offsets, values, None)?))
         };
-        let mut columns = vec![list(ids, this.counts)?, list(this.rows.lengths, this.sentence_counts)?];
+        let mut columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
         columns.extend(marks);
         RecordBatch::try_new(stored_schema(this.marked), columns)
     }
@@ -229,62 +191,42 @@ pub fn read_document_shard(
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        let bad = |(row, problem): (usize, RowProblem)| Error::ShardRow {
-            path: path.to_owned(),
-            row: rows + row as u64,
-            problem,
-        };
-        let marks = check_batch(&batch, vocabulary).map_err(bad)?;
-        append(&batch, &marks, vocabulary, documents)?;
+        let wrong =
+            |(row, problem)| Error::ShardRow { path: path.to_owned(), row: rows + row as u64, problem };
+        append(&batch, vocabulary, documents, wrong)?;
         rows += batch.num_rows() as u64;
     }
     Ok(rows)
 }
 
-/// Checks every document of a batch; returns the marks of words, if there are.
-fn check_batch(batch: &RecordBatch, vocabulary: usize) -> Result<Vec<bool>, (usize, RowProblem)> {
-    if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
-        return Err((row, RowProblem::Null(name)));
-    }
-    check_marks(batch, DOCUMENT_COLUMNS.len())?;
-    for row in 0..batch.num_rows() {
-        let [ids, sentences] = lists(batch, row);
-        check_document(
-            ids.as_primitive::<Int32Type>().values(),
-            sentences.as_primitive::<Int32Type>().values(),
-            vocabulary,
-        )
-        .map_err(|problem| (row, problem))?;
-    }
-    Ok(marks_of(batch, DOCUMENT_COLUMNS.len()))
-}
-
-/// Tokens and lengths of sentences of one row.
-fn lists(batch: &RecordBatch, row: usize) -> [ArrayRef; 2] {
-    [0, 1].map(|column| batch.column(column).as_list::<i32>().value(row))
-}
-
 fn append(
     batch: &RecordBatch,
-    marks: &[bool],
     vocabulary: usize,
     documents: &mut DocumentsBuilder,
+    wrong: impl Fn((usize, RowProblem)) -> Error,
 ) -> Result<()> {
-    let offsets = batch.column(0).as_list::<i32>().value_offsets();
+    if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
+        return Err(wrong((row, RowProblem::Null(name))));
+    }
+    check_marks(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
+    let marks = marks_of(batch, DOCUMENT_COLUMNS.len());
+    let [ids, sentences] = [0, 1].map(|column| batch.column(column).as_list::<i32>());
+    let offsets = ids.value_offsets();
     let mut known = Vec::new();
     for row in 0..batch.num_rows() {
-        let [ids, sentences] = lists(batch, row);
+        let (ids, sentences) = (ids.value(row), sentences.value(row));
+        let ids = ids.as_primitive::<Int32Type>().values();
+        let sentences = sentences.as_primitive::<Int32Type>().values();
+        check_document(ids, sentences, vocabulary).map_err(|problem| wrong((row, problem)))?;
         known.clear();
-        known.extend(ids.as_primitive::<Int32Type>().values().iter().map(|&id| id as u32));
+        known.extend(ids.iter().map(|&id| id as u32));
         if let Some(marks) = marks.get(offsets[row] as usize..offsets[row + 1] as usize) {
             for (id, _) in known.iter_mut().zip(marks).filter(|(_, continues)| **continues) {
                 *id = mark(*id, vocabulary);
             }
         }
         documents.push_ids(&known)?;
-        for &tokens in sentences.as_primitive::<Int32Type>().values() {
-            documents.push_sentence_end(tokens as usize)?;
-        }
+        sentences.iter().try_for_each(|&tokens| documents.push_sentence_end(tokens as usize))?;
         documents.close_document()?;
     }
     Ok(())

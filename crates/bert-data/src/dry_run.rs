@@ -16,10 +16,9 @@ use serde::Serialize;
 
 use crate::budget::Tuning;
 use crate::build::{Prepared, prepare};
-use crate::config::{BuildConfig, Layout, RandomMode};
+use crate::config::{BuildConfig, RandomMode};
 use crate::conservation::Tally;
 use crate::document::{Counts, Documents};
-use crate::document_shard::write_document_shard;
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
@@ -55,9 +54,7 @@ pub struct Estimate {
     pub sentences: u64,
     /// Word pieces of the text.
     pub tokens: u64,
-    /// What the shards hold.
-    pub layout: Layout,
-    /// Rows of the data set; where it holds documents, instances of one pass.
+    /// Rows of the data set.
     pub instances: u64,
     /// Parquet files.
     pub shards: usize,
@@ -80,11 +77,7 @@ impl fmt::Display for Estimate {
         line("documents, about", &self.documents)?;
         line("sentences, about", &self.sentences)?;
         line("tokens, about", &self.tokens)?;
-        let instances = match self.layout {
-            Layout::Instances => "instances, about",
-            Layout::Documents => "instances a pass, about",
-        };
-        line(instances, &self.instances)?;
+        line("instances, about", &self.instances)?;
         line("shards", &self.shards)?;
         line("bytes on disk, about", &megabytes(self.bytes))?;
         line("peak memory, about", &megabytes(self.memory))?;
@@ -119,17 +112,14 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let made = make(&prepared, &sampled.documents)?;
     let per_row = start.elapsed().as_secs_f64() / made.rows.len().max(1) as f64;
     // Each pass makes about the same number of instances.
-    let rows = (made.rows.len() as f64 * scale * config.passes() as f64 / made.passes as f64).round();
+    let rows = (made.rows.len() as f64 * scale * config.dupe_factor as f64 / made.passes as f64).round();
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
     let plan = Plan::new(config, documents, tokens, prepared.tokenizer.id_space());
     let threads = prepared.pool.current_num_threads();
-    let tuning = Tuning::new(config.memory_budget, threads, plan.bytes, plan.group_bytes());
-    let written = match config.layout {
-        Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made)?,
-        Layout::Documents => write_documents_nowhere(&prepared, &sampled.documents, &made)?,
-    };
+    let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
+    let written = write_nowhere(&prepared, &plan, &tuning, &made)?;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
     // What is packed goes to a scratch file and comes back: two copies at memory's speed. This and reading is done
@@ -146,7 +136,6 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         documents,
         sentences: sizes.sentences,
         tokens,
-        layout: config.layout,
         instances: rows as u64,
         shards: plan.shards,
         bytes: (rows * written.bytes_per_row) as u64,
@@ -204,7 +193,7 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
     let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
     let mask = prepared.vocabulary.mask_id();
-    while made.passes < config.passes() && (made.rows.len() as u64) < ROWS {
+    while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
         let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<Rows> {
             let (mut rows, mut tally) = (Rows::default(), Tally::default());
             let mut counters = Counters::new(config.max_seq_length);
@@ -269,23 +258,6 @@ fn write_nowhere(
     Ok(WrittenSample {
         bytes_per_row: bytes as f64 / rows,
         packed_per_row: made.bytes.len() as f64 / rows,
-        seconds_per_row: start.elapsed().as_secs_f64() / rows,
-    })
-}
-
-/// The same with documents in the shards; what is told is still for each instance of a pass.
-fn write_documents_nowhere(
-    prepared: &Prepared<'_>,
-    documents: &Documents,
-    made: &Made,
-) -> Result<WrittenSample> {
-    let start = Instant::now();
-    let (all, path) = (0..documents.len(), Path::new("nowhere.parquet"));
-    let (_, written) = write_document_shard(&Nowhere, documents, prepared.marked(), all, path)?;
-    let rows = made.rows.len().max(1) as f64;
-    Ok(WrittenSample {
-        bytes_per_row: written.bytes as f64 / rows,
-        packed_per_row: 0.0,
         seconds_per_row: start.elapsed().as_secs_f64() / rows,
     })
 }

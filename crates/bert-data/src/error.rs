@@ -44,6 +44,25 @@ pub enum Error {
         /// What would be accepted.
         expected: &'static str,
     },
+    /// A vocabulary has no room for the special tokens and the alphabet.
+    #[error(
+        "--vocab-size is {size}, but the special tokens and the alphabet of the text take {needed}: a larger one, or a \
+         smaller --limit-alphabet (rarer characters are then [UNK])"
+    )]
+    VocabularyTooSmall {
+        /// The size asked for.
+        size: usize,
+        /// What the special tokens, the alphabet and its continuations take.
+        needed: usize,
+    },
+    /// An instance that is not there.
+    #[error("--index is {index}, but the instances are numbered from 0 to {}", instances.saturating_sub(1))]
+    NoSuchInstance {
+        /// The number asked for.
+        index: u64,
+        /// How many there are.
+        instances: u64,
+    },
     /// Two options contradict each other.
     #[error("--{option} cannot be used with {with}: {reason}")]
     ConflictingOptions {
@@ -195,6 +214,40 @@ pub enum Error {
         format: &'static str,
         /// What the decoder says.
         source: std::io::Error,
+    },
+    /// A compressed input grows beyond what text can.
+    #[error(
+        "{}: {compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it \
+         is meant, decompress it first",
+        path.display()
+    )]
+    InputBomb {
+        /// The file.
+        path: PathBuf,
+        /// "gzip" or "zstd".
+        format: &'static str,
+        /// Bytes after decompression so far.
+        text: u64,
+        /// Bytes of the file so far.
+        compressed: u64,
+    },
+    /// A row of a Parquet input is longer than any text should be.
+    #[error("{}: row {row} is longer than {limit} bytes", path.display())]
+    RowTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The row, counted from 1.
+        row: u64,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// A Parquet input is compressed in a way that is not read.
+    #[error("{}: compressed with {codec}; snappy, gzip and zstd are read, and no compression", path.display())]
+    InputCodec {
+        /// The file.
+        path: PathBuf,
+        /// The codec's name in the file.
+        codec: String,
     },
     /// A line is longer than any text should be.
     #[error("{}:{line}: the line is longer than {limit} bytes", path.display())]
@@ -604,6 +657,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::InvalidOption { .. }
+            | Self::VocabularyTooSmall { .. }
+            | Self::NoSuchInstance { .. }
             | Self::ConflictingOptions { .. }
             | Self::MissingOption { .. }
             | Self::InvalidConfiguration { .. }

@@ -286,6 +286,24 @@ pub fn write_json_atomic_on<T: Serialize + ?Sized>(
     })
 }
 
+/// The bytes of a regular file that has no more than `limit` of them. A pipe or a device is never opened.
+///
+/// # Errors
+/// When it is not regular, larger, or cannot be read.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // Asked before opening: to open a pipe without a writer would wait for ever.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
 /// The BLAKE3 digest of bytes, in hex.
 #[must_use]
 pub fn digest_bytes(bytes: &[u8]) -> String {

@@ -21,6 +21,11 @@ pub(crate) const BLOCK: usize = 1 << 18;
 /// The longest line that is accepted: far above any text, far below any memory.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
+/// What a compressed file may grow to before it is asked how much it has grown.
+const GROWN: u64 = 64 << 20;
+/// How much larger than itself a compressed file may then be: text is 3 to 20 times as large, a bomb a thousand times.
+const GROWTH: u64 = 500;
+
 /// What an input file holds, after decompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -252,6 +257,7 @@ pub struct BlockReader {
     text: Box<dyn BufRead + Send>,
     seen: Seen,
     next_line: u64,
+    text_bytes: u64,
     done: bool,
 }
 
@@ -283,7 +289,7 @@ impl BlockReader {
             None => Box::new(raw),
         };
         let path = path.to_owned();
-        Ok(Self { path, file, format, compression, text, seen, next_line: 1, done: false })
+        Ok(Self { path, file, format, compression, text, seen, next_line: 1, text_bytes: 0, done: false })
     }
 
     /// The next block, or `None` after the one that ends the file.
@@ -326,10 +332,22 @@ impl BlockReader {
                 return Err(Error::LineTooLong { path: self.path.clone(), line, limit: LONGEST_LINE });
             }
         }
+        self.text_bytes += bytes.len() as u64;
+        self.refuse_bomb()?;
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
         let (file, format, row_ends) = (self.file, self.format, Vec::new());
         Ok(Some(Block { file, format, first_line, bytes, row_ends, ends_file: self.done }))
+    }
+
+    fn refuse_bomb(&self) -> Result<()> {
+        let (text, compressed) = (self.text_bytes, self.bytes_read());
+        match self.compression {
+            Some(format) if text > GROWN && text / GROWTH > compressed => {
+                Err(Error::InputBomb { path: self.path.clone(), format, text, compressed })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn damaged(&self, source: io::Error) -> Error {

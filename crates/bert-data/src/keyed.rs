@@ -58,14 +58,24 @@ impl KeyedInstances {
         documents: &Documents,
         pass: u64,
         document: usize,
+        emit: impl FnMut(&MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        self.make_with(&mut documents.reader(), pass, document, emit)
+    }
+
+    /// [`KeyedInstances::make`] with a reader that is kept from one document to the next.
+    pub(crate) fn make_with(
+        &mut self,
+        reader: &mut DocumentReader<'_>,
+        pass: u64,
+        document: usize,
         mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        let mut reader = documents.reader();
         let masks = self.masks(pass, document);
         let rules = self.rules;
         let mut pairs = self.pairs(pass, document);
         let mut number = 0;
-        draw_pairs(&mut reader, document, &rules, &mut pairs, |_, reader, pair| {
+        draw_pairs(reader, document, &rules, &mut pairs, |_, reader, pair| {
             number += 1;
             emit(self.row(reader, &masks, number - 1, pair)?)
         })
@@ -124,7 +134,7 @@ impl MaskStreams {
     }
 }
 
-/// The stream of a document's pairs in a pass.
+/// The stream of a document's pairs in one pass.
 pub(crate) fn pair_stream(seed: u64, pass: u64, document: usize) -> Stream {
     Stream::new(seed, Domain::Pairs, &[pass, document as u64])
 }

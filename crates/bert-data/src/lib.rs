@@ -8,7 +8,11 @@
 //! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
 //! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`shard_rows`], [`manifest`] |
 //!
-//! [`build`] runs them all. The behaviour and the names are those of `create_pretraining_data.py` of
+//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk (`store`), instances are
+//! made from it round by round (`rounds`), each row gets its place in the data set from its number (`slots`), waits in
+//! sorted runs (`spill`) and is written with its row group (`shards`). Every stage leaves receipts (`work`), so that the
+//! same command goes on where one was stopped; nothing is committed before the law of [`Conservation`] holds; and a build
+//! can be made in parts ([`build_part`], [`merge`]). Memory, threads, parts and stops change no byte. The behaviour and the names are those of `create_pretraining_data.py` of
 //! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
@@ -20,7 +24,6 @@ mod column;
 pub mod config;
 mod conservation;
 pub mod document;
-mod document_build;
 pub mod document_pass;
 pub mod document_shard;
 mod dry_run;
@@ -28,6 +31,7 @@ pub mod dynamic;
 mod error;
 pub mod faults;
 pub mod files;
+pub mod html;
 pub mod input;
 pub mod inspect;
 pub mod instance;

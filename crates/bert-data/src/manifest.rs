@@ -22,12 +22,12 @@ use crate::conservation::Conservation;
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
-use crate::files::{FileSystem, digest_file};
+use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
-use crate::sealed::{SealError, read_limited, unsealed, write_sealed_on};
+use crate::sealed::{LARGEST, unsealed, write_sealed_on};
 use crate::shard_rows::{ShardRows, read_shard};
 use crate::vocabulary::Vocabulary;
 
@@ -141,13 +141,12 @@ impl Manifest {
     /// One of the `Manifest...` variants of [`Error`], or [`Error::Io`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
-        let bytes = match read_limited(&path) {
+        let bytes = match read_limited(&path, LARGEST) {
             Ok(bytes) => bytes,
-            Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::ManifestMissing { path: folder.to_owned() });
             }
-            Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
-            Err(source) => return Err(Error::ManifestSeal { path, source }),
+            Err(source) => return Err(Error::io("read", &path)(source)),
         };
         match unsealed(bytes.clone()) {
             Ok(json) => Self::parse(&path, &json),

@@ -193,9 +193,8 @@ pub(crate) fn sample_documents(
 ) -> Result<Sampled> {
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let documents = DocumentsBuilder::new(tokenizer.id_space());
     let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
-    let mut joiner = Joiner::new(documents, unknown, rules.reference);
+    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules.reference);
     let mut cut_documents = 0;
     for block in pool.install(|| tokenize(blocks, files, &mut encoders, rules))? {
         let ends_file = block.ends_file;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Layout;
 use crate::conservation::{Conservation, MadeTally};
 use crate::document::Counts;
 use crate::error::{Error, Result};
@@ -81,10 +82,10 @@ impl Manifest {
             shards.extend(part.shards);
         }
         shards.sort_by_key(|shard| shard.shard);
-        let (passes, count) = (first.config.dupe_factor as u64, first.config.num_shards as u64);
+        let passes = first.config.dupe_factor as u64;
+        let count = (first.config.num_shards as u64, first.config.layout == Layout::Instances);
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        let conservation =
-            Conservation::check(first.counts.seen, passes, &made, count, &written, first.config.layout)?;
+        let conservation = Conservation::check(first.counts.seen, passes, &made, count, &written)?;
         let report = DataReport::new(&first.config, &first.counts, &first.read, &counters);
         Ok(Self {
             format_version: FORMAT_VERSION,

@@ -4,19 +4,17 @@
 //! whole file with the digits of the seal as zeros. Not for files that another file vouches for (shards, the files
 //! of a checkpoint). Nothing here is from the reference.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::files::{FileSystem, Written, digest_bytes, write_atomic_on};
+use crate::files::{FileSystem, Written, digest_bytes, read_limited, write_atomic_on};
 
 const START: &str = "{\n  \"seal\": \"";
 const END: &str = "\",\n";
 const DIGITS: usize = 64;
 /// The largest sealed file that is read: a manifest of 99,999 shards has some twenty megabytes.
-const LARGEST: u64 = 256 << 20;
+pub(crate) const LARGEST: u64 = 256 << 20;
 
 /// How a sealed file can be wrong.
 #[derive(Debug, thiserror::Error)]
@@ -25,9 +23,6 @@ pub enum SealError {
     /// It cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is larger than any such file.
-    #[error("it is larger than {LARGEST} bytes")]
-    TooLarge,
     /// It does not begin with a seal.
     #[error("it does not begin with a seal: cut off, of another version, or not ours")]
     NoSeal,
@@ -70,17 +65,7 @@ pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
 /// # Errors
 /// [`SealError`].
 pub fn read_sealed(path: &Path) -> Result<Vec<u8>, SealError> {
-    unsealed(read_limited(path)?)
-}
-
-/// The bytes of a file, if they are not more than any sealed file has.
-pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, SealError> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(SealError::TooLarge);
-    }
-    Ok(bytes)
+    unsealed(read_limited(path, LARGEST)?)
 }
 
 /// The JSON of a sealed text, without the seal.
@@ -126,9 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_an_end_is_not_read_to_it() {
+    fn what_is_no_regular_file_is_not_read() {
         if Path::new("/dev/zero").exists() {
-            assert!(matches!(read_sealed(Path::new("/dev/zero")), Err(SealError::TooLarge)));
+            assert!(matches!(read_sealed(Path::new("/dev/zero")), Err(SealError::Io(_))));
         }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "123").unwrap();
+        assert_eq!(read_limited(file.path(), 3).unwrap(), b"123");
+        assert!(read_limited(file.path(), 2).unwrap_err().to_string().contains("larger than 2 bytes"));
     }
 }

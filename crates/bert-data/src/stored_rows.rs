@@ -135,10 +135,9 @@ impl StoredRows {
             unreachable!("the layout is documents")
         };
         let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());
-        let mut reader = documents.reader();
         while rows.len() < ROWS && document < documents.len() {
             pairs.clear();
-            passes.append_pairs(&mut reader, 0, document, &mut pairs)?;
+            passes.append_pairs(documents, 0, document, &mut pairs)?;
             for (number, row) in pairs.iter().enumerate() {
                 rows.push(passes.mask(row, 0, document, number as u64));
             }

@@ -16,11 +16,13 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Compression;
+use parquet::file::metadata::ColumnChunkMetaData;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Error, Result, TextProblem};
 use crate::files::digest_file;
-use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry};
+use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE};
 
 /// Rows that are decoded at a time: an article has some kilobytes.
 const ROWS: usize = 64;
@@ -113,6 +115,17 @@ impl RowReader {
             other => return Err(wrong(other.to_string().to_lowercase())),
         }
         let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
+        let groups = builder.metadata().row_groups().iter();
+        let codecs = groups.flat_map(|group| group.columns()).map(ColumnChunkMetaData::compression);
+        let is_read = |codec: &Compression| {
+            use Compression as C;
+            matches!(codec, C::UNCOMPRESSED | C::SNAPPY | C::GZIP(_) | C::ZSTD(_))
+        };
+        if let Some(codec) = codecs.into_iter().find(|codec| !is_read(codec)) {
+            let name = codec.to_string();
+            let codec = name.split('(').next().unwrap_or_default().to_lowercase();
+            return Err(Error::InputCodec { path: path.to_owned(), codec });
+        }
         let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
         let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(unreadable)?;
         let (path, column) = (path.to_owned(), column.to_owned());
@@ -144,6 +157,11 @@ impl RowReader {
                     column: self.column.clone(),
                     problem: TextProblem::Null,
                 });
+            }
+            if let Some(long) = (0..texts.len()).find(|&row| texts.value_length(row) as usize > LONGEST_LINE)
+            {
+                let (path, row) = (path.clone(), rows + long as u64 + 1);
+                return Err(Error::RowTooLong { path, row, limit: LONGEST_LINE });
             }
             for text in texts.iter().flatten() {
                 bytes.extend_from_slice(text.as_bytes());

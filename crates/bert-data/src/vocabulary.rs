@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::files::digest_bytes;
+use crate::files::{digest_bytes, read_limited};
 use crate::tokenization::python_strip;
 
 /// Padding.
@@ -21,6 +21,9 @@ pub const CLS: &str = "[CLS]";
 pub const SEP: &str = "[SEP]";
 /// In the place of a masked token.
 pub const MASK: &str = "[MASK]";
+
+/// The largest vocabulary file that is read; multilingual ones have some megabytes.
+const LARGEST: u64 = 64 << 20;
 
 /// The tokens and their ids.
 #[derive(Clone, Debug)]
@@ -37,7 +40,7 @@ impl Vocabulary {
     /// # Errors
     /// [`Error::Io`], or one of the `Vocabulary...` variants, which say what is wrong and on which line.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(Error::io("read vocabulary", path))?;
+        let bytes = read_limited(path, LARGEST).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
     }
 

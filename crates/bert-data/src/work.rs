@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::files::{FileSystem, create_folder, digest_bytes};
+use crate::files::{FileSystem, create_folder, digest_bytes, remove_temporaries};
 use crate::manifest::{FORMAT_VERSION, PROGRAM};
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{read_sealed, sealed};
@@ -108,6 +108,7 @@ impl<'a> Work<'a> {
         let same = identity_in(folder).is_some_and(|found| identity.difference(&found).is_none());
         let work = Self { files, folder: folder.to_owned(), identity, worth_keeping: AtomicBool::new(same) };
         if same {
+            remove_temporaries(files, folder)?;
             return Ok(work);
         }
         if folder.exists() {

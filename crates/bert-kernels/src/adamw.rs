@@ -64,6 +64,10 @@ pub fn update(state: State, gradient: Tensor<1>, step: AdamW) -> State {
     assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
     let places = [place(parameter), place(first), place(second), place(&gradient)];
     if fused_path(&places) != Some(Place::Flex) {
+        #[cfg(feature = "cubecl")]
+        if let Some(state) = crate::cube::adamw::update(&state, &gradient, step) {
+            return state;
+        }
         return plain(state, gradient, step);
     }
     let State { parameter, first, second } = state;
@@ -153,10 +157,13 @@ pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     Tensor::cat(squares, 0).into_data().iter::<f64>().sum()
 }
 
+/// Lanes of a sum of squares: several vectors of f64, as the sum of one waits for the one before.
+const SQUARES: usize = 64;
+
 vectorized! {
     fn sum_of_squares(x: &[f32]) -> f64 {
-        let mut lanes = [0f64; 8];
-        let chunks = x.chunks_exact(8);
+        let mut lanes = [0f64; SQUARES];
+        let chunks = x.chunks_exact(SQUARES);
         let rest = chunks.remainder();
         for chunk in chunks {
             for (lane, x) in lanes.iter_mut().zip(chunk) {

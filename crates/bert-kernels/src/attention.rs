@@ -15,8 +15,9 @@ use rayon::prelude::*;
 
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
-use crate::math::{dot, exp, greatest, sum, vectorized};
+use crate::math::{dot, exp_to_88, greatest, sum, vectorized};
 use crate::pool::{self, scratch};
+use crate::precision::matmul;
 use crate::product::{Matrix, multiply};
 use crate::storage::{buffer, contiguous, slice, tensor};
 
@@ -66,12 +67,24 @@ pub fn plain(
             .swap_dims(1, 2) // [batch, heads, seq, head_dim]
     };
     let (query, key, value) = (split(query), split(key), split(value));
-    let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
-    let probabilities = dropout::plain(softmax(scores, 3), dropout);
-    probabilities
-        .matmul(value) // [batch, heads, seq, head_dim]
+    let scores = matmul(query, key.transpose()); // [batch, heads, seq, seq]
+    let probabilities = probabilities(scores, bias, scale, dropout);
+    matmul(probabilities, value) // [batch, heads, seq, head_dim]
         .swap_dims(1, 2) // [batch, seq, heads, head_dim]
         .reshape([batch, seq, hidden]) // [batch, seq, hidden]
+}
+
+/// `dropout(softmax(scores scale + bias))` of burn's operations, or of the kernels for GPUs.
+fn probabilities(scores: Tensor<4>, bias: Tensor<4>, scale: f64, dropout: Option<Dropout>) -> Tensor<4> {
+    #[cfg(feature = "cubecl")]
+    {
+        let [_, heads, seq, _] = scores.dims();
+        let flat = (scores.clone().flatten(0, 3), bias.clone().flatten(0, 3));
+        if let Some(y) = crate::cube::softmax::softmax(flat.0, flat.1, (heads, seq), scale, dropout) {
+            return y.reshape(scores.shape());
+        }
+    }
+    dropout::plain(softmax(scores.mul_scalar(scale) + bias, 3), dropout)
 }
 
 #[derive(Clone, Debug)]
@@ -244,7 +257,8 @@ impl Attention {
         let value = part(&value[at..]).transposed();
         multiply((seq, seq, head), (&mut *d_scores, seq), 0.0, 1.0, context, value);
         if let Some(dropout) = self.dropout {
-            dropout.apply(d_scores, first, words);
+            // The words are those of the probabilities.
+            dropout.apply_words(d_scores, first, words);
         }
         softmax_backward_rows(probabilities, d_scores, seq);
 
@@ -264,7 +278,7 @@ vectorized! {
             }
             let greatest = greatest(scores);
             for score in scores.iter_mut() {
-                *score = exp(*score - greatest);
+                *score = exp_to_88(*score - greatest);
             }
             let inverse = 1.0 / sum(scores);
             for score in scores.iter_mut() {
@@ -280,7 +294,7 @@ vectorized! {
     fn probabilities_rows(scores: &mut [f32], bias: &[f32], rows: &[[f32; 2]]) {
         for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = exp(*score + bias - greatest) * inverse;
+                *score = exp_to_88(*score + bias - greatest) * inverse;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Dropout from a counter: `y_i = x_i m_i`, `m_i = [bits_i >= threshold] / (1 - p)`.
+//! Dropout from a counter: `y_i = x_i m_i`, `m_i = [bits_i >= threshold] / (1 - p)`; `dx_i = dy_i m_i`.
 //!
 //! In: a key and the index of an element. Out: the element's factor. Sixteen bits of SplitMix64's word
 //! `i / 4` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators") decide about element
@@ -36,6 +36,12 @@ impl Dropout {
         (threshold > 0).then_some(Self { key, threshold, scale })
     }
 
+    /// Key, threshold and scale.
+    #[cfg(feature = "cubecl")]
+    pub(crate) fn parts(self) -> (u64, u16, f32) {
+        (self.key, self.threshold, self.scale)
+    }
+
     /// The factors of elements `0 .. len`.
     pub fn mask(self, len: usize) -> Vec<f32> {
         let mut mask = vec![1.0; len];
@@ -51,6 +57,12 @@ impl Dropout {
         let count = (skip + elements.len()).div_ceil(PER_WORD);
         words.resize(count, 0);
         fill_words(self.key, (first / PER_WORD) as u64, words);
+        self.apply_words(elements, first, words);
+    }
+
+    /// [`Self::apply`] once more for as many elements from the same `first`: `words` is what it left.
+    pub(crate) fn apply_words(self, elements: &mut [f32], first: usize, words: &[u64]) {
+        let skip = first % PER_WORD;
         let lanes: &[u16] = bytemuck::cast_slice(words);
         scale(elements, &lanes[skip..], self.threshold, self.scale);
     }
@@ -93,6 +105,10 @@ pub fn plain<const D: usize>(x: Tensor<D>, dropout: Option<Dropout>) -> Tensor<D
         return x;
     };
     let shape = x.shape();
+    #[cfg(feature = "cubecl")]
+    if let Some(y) = crate::cube::dropout::dropout(x.clone().flatten(0, D - 1), dropout) {
+        return y.reshape(shape);
+    }
     let mask = TensorData::new(dropout.mask(shape.num_elements()), shape);
     let mask = Tensor::from_data(mask, (&x.device(), x.dtype()));
     x * mask

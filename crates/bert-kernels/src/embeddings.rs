@@ -1,8 +1,9 @@
 //! Embeddings: `y = dropout(LayerNorm(word[id] + token_type[segment] + position[place]))`.
 //!
 //! In: three tables, ids and segments. Out: the first hidden states. The backward pass turns the gradient
-//! into that of the sum, in place, and adds its rows to the rows of the tables, in the order of the tokens.
-//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`.
+//! into that of the sum, `dh` of [`mod@crate::layer_norm`], in place, and adds its rows to those of the tables:
+//! `dword[v] = sum of dh_t over the tokens t with id_t = v`, and so on, in the order of the tokens. The word
+//! table is the masked-LM head's as well; its gradient from there is added to, not copied. Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -128,11 +129,18 @@ impl Fused<5> for Embeddings {
         (tensor(y, shape), (Statistics { h: tensor(h, shape), gamma, rows }, table_rows))
     }
 
-    fn backward(
+    const ONTO: bool = true;
+
+    fn backward(self, saved: Saved, gradient: FlexTensor, wanted: [bool; 5]) -> [Option<FlexTensor>; 5] {
+        self.backward_onto(saved, gradient, wanted, None)
+    }
+
+    fn backward_onto(
         self,
         (saved, [words, types, positions]): Saved,
         gradient: FlexTensor,
         wanted: [bool; 5],
+        so_far: Option<FlexTensor>,
     ) -> [Option<FlexTensor>; 5] {
         let hidden = width(&saved.h);
         let mut gradient = contiguous(gradient);
@@ -143,15 +151,16 @@ impl Fused<5> for Embeddings {
                 }
             });
         let gradient = slice(&gradient);
-        let scatter = |wanted: bool, rows: usize, row_of: &(dyn Fn(usize) -> usize + Sync)| {
-            wanted.then(|| tensor(scatter_rows(gradient, hidden, rows, row_of), [rows, hidden]))
+        let places = || (0..self.ids.len()).map(|token| token % self.seq).collect::<Vec<_>>();
+        let scatter = |wanted: bool, table: Option<FlexTensor>, rows: usize, row_of: &[usize]| {
+            wanted.then(|| add_to_rows(table, [rows, hidden], gradient, row_of))
         };
         let (word, (token_type, position)) = rayon::join(
-            || scatter(wanted[0], words, &|token| self.ids[token]),
+            || scatter(wanted[0], so_far, words, &self.ids),
             || {
                 (
-                    scatter(wanted[1], types, &|token| self.segments[token]),
-                    scatter(wanted[2], positions, &|token| token % self.seq),
+                    scatter(wanted[1], None, types, &self.segments),
+                    scatter(wanted[2], None, positions, &places()),
                 )
             },
         );
@@ -160,18 +169,29 @@ impl Fused<5> for Embeddings {
     }
 }
 
-/// A table of zeros to which each row of `gradient` is added at its place, one after the other.
-fn scatter_rows(
+/// Adds row i of `gradient` to row `row_of[i]` of the table, or of zeros: in the order of i, whatever the
+/// threads, since each row of the table belongs to one of them.
+fn add_to_rows(
+    table: Option<FlexTensor>,
+    [rows, hidden]: [usize; 2],
     gradient: &[f32],
-    hidden: usize,
-    rows: usize,
-    row_of: &(dyn Fn(usize) -> usize + Sync),
-) -> Vec<f32> {
-    let mut table = buffer(rows * hidden);
-    table.fill(0.0);
-    for (token, gradient) in gradient.chunks_exact(hidden).enumerate() {
-        let row = row_of(token);
-        add(&mut table[row * hidden..(row + 1) * hidden], gradient);
-    }
+    row_of: &[usize],
+) -> FlexTensor {
+    let fresh = table.is_none();
+    let mut table = table.map_or_else(|| tensor(buffer(rows * hidden), [rows, hidden]), contiguous);
+    let mut order: Vec<usize> = (0..row_of.len()).collect();
+    order.sort_by_key(|&i| row_of[i]);
+    let block = rows_per_block(rows, hidden);
+    slice_mut(&mut table).par_chunks_mut(block * hidden).enumerate().for_each(|(index, table)| {
+        if fresh {
+            table.fill(0.0);
+        }
+        let first = index * block;
+        let start = order.partition_point(|&i| row_of[i] < first);
+        for &i in order[start..].iter().take_while(|&&i| row_of[i] < first + block) {
+            let row = (row_of[i] - first) * hidden;
+            add(&mut table[row..row + hidden], &gradient[i * hidden..(i + 1) * hidden]);
+        }
+    });
     table
 }

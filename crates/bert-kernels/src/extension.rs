@@ -14,11 +14,12 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Autodiff, BackendTensor, DispatchAutodiffContext, DispatchTensorKind, Flex, GradientCheckpointingStrategy,
+    Autodiff, Backend, BackendTensor, BackendTypes, DispatchAutodiffContext, DispatchTensorKind, Flex,
+    GradientCheckpointingStrategy,
 };
 use burn::tensor::{DType, Tensor};
 
-use crate::{Kernels, kernels};
+use crate::{Kernels, Precision, has_bf16_instructions, kernels, precision};
 
 /// `Flex` with a graph.
 type Graph = Autodiff<Flex>;
@@ -53,9 +54,19 @@ pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
     }
 }
 
+/// Whether `x` is on `Flex`, with or without a graph, in whatever type.
+pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
+    let kind = match x.clone().into_dispatch().kind {
+        DispatchTensorKind::Autodiff(inner) => *inner,
+        kind => kind,
+    };
+    matches!(kind, DispatchTensorKind::Flex(_))
+}
+
 /// The fused path for these inputs, or `None` when burn's own operations have to do.
 pub(crate) fn fused_path(places: &[Place]) -> Option<Place> {
-    if kernels() == Kernels::Plain || places.contains(&Place::Elsewhere) {
+    let no_products = precision() == Precision::Bf16 && !has_bf16_instructions();
+    if kernels() == Kernels::Plain || no_products || places.contains(&Place::Elsewhere) {
         None
     } else if places.contains(&Place::Graph) {
         Some(Place::Graph)
@@ -101,33 +112,62 @@ impl Input {
     }
 }
 
-/// An operation of N float tensors with its own backward pass.
-pub(crate) trait Fused<const N: usize>: Debug + Send + 'static {
+/// An operation of N float tensors of a backend with its own backward pass.
+pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + 'static {
     /// What the backward pass needs from the forward pass.
     type Saved: Clone + Debug + Send + 'static;
 
+    /// Whether [`Fused::backward`] gets, by [`Fused::backward_onto`], the first input's gradient so far.
+    const ONTO: bool = false;
+
     /// The value; and what to save, which is dropped when no input is tracked.
-    fn forward(&self, inputs: [FlexTensor; N]) -> (FlexTensor, Self::Saved);
+    fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
     /// The gradients of the inputs that are `wanted`.
-    fn backward(self, saved: Self::Saved, gradient: FlexTensor, wanted: [bool; N])
-    -> [Option<FlexTensor>; N];
+    fn backward(
+        self,
+        saved: Self::Saved,
+        gradient: FloatTensor<B>,
+        wanted: [bool; N],
+    ) -> [Option<FloatTensor<B>>; N];
+
+    /// [`Fused::backward`] of an operation with [`Fused::ONTO`]: `so_far` is what other operations have
+    /// added to the gradient of the first input, and comes back with this operation's share added. A table
+    /// that is used twice needs one gradient of its size, not two and their sum.
+    fn backward_onto(
+        self,
+        saved: Self::Saved,
+        gradient: FloatTensor<B>,
+        wanted: [bool; N],
+        so_far: Option<FloatTensor<B>>,
+    ) -> [Option<FloatTensor<B>>; N]
+    where
+        Self: Sized,
+    {
+        debug_assert!(so_far.is_none(), "an operation without ONTO is given nothing");
+        self.backward(saved, gradient, wanted)
+    }
 }
 
 /// The node of a fused operation in the graph.
 #[derive(Debug)]
-struct Node<F>(F);
+struct Node<F, B: Backend> {
+    operation: F,
+    /// Under whose name the gradient so far is kept.
+    first: Option<FloatTensor<Autodiff<B>>>,
+}
 
-impl<F: Fused<N>, const N: usize> Backward<Flex, N> for Node<F> {
+impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     type State = F::Saved;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<Flex>(&ops.node);
+        let gradient = grads.consume::<B>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let gradients = self.0.backward(ops.state, gradient, wanted);
+        let so_far = self.first.and_then(|first| grads.remove::<B>(&first));
+        let gradients = self.operation.backward_onto(ops.state, gradient, wanted, so_far);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<Flex>(parent.id, gradient);
+                grads.register::<B>(parent.id, gradient);
             }
         }
     }
@@ -143,18 +183,30 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
         let (output, _) = operation.forward(inputs.map(Input::into_flex));
         return Tensor::from_primitive::<Flex>(output);
     }
+    Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
+}
+
+/// Runs a fused operation and records it in the graph of its inputs.
+pub(crate) fn record<F: Fused<N, B>, B: Backend, const N: usize>(
+    operation: F,
+    inputs: [FloatTensor<Autodiff<B>>; N],
+) -> FloatTensor<Autodiff<B>> {
     let mut guards = Vec::with_capacity(N);
+    let mut first = None;
     let inputs = inputs.map(|input| {
-        let (primitive, guard) = input.into_graph().into_parts();
+        if F::ONTO && guards.is_empty() {
+            first = Some(input.clone());
+        }
+        let (primitive, guard) = input.into_parts();
         guards.push(guard);
         primitive
     });
     let guards: [_; N] = guards.try_into().expect("one guard per input");
     let (output, saved) = operation.forward(inputs);
-    let prepared = Node(operation).prepare::<NoCheckpointing>(guards).compute_bound().stateful();
-    let output = match prepared {
+    let node = Node { operation, first };
+    let prepared = node.prepare::<NoCheckpointing>(guards).compute_bound().stateful();
+    match prepared {
         OpsKind::Tracked(prepared) => prepared.finish(saved, output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
-    };
-    Tensor::from_primitive::<Graph>(output)
+    }
 }

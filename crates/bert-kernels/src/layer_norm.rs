@@ -36,7 +36,18 @@ pub fn layer_norm<const D: usize>(
         Some(path) => {
             apply(LayerNorm { epsilon: epsilon as f32 }, path, [x.into(), gamma.into(), beta.into()])
         }
-        None => plain(x, gamma, beta, epsilon),
+        None => {
+            #[cfg(feature = "cubecl")]
+            if let Some(y) = crate::cube::layer_norm::layer_norm(
+                x.clone().flatten(0, D - 1),
+                gamma.clone(),
+                beta.clone(),
+                epsilon,
+            ) {
+                return y.reshape(x.shape());
+            }
+            plain(x, gamma, beta, epsilon)
+        }
     }
 }
 
@@ -65,7 +76,10 @@ pub fn residual_layer_norm<const D: usize>(
             let inputs: [Input; 5] = [x.into(), bias.into(), residual.into(), gamma.into(), beta.into()];
             apply(operation, path, inputs)
         }
-        None => residual_plain(x, bias, residual, (gamma, beta), epsilon, dropout),
+        None => {
+            let h = dropout::plain(x + bias.unsqueeze::<D>(), dropout) + residual;
+            layer_norm(h, gamma, beta, epsilon)
+        }
     }
 }
 

@@ -4,7 +4,10 @@
 //! holds one operation: its name and equation at the head, the fused kernel, and the same operation
 //! composed of burn's own (`plain`). The fused kernel runs when every tensor is an f32 tensor of burn's
 //! `Flex` backend, with or without autodiff, and [`Kernels::Fused`] is selected; everywhere else the
-//! composition runs, so that results agree. Not for other models' operations, other precisions, or GPUs.
+//! composition runs, so that results agree. Matrix products are in f32 or, on request, in bf16
+//! ([`mod@precision`]). With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and
+//! AdamW have kernels for GPUs as well (`cube.rs`): tested on Vulkan in software, not yet on CUDA. Not for
+//! other models' operations or other precisions.
 //!
 //! | room | operation |
 //! |---|---|
@@ -15,8 +18,10 @@
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
 //! | [`embeddings`] | three tables summed + LayerNorm + dropout |
 //! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
+//! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
+//! | [`mod@precision`] | what matrix products round their factors to |
 //! | [`math`] | exp, GELU and their derivatives on slices |
 //!
 //! # Promises
@@ -28,6 +33,10 @@
 
 pub mod adamw;
 pub mod attention;
+#[cfg(target_arch = "x86_64")]
+mod bf16;
+#[cfg(feature = "cubecl")]
+mod cube;
 pub mod dense;
 pub mod dropout;
 pub mod embeddings;
@@ -35,9 +44,11 @@ mod extension;
 pub mod gelu;
 pub mod layer_norm;
 pub mod masked_lm;
+pub mod masked_lm_scores;
 pub mod math;
 mod parallel;
 mod pool;
+pub mod precision;
 mod product;
 pub mod self_attention;
 mod storage;
@@ -45,6 +56,7 @@ mod storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use dropout::Dropout;
+pub use precision::{Precision, has_bf16_instructions, precision, set_precision};
 
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,30 +58,46 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     value
 }
 
+const LEAST: f32 = -87.336_54;
+
 /// `e^x`; zero below the least normal number's logarithm.
-///
-/// Reduces to `2^n e^r` with `|r| <= ln(2) / 2`, as in Cephes' `expf`.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    const LEAST: f32 = -87.336_54;
     const GREATEST: f32 = 88.722_84;
+    let (value, n) = exp_parts(x.clamp(LEAST, GREATEST));
+    // 2^n in two factors, as 2^128 is no f32.
+    let half = n >> 1;
+    let value = value * power_of_two(half) * power_of_two(n.wrapping_sub(half));
+    let value = if x < LEAST { 0.0 } else { value };
+    if x > GREATEST { f32::INFINITY } else { value }
+}
+
+/// [`exp`] of what is known to be at most 88, as exponents after a maximum has been taken off are.
+#[inline(always)]
+pub(crate) fn exp_to_88(x: f32) -> f32 {
+    let (value, n) = exp_parts(x.max_or_nan(LEAST));
+    let value = value * power_of_two(n);
+    if x < LEAST { 0.0 } else { value }
+}
+
+/// `e^r` and n with `x = n ln(2) + r` and `|r| <= ln(2) / 2`, as in Cephes' `expf`.
+#[inline(always)]
+fn exp_parts(x: f32) -> (f32, i32) {
     // Adding this rounds to an integer, which then stands in the low bits.
     const ROUND: f32 = 12_582_912.0;
-    let bounded = x.clamp(LEAST, GREATEST);
-    let shifted = bounded * std::f32::consts::LOG2_E + ROUND;
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     // ln(2) in two parts, the first with few bits, so that the product with n is exact.
-    let r = bounded - n * 0.693_359_4 - n * -2.121_944_4e-4;
+    let r = x - n * 0.693_359_4 - n * -2.121_944_4e-4;
     let p =
         polynomial(r, [1.987_569_2e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
     let value = p * (r * r) + r + 1.0;
-    // 2^n in two factors, as 2^128 is no f32.
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
-    let half = n >> 1;
-    let power = |n: i32| f32::from_bits((n.wrapping_add(127) << 23) as u32);
-    let value = value * power(half) * power(n.wrapping_sub(half));
-    let value = if x < LEAST { 0.0 } else { value };
-    if x > GREATEST { f32::INFINITY } else { value }
+    (value, (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
+}
+
+#[inline(always)]
+fn power_of_two(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) << 23) as u32)
 }
 
 /// The standard normal distribution and its density: `(P(X <= x), e^(-x^2/2) / sqrt(2 pi))`.
@@ -108,7 +124,7 @@ pub fn normal(x: f32) -> (f32, f32) {
             2.581_719_6e-1,
         ],
     );
-    let e = exp(-0.5 * a * a);
+    let e = exp_to_88(-0.5 * a * a);
     let tail = e * t * p;
     let distribution = if x < 0.0 { tail } else { 1.0 - tail };
     (distribution, e * 0.398_942_3)
@@ -153,7 +169,7 @@ pub fn gelu_tanh_derivative(x: f32) -> f32 {
 fn sigmoid_of_cubic(x: f32) -> (f32, f32) {
     let exponent = -SQRT_8_OVER_PI * (x + CUBIC * x * x * x);
     // Bounded, so that the second value is not infinity times zero.
-    let e = exp(if exponent > 80.0 { 80.0 } else { exponent });
+    let e = exp_to_88(if exponent > 80.0 { 80.0 } else { exponent });
     let s = 1.0 / (1.0 + e);
     (s, e * s)
 }
@@ -257,6 +273,17 @@ mod tests {
         assert_eq!(exp(f32::INFINITY), f32::INFINITY);
         assert_eq!(exp(100.0), f32::INFINITY);
         assert!(exp(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn exp_without_an_upper_bound_is_the_same() {
+        for i in -104_000..88_000 {
+            let x = i as f32 * 1e-3;
+            assert_eq!(exp_to_88(x), exp(x), "{x}");
+        }
+        assert_eq!(exp_to_88(-10_000.0), 0.0);
+        assert_eq!(exp_to_88(f32::NEG_INFINITY), 0.0);
+        assert!(exp_to_88(f32::NAN).is_nan());
     }
 
     // P(X <= x) from a Taylor series around 0 in f64 for small |x|, Lentz's continued fraction beyond.

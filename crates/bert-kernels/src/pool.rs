@@ -3,7 +3,8 @@
 //! In: a length. Out: a buffer of that length, with whatever its last user left in it. A training step
 //! makes tensors of the same sizes every time; taking their memory from the allocator anew costs a page
 //! fault for each 4 KiB and a pass of zeros. A buffer comes back when its tensor is dropped, on any thread.
-//! No more is kept than has been in use at once. Not for small tensors.
+//! Kept is no more than has been in use at once and 64 MiB: what one pass needs in several lengths, one after
+//! the other. Not for small tensors.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -16,7 +17,9 @@ use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProper
 /// Below this many elements the allocator is as good.
 const SMALL: usize = 1 << 12;
 
-#[derive(Default)]
+/// Elements that may be kept beyond the most that was ever live.
+const SLACK: usize = 1 << 24;
+
 struct Pool {
     /// By length.
     free: BTreeMap<usize, Vec<Vec<f32>>>,
@@ -26,9 +29,11 @@ struct Pool {
     live: usize,
     /// The most that was ever live.
     peak: usize,
+    /// See [`SLACK`].
+    slack: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { free: BTreeMap::new(), kept: 0, live: 0, peak: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool::new(SLACK));
 
 fn pool() -> MutexGuard<'static, Pool> {
     // No code that holds the lock leaves the pool half changed.
@@ -36,6 +41,10 @@ fn pool() -> MutexGuard<'static, Pool> {
 }
 
 impl Pool {
+    const fn new(slack: usize) -> Self {
+        Self { free: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack }
+    }
+
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
         let buffer = self.free.get_mut(&len)?.pop()?;
         self.kept -= len;
@@ -50,7 +59,7 @@ impl Pool {
     fn give(&mut self, buffer: Vec<f32>) {
         let len = buffer.len();
         self.live -= len;
-        while self.kept + self.live + len > self.peak {
+        while self.kept + self.live + len > self.peak + self.slack {
             // Make room at the cost of other lengths, which may be those of an earlier kind of batch.
             let Some(other) = self.free.iter().find(|(l, free)| **l != len && !free.is_empty()) else {
                 return;
@@ -154,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_and_no_more_is_kept_than_was_in_use() {
-        let mut pool = Pool::default();
+        let mut pool = Pool::new(0);
         let lent = |pool: &mut Pool, len| {
             let buffer = pool.take(len).unwrap_or_else(|| vec![0.0; len]);
             pool.lend(len);
@@ -172,6 +181,18 @@ mod tests {
         assert_eq!((pool.kept, pool.live, pool.peak), (18, 10, 30));
         pool.give(a);
         assert_eq!((pool.kept, pool.live, pool.peak), (28, 0, 30));
+    }
+
+    #[test]
+    fn slack_keeps_several_lengths() {
+        let mut pool = Pool::new(30);
+        for len in [10, 20, 30] {
+            assert!(pool.take(len).is_none());
+            pool.lend(len);
+            pool.give(vec![0.0; len]);
+        }
+        assert_eq!((pool.kept, pool.live, pool.peak), (60, 0, 30));
+        assert!([10, 20, 30].into_iter().all(|len| pool.take(len).is_some()));
     }
 
     #[test]

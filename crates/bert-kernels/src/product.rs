@@ -1,7 +1,9 @@
-//! Matrix products on parts of buffers, by the `gemm` crate.
+//! Matrix products on parts of buffers: in f32 by the `gemm` crate, in bf16 by [`crate::bf16`].
 //!
-//! In: two matrices as slices with strides. Out: `c = beta c + alpha a b`. The order in which the terms of
-//! one element are added depends on the sizes alone, not on the threads.
+//! In: two matrices as slices with strides. Out: `c = beta c + alpha a b` in the precision selected. The
+//! order in which the terms of one element are added depends on the sizes alone, not on the threads.
+
+use crate::precision::{Precision, precision};
 
 /// The threads of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,14 @@ pub(crate) fn multiply(
     multiply_on(Threads::One, sizes, c, beta, alpha, a, b);
 }
 
+/// Whether there are bf16 products.
+pub(crate) fn has_bf16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return crate::bf16::supported();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// [`multiply`] on the given threads.
 pub(crate) fn multiply_on(
     threads: Threads,
@@ -71,6 +81,10 @@ pub(crate) fn multiply_on(
 ) {
     assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the product does not fit");
     assert!(a.holds(m, k) && b.holds(k, n), "a factor is too small");
+    #[cfg(target_arch = "x86_64")]
+    if precision() == Precision::Bf16 {
+        return crate::bf16::multiply(threads, (m, n, k), (c, c_row), beta, alpha, a, b);
+    }
     let parallelism = match threads {
         Threads::One => gemm::Parallelism::None,
         Threads::All => gemm::Parallelism::Rayon(0),

@@ -15,6 +15,7 @@ use crate::dropout::Dropout;
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::layer_norm::add_bias;
 use crate::parallel::{column_sums, rows_per_block};
+use crate::precision;
 use crate::product::{Threads, both};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
@@ -56,7 +57,7 @@ pub fn self_attention(
         }
         None => {
             let projected =
-                projections.map(|(weight, bias)| burn::tensor::module::linear(x.clone(), weight, Some(bias)));
+                projections.map(|(weight, bias)| precision::linear(x.clone(), weight, Some(bias)));
             attention::plain(projected, bias, heads, scale, dropout)
         }
     }

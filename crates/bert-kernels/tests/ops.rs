@@ -11,6 +11,7 @@ use bert_kernels::embeddings::{self, Tables};
 use bert_kernels::gelu::{self, Gelu, bias_gelu};
 use bert_kernels::layer_norm::{self, layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm::{self, masked_lm_nll};
+use bert_kernels::masked_lm_scores::{self, masked_lm_scores};
 use bert_kernels::self_attention::self_attention;
 use bert_kernels::{Dropout, embeddings::embeddings};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -223,9 +224,17 @@ fn attention_of_all_heads() {
 
 #[test]
 fn dense_product() {
-    for (rows, input, output) in
-        [(1, 1, 1), (3, 17, 5), (127, 129, 33), (600, 128, 512), (300, 512, 129), (4096, 64, 96)]
-    {
+    for (rows, input, output) in [
+        (1, 1, 1),
+        (3, 17, 5),
+        (127, 129, 33),
+        (600, 128, 512),
+        (300, 512, 129),
+        (4096, 64, 96),
+        (4095, 17, 131),
+        (33, 4096, 19),
+        (257, 1021, 67),
+    ] {
         let op = |x: Vec<Tensor<1>>| {
             let weight = x[1].clone().reshape([input, output]);
             dense::product(x[0].clone().reshape([1, rows, input]), weight).reshape([-1])
@@ -331,6 +340,73 @@ fn masked_lm_loss() {
             numbers(3, vocab).iter().map(|x| 100.0 * x).collect(),
         ];
         check(&format!("large {n} {hidden} {vocab}"), &op, &large);
+    }
+}
+
+#[test]
+fn a_table_that_is_used_twice() {
+    // The word table embeds the tokens and projects onto the vocabulary: one gradient from both.
+    for (batch, seq, hidden, vocab) in [(1, 1, 3, 4), (3, 17, 5, 50), (2, 33, 32, 1000)] {
+        let tokens = batch * seq;
+        let ids: Vec<usize> = (0..tokens).map(|i| (i * 7 + i / 3) % vocab).collect();
+        let labels: Vec<usize> = (0..tokens).map(|i| (i * 5 + 1) % vocab).collect();
+        let op = |x: Vec<Tensor<1>>| {
+            let table = x[0].clone().reshape([vocab, hidden]);
+            let rows = |i: usize, rows: usize| x[i].clone().reshape([rows, hidden]);
+            let tables = Tables { word: table.clone(), token_type: rows(1, 2), position: rows(2, seq) };
+            let affine = (x[3].clone(), x[4].clone());
+            let segments = ints(&vec![1; tokens], [batch, seq]);
+            let states = embeddings(tables, ints(&ids, [batch, seq]), segments, affine, 1e-12, None);
+            masked_lm_nll(states.reshape([tokens, hidden]), table, x[5].clone(), ints(&labels, [tokens]))
+        };
+        let table = |seed, rows: usize| numbers(seed, rows * hidden);
+        let inputs =
+            [table(1, vocab), table(2, 2), table(3, seq), table(4, 1), table(5, 1), numbers(6, vocab)];
+        let name = format!("{batch} {seq} {hidden} {vocab}");
+        check(&name, &op, &inputs);
+        if seq == 17 {
+            check_differences(&name, &op, &inputs);
+        }
+    }
+}
+
+#[test]
+fn masked_lm_scores_of_an_evaluation() {
+    for (n, hidden, vocab) in [(1, 1, 2), (3, 17, 127), (129, 16, 1030), (40, 8, 9001)] {
+        let inputs = |dtype| {
+            let part = |seed, len| leaf(&numbers(seed, len), dtype).inner();
+            let table = part(2, vocab * hidden).reshape([vocab, hidden]);
+            (part(1, n * hidden).reshape([n, hidden]), table, part(3, vocab))
+        };
+        // Every other label is the greatest logit's, so that both answers occur.
+        let (x, table, bias) = inputs(DType::F64);
+        let best = (x.matmul(table.transpose()) + bias.unsqueeze::<2>()).argmax(1);
+        let best: Vec<usize> = best.into_data().iter::<i64>().map(|i| i as usize).collect();
+        let labels: Vec<usize> = (0..n).map(|i| if i % 2 == 0 { best[i] } else { i * 613 % vocab }).collect();
+        let scores = |dtype| {
+            let (x, table, bias) = inputs(dtype);
+            let labels = ints(&labels, [n]).inner();
+            masked_lm_scores(x, table, bias, labels).map(host)
+        };
+        let [nll, correct] = scores(DType::F32);
+        let [want_nll, want_correct] = scores(DType::F64);
+        close("nll", &nll, &want_nll, 1e-5);
+        assert_eq!(correct, want_correct);
+        assert!((0..n).step_by(2).all(|i| correct[i] == 1.0) && (n == 1 || correct.contains(&0.0)));
+        for threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert_eq!(pool.install(|| scores(DType::F32)), [nll.clone(), correct.clone()]);
+        }
+    }
+    // Of equal logits the first is the prediction, within a block of the vocabulary and across blocks.
+    let device = Device::flex();
+    let vocab = 1000;
+    for f in [masked_lm_scores, masked_lm_scores::plain] {
+        let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, &device);
+        let labels = Tensor::from_ints([0, 1, 999], &device);
+        let [nll, correct] = f(zeros([3, 4]), zeros([vocab, 4]), zeros([1, vocab]).reshape([vocab]), labels);
+        assert_eq!(host(correct), [1.0, 0.0, 0.0]);
+        close("nll", &host(nll), &[(vocab as f64).ln(); 3], 1e-6);
     }
 }
 

@@ -145,6 +145,11 @@ pub struct BertConfig {
     pub extra: Map<String, Value>,
 }
 
+/// The largest of the sizes.
+const LARGEST_SIZE: usize = 1 << 24;
+/// A hundred times those of BERT-large; a damaged or hostile file asks for more.
+const MOST_PARAMETERS: f64 = 34e9;
+
 impl BertConfig {
     /// One of the released sizes, for a vocabulary of `vocab_size` words.
     pub fn preset(preset: Preset, vocab_size: usize) -> Self {
@@ -209,6 +214,18 @@ impl BertConfig {
             if size == 0 {
                 return Err(wrong(key, "is 0, but must be at least 1"));
             }
+        }
+        // Before anything is multiplied or made.
+        if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > LARGEST_SIZE) {
+            return Err(wrong(key, format!("is {size}, but may be {LARGEST_SIZE} at most")));
+        }
+        let [vocabulary, h, inner, layers] =
+            [self.vocab_size, self.hidden_size, self.intermediate_size, self.num_hidden_layers]
+                .map(|n| n as f64);
+        let parameters = vocabulary * h + layers * (4.0 * h * h + 2.0 * h * inner);
+        if parameters > MOST_PARAMETERS {
+            let reason = format!("is {layers}: the model would have about {parameters:.1e} parameters");
+            return Err(wrong("num_hidden_layers", reason));
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             let heads = self.num_attention_heads;

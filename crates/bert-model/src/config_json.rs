@@ -21,8 +21,8 @@ impl BertConfig {
     /// [`Error::Io`], [`Error::Json`], or [`Error::Config`] with the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
-        let json: Map<String, Value> = serde_json::from_str(&text)
+        let text = read_small(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let json: Map<String, Value> = serde_json::from_slice(&text)
             .map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })?;
         Self::from_json(json)
     }
@@ -106,6 +106,17 @@ impl BertConfig {
         }
         // Display of a JSON value cannot fail.
         format!("{:#}\n", Value::Object(json))
+    }
+}
+
+/// The bytes of a regular file of a size that a configuration may have.
+fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind};
+    let metadata = std::fs::metadata(path)?;
+    match (metadata.is_file() || metadata.is_dir(), metadata.len()) {
+        (false, _) => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
+        (_, length) if length > 1 << 20 => Err(Error::new(ErrorKind::FileTooLarge, "larger than 1 MiB")),
+        _ => std::fs::read(path),
     }
 }
 

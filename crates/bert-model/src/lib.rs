@@ -61,6 +61,6 @@ pub use pretrained::{
     load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, refuse_weights_file,
     save_pretrained,
 };
-pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput};
+pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};

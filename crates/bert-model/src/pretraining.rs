@@ -7,6 +7,7 @@
 
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::masked_lm_scores::masked_lm_scores;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
@@ -35,6 +36,17 @@ pub struct PretrainingOutput {
     /// `[n, vocab]`
     pub prediction_logits: Tensor<2>,
     /// `[batch, 2]`: the second text follows, or is random.
+    pub seq_relationship_logits: Tensor<2>,
+}
+
+/// What an evaluation adds up.
+#[derive(Debug, Clone)]
+pub struct PretrainingScores {
+    /// `[n]`: `-log p` of the words that were at the masked positions.
+    pub masked_lm_nll: Tensor<1>,
+    /// `[n]`: 1 where that word has the greatest logit, else 0.
+    pub masked_lm_correct: Tensor<1>,
+    /// `[batch, 2]`
     pub seq_relationship_logits: Tensor<2>,
 }
 
@@ -187,6 +199,23 @@ impl BertForPreTraining {
         let nll = masked_lm_nll(transformed, table, predictions.bias.val(), targets.masked_lm_ids); // [n]
         let masked_lm = (nll * targets.masked_lm_weights).sum().mul_scalar(normalizer.masked_lm_scale());
         PretrainingLoss::new(masked_lm, next_sentence)
+    }
+
+    /// What both heads say about the labels, without dropout and without the `[n, vocab]` logits.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each, and `[n]` with `n >= 1`
+    /// - masked_lm_ids: `[n]`
+    /// - output: `[n]`, `[n]` and `[batch, 2]`
+    pub fn scores(&self, input: PretrainingInput, masked_lm_ids: Tensor<1, Int>) -> PretrainingScores {
+        let output = self.bert.forward(input.bert, Mode::Eval);
+        let predictions = &self.cls.predictions;
+        let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
+        let [masked_lm_nll, masked_lm_correct] =
+            masked_lm_scores(transformed, self.word_embeddings(), predictions.bias.val(), masked_lm_ids);
+        let seq_relationship_logits = self.cls.seq_relationship.forward(output.pooled_output);
+        PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
     }
 
     /// The tied table, `[vocab, hidden]`.

@@ -54,6 +54,9 @@ impl View for F32View<'_> {
     }
 }
 
+/// The largest file that is read into memory: four bytes for each of the most parameters a model may have.
+const LARGEST: u64 = 4 * 34_000_000_000;
+
 /// Reads a safetensors file.
 ///
 /// # Errors
@@ -61,7 +64,12 @@ impl View for F32View<'_> {
 /// [`Error::Io`], [`Error::PickledWeights`] whatever the file's name is; otherwise as
 /// [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
-    let bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    let io = |source| Error::Io { path: path.into(), source };
+    if std::fs::metadata(path).map_err(io)?.len() > LARGEST {
+        let reason = format!("larger than {LARGEST} bytes");
+        return Err(Error::CorruptSafetensors { path: path.into(), reason });
+    }
+    let bytes = std::fs::read(path).map_err(io)?;
     if is_pickle(&bytes) {
         return Err(Error::PickledWeights { path: path.into() });
     }

@@ -349,11 +349,11 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     }
 }
 
-/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, or the newest
-/// good checkpoint of a run.
+/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, the newest good
+/// checkpoint of a run, or the tuned model of a fine-tuning.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`] when the path is neither.
+/// [`Error::NoCheckpoint`] when the path is none of these.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
@@ -363,6 +363,9 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
         && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
     {
         return Ok(folder);
+    }
+    if path.join("report.json").exists() && path.join("model/config.json").exists() {
+        return Ok(path.join("model"));
     }
     // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.
     if path.join("config.json").exists() {

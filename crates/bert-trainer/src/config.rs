@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::optimizer::AdamWConfig;
+use crate::precision::PrecisionChoice;
 use crate::schedule::{Schedule, ScheduleKind};
 
 /// What `pretrain` does. Defaults are the reference's where it has the flag.
@@ -123,6 +124,10 @@ pub struct PretrainConfig {
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
     #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
     pub kernels: KernelChoice,
+
+    /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionChoice>,
 }
 
 fn max_skipped_steps() -> u64 {
@@ -169,6 +174,7 @@ impl PretrainConfig {
         check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
+        self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
     }
@@ -176,6 +182,11 @@ impl PretrainConfig {
     /// Warm-up steps, given or by default.
     pub fn warmup(&self) -> u64 {
         self.warmup_steps.unwrap_or((self.steps / 10).min(10_000))
+    }
+
+    /// The precision of matrix products, given or by default.
+    pub fn precision(&self) -> PrecisionChoice {
+        PrecisionChoice::or_default(self.precision, self.device)
     }
 
     /// The learning-rate schedule.

@@ -53,8 +53,8 @@ pub struct Place {
 
 /// The samples of a run by their number.
 enum Samples {
-    Shards(Box<ShardSamples>),
-    Documents(Box<DocumentSamples>),
+    Shards(ShardSamples),
+    Documents(DocumentSamples),
 }
 
 impl Samples {
@@ -84,15 +84,15 @@ impl DataLoader {
     /// When there is no manifest, it cannot be read, or it holds no instance.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
         let manifest = Manifest::read(folder)?;
+        // Sizes and the vocabulary; each shard's digest is compared when it is read.
+        manifest.verify(folder, false)?;
         if manifest.instances == 0 {
             return Err(Error::NoInstances { path: folder.to_path_buf() });
         }
         let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
         let samples = match DocumentPasses::new(&manifest, &vocabulary, seed) {
-            Some(passes) => {
-                Samples::Documents(Box::new(DocumentSamples::new(folder, &manifest, passes, seed)))
-            }
-            None => Samples::Shards(Box::new(ShardSamples::new(folder, &manifest, &vocabulary, seed))),
+            Some(passes) => Samples::Documents(DocumentSamples::new(folder, &manifest, passes, seed)),
+            None => Samples::Shards(ShardSamples::new(folder, &manifest, &vocabulary, seed)),
         };
         Ok(Self {
             folder: folder.to_path_buf(),

@@ -6,12 +6,13 @@
 //! data has no masks, or documents instead of instances, they are those of epoch 0 under the data's
 //! own seed, the same in every run.
 
-use bert_model::{BertForPreTraining, Mode, correct_count, cross_entropy_sum};
-use burn::tensor::{Device, Tensor};
+use bert_model::{BertForPreTraining, PretrainingInput, correct_count, cross_entropy_sum};
+use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
 use crate::error::Error;
+use crate::host::values;
 use crate::metrics_log::nan_if_null;
 
 /// Losses in nats and accuracies in [0, 1] on held-out data.
@@ -52,21 +53,19 @@ pub fn evaluate(
 ) -> Result<Evaluation, Error> {
     let end = limit.unwrap_or(u64::MAX).min(loader.rows());
     let mut sums = Evaluation { instances: end, ..Evaluation::default() };
-    let count = |tensor: Tensor<1>| f64::from(tensor.into_scalar::<f32>());
     let mut start = 0;
     while start < end {
         let stop = (start + batch_size as u64).min(end);
         let batch = loader.stored(start, stop)?;
         let targets = batch.targets(device);
-        let output = model.forward(batch.input(device), Mode::Eval);
-        let (words, next) = (output.prediction_logits, output.seq_relationship_logits);
-        sums.predictions += batch.num_predictions() as u64;
-        sums.masked_lm_accuracy += count(correct_count(words.clone(), targets.masked_lm_ids.clone(), None));
-        sums.masked_lm_loss += count(cross_entropy_sum(words, targets.masked_lm_ids));
+        let part =
+            evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
+        sums.predictions += part.predictions;
+        sums.masked_lm_loss += part.masked_lm_loss;
+        sums.masked_lm_accuracy += part.masked_lm_accuracy;
+        sums.next_sentence_loss += part.next_sentence_loss;
+        sums.next_sentence_accuracy += part.next_sentence_accuracy;
         sums.random_next += batch.next_sentence_labels.iter().sum::<i32>() as f64;
-        let labels = targets.next_sentence_labels;
-        sums.next_sentence_accuracy += count(correct_count(next.clone(), labels.clone(), None));
-        sums.next_sentence_loss += count(cross_entropy_sum(next, labels));
         start = stop;
     }
     let (predictions, instances) = (sums.predictions.max(1) as f64, sums.instances.max(1) as f64);
@@ -76,4 +75,31 @@ pub fn evaluate(
     sums.next_sentence_accuracy /= instances;
     sums.random_next /= instances;
     Ok(sums)
+}
+
+/// Sums over one batch: losses and right answers, not yet divided. The share of random pairs is left out.
+pub(crate) fn evaluate_batch(
+    model: &BertForPreTraining,
+    input: PretrainingInput,
+    masked_lm_ids: Tensor<1, Int>,
+    next_sentence_labels: Tensor<1, Int>,
+) -> Evaluation {
+    let [predictions] = masked_lm_ids.dims();
+    let [instances] = next_sentence_labels.dims();
+    let scores = model.scores(input, masked_lm_ids);
+    let next = scores.seq_relationship_logits;
+    let next_correct = correct_count(next.clone(), next_sentence_labels.clone(), None);
+    let next_loss = cross_entropy_sum(next, next_sentence_labels);
+    let sums = [scores.masked_lm_nll.sum(), scores.masked_lm_correct.sum(), next_loss, next_correct];
+    // One transfer from the device for all of them.
+    let sums = values(Tensor::cat(sums.to_vec(), 0));
+    Evaluation {
+        instances: instances as u64,
+        predictions: predictions as u64,
+        masked_lm_loss: f64::from(sums[0]),
+        masked_lm_accuracy: f64::from(sums[1]),
+        next_sentence_loss: f64::from(sums[2]),
+        next_sentence_accuracy: f64::from(sums[3]),
+        random_next: 0.0,
+    }
 }

@@ -7,6 +7,7 @@
 //! | loss -> optimizer step | [`train_step`], [`optimizer`], [`schedule`] |
 //! | steps -> run | [`pretrain`], [`config`], [`run_folder`], [`metrics_log`] |
 //! | step -> checkpoint | [`checkpoint`] |
+//! | flags -> device, kernels, precision | [`device`], [`precision`] |
 //! | held-out data -> figures | [`evaluation`] |
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
@@ -29,6 +30,7 @@ pub mod finetune;
 mod host;
 pub mod metrics_log;
 pub mod optimizer;
+pub mod precision;
 pub mod pretrain;
 pub mod report;
 pub mod run_folder;

@@ -155,6 +155,7 @@ pub fn identity(
         "seed": config.seed,
         "backend": config.device.backend(),
         "kernels": config.kernels,
+        "precision": config.precision(),
         "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start,
         "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),

@@ -3,13 +3,19 @@
 use std::time::Instant;
 
 use bert_data::rng::{Domain, Random, Stream};
-use bert_model::{BertConfig, BertForPreTraining};
-use burn::tensor::{Device, Distribution, Tensor};
+use bert_model::{
+    BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, Mode, PretrainingInput,
+    classification_loss,
+};
+use burn::module::Module;
+use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 
 use crate::data_loader::PretrainingBatch;
+use crate::evaluation::{Evaluation, evaluate_batch};
+use crate::host::int_vector;
 use crate::optimizer::{AdamW, AdamWConfig};
 use crate::pretrain::pretraining_objective;
-use crate::train_step::train_step;
+use crate::train_step::{MicroBatchLoss, train_step};
 
 /// A model, its optimizer and one batch.
 pub struct SyntheticRun {
@@ -49,19 +55,120 @@ impl SyntheticRun {
         Self { model: Some(model), optimizer, batch, device, step: 0 }
     }
 
+    /// One step: forward, backward, clip, update. Returns the loss before the update, in nats.
+    ///
+    /// # Panics
+    /// When the loss is not finite.
+    pub fn step(&mut self) -> f64 {
+        let model = self.model.take().expect("put back by the step before");
+        let loss = pretraining_objective(&self.batch, true, &self.device);
+        let batches = std::slice::from_ref(&self.batch);
+        let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, (1, self.step));
+        self.model = Some(model);
+        self.step += 1;
+        report.expect("the loss is finite").loss
+    }
+}
+
+/// Tokens of each row of a padded batch: 24 to 116, mean 70, for 128 places, like RTE's pairs.
+fn varied_lengths(batch: usize, seq: usize) -> Vec<usize> {
+    (0..batch).map(|row| (24 + row * 37 % 93) * seq / 128).collect()
+}
+
+/// `[batch, seq]`: an input of two segments with [`varied_lengths`] and random words.
+fn padded_input(config: &BertConfig, batch: usize, seq: usize, device: &Device) -> BertInput {
+    let mut random = Stream::new(1, Domain::Test, &[]);
+    let lengths = varied_lengths(batch, seq);
+    let grid = |value: &mut dyn FnMut(usize, usize) -> i32| {
+        let values: Vec<i32> = (0..batch * seq).map(|i| value(lengths[i / seq], i % seq)).collect();
+        Tensor::<2, Int>::from_data(TensorData::new(values, [batch, seq]), device)
+    };
+    BertInput {
+        input_ids: grid(&mut |length, place| {
+            if place < length { random.below(config.vocab_size) as i32 } else { 0 }
+        }),
+        input_mask: grid(&mut |length, place| i32::from(place < length)),
+        segment_ids: grid(&mut |length, place| i32::from(place < length && place >= length / 2)),
+    }
+}
+
+/// A classifier of two labels, its optimizer and one padded batch.
+pub struct SyntheticClassifier {
+    model: Option<BertForSequenceClassification>,
+    optimizer: AdamW,
+    input: BertInput,
+    labels: Tensor<1, Int>,
+    step: u64,
+}
+
+impl SyntheticClassifier {
+    /// A fresh model and a batch of random words, padded like RTE's pairs.
+    pub fn new(config: &BertConfig, batch: usize, seq: usize, device: &Device) -> Self {
+        let device = device.clone().autodiff();
+        let model = BertForSequenceClassification::new(config, 1, &device);
+        let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
+        Self {
+            optimizer: AdamW::new(AdamWConfig::default(), &model),
+            model: Some(model),
+            input: padded_input(config, batch, seq, &device),
+            labels: int_vector(&labels, &device),
+            step: 0,
+        }
+    }
+
     /// One step: forward, backward, clip, update.
     ///
     /// # Panics
     /// When the loss is not finite.
     pub fn step(&mut self) {
         let model = self.model.take().expect("put back by the step before");
-        let loss = pretraining_objective(&self.batch, true, &self.device);
-        let batches = std::slice::from_ref(&self.batch);
-        let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, (1, self.step));
+        let loss =
+            |model: &BertForSequenceClassification, (input, labels): &(BertInput, Tensor<1, Int>), mode| {
+                let [rows] = labels.dims();
+                let logits = model.forward(input.clone(), mode);
+                let total = classification_loss(logits, labels.clone(), rows as f64);
+                MicroBatchLoss { total, parts: Vec::new() }
+            };
+        let batches = [(self.input.clone(), self.labels.clone())];
+        let (model, report) = train_step(model, &mut self.optimizer, &batches, loss, 2e-5, (1, self.step));
         report.expect("the loss is finite");
         self.model = Some(model);
         self.step += 1;
     }
+}
+
+/// Passes over one padded batch without training: what it gives is the predicted classes.
+pub fn synthetic_classification(
+    config: &BertConfig,
+    batch: usize,
+    seq: usize,
+    device: &Device,
+) -> impl FnMut() -> Vec<i64> {
+    let model = BertForSequenceClassification::new(config, 1, &device.clone().autodiff()).valid();
+    let input = padded_input(config, batch, seq, device);
+    move || model.forward(input.clone(), Mode::Eval).argmax(1).into_data().iter::<i64>().collect()
+}
+
+/// Passes over one padded batch without training: what it gives is the sums that an evaluation adds up.
+pub fn synthetic_evaluation(
+    config: &BertConfig,
+    batch: usize,
+    seq: usize,
+    predictions: usize,
+    device: &Device,
+) -> impl FnMut() -> Evaluation {
+    let model = BertForPreTraining::new(config, 1, &device.clone().autodiff()).valid();
+    let input = padded_input(config, batch, seq, device);
+    let lengths = varied_lengths(batch, seq);
+    let places = |row: usize| (0..predictions).map(move |i| (row, i));
+    let positions: Vec<i32> =
+        (0..batch).flat_map(places).map(|(row, i)| (row * seq + 1 + i % (lengths[row] - 1)) as i32).collect();
+    let mut random = Stream::new(2, Domain::Test, &[]);
+    let words: Vec<i32> = positions.iter().map(|_| random.below(config.vocab_size) as i32).collect();
+    let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
+    let input = PretrainingInput { bert: input, masked_lm_positions: int_vector(&positions, device) };
+    let (words, labels) = (int_vector(&words, device), int_vector(&labels, device));
+    move || evaluate_batch(&model, input.clone(), words.clone(), labels.clone())
 }
 
 /// Floating-point operations a second of a large matrix product on this device: what a step made of

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bert_cli::{commands, exit};
+use bert_cli::{commands, exit, threads};
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -27,10 +27,12 @@ enum Command {
     FillMask(commands::fill_mask::Args),
     Attention(commands::attention::Args),
     Report(commands::report::Args),
+    Scores(commands::scores::Args),
     Export(commands::export::Args),
 }
 
 fn main() -> ExitCode {
+    threads::compute_on_this_thread();
     exit::finish(match Cli::parse().command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::FillMask(args) => commands::fill_mask::run(&args),
         Command::Attention(args) => commands::attention::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Scores(args) => commands::scores::run(&args),
         Command::Export(args) => commands::export::run(&args),
     })
 }

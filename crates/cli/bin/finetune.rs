@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use bert_cli::{commands, exit};
+use bert_cli::{commands, exit, threads};
 use clap::Parser;
 
 #[global_allocator]
 static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
 
 fn main() -> ExitCode {
+    threads::compute_on_this_thread();
     exit::finish(commands::finetune::run(commands::finetune::Args::parse()))
 }

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use bert_model::{LoadPolicy, load_pretrained_pretraining};
 use bert_trainer::DeviceName;
-use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::data_loader::DataLoader;
+use bert_trainer::device::KernelChoice;
 use bert_trainer::evaluation::evaluate;
+use bert_trainer::precision::PrecisionChoice;
 use clap::Args as ClapArgs;
 
-use crate::commands::at_least;
 use crate::commands::pretrain::evaluation_line;
+use crate::commands::{at_least, model_folder};
 use crate::exit::{print, print_json};
-use crate::progress::say;
 
 /// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
 #[derive(ClapArgs, Debug)]
@@ -37,6 +37,10 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
     device: DeviceName,
 
+    /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionChoice>,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -47,8 +51,11 @@ pub struct Args {
 /// # Errors
 /// When checkpoint or data cannot be read or do not fit each other.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let precision = PrecisionChoice::or_default(args.precision, args.device);
+    precision.check(args.device, KernelChoice::Fused)?;
+    precision.select();
     let device = args.device.open()?;
-    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let folder = model_folder(&args.checkpoint)?;
     let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;

@@ -69,11 +69,11 @@ fn the_bytes_do_not_depend_on_the_budget() {
     let whole = content(&world.folder.path().join("whole"));
     for (threads, budget) in [(1, 64), (3, 80), (1, 4096)] {
         let name = format!("{threads}-{budget}");
-        let memory_budget = ByteSize(budget << 20);
+        let memory_budget = Some(ByteSize(budget << 20));
         run(&BuildConfig { threads, memory_budget, ..world.to(&name) }).unwrap();
         assert!(content(&world.folder.path().join(&name)) == whole, "{name}");
     }
-    let small = BuildConfig { memory_budget: ByteSize(20 << 20), ..world.to("small") };
+    let small = BuildConfig { memory_budget: Some(ByteSize(20 << 20)), ..world.to("small") };
     let error = run(&small).unwrap_err();
     assert!(error.to_string().contains("--memory-budget is 20M"), "{error}");
     assert_eq!(error.exit_code(), 2);
@@ -147,7 +147,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0x40;
         fs::write(&path, bytes).unwrap();
-        build_again(&BuildConfig { threads: 3, memory_budget: ByteSize(1 << 30), ..config });
+        build_again(&BuildConfig { threads: 3, memory_budget: Some(ByteSize(1 << 30)), ..config });
         assert!(content(&world.folder.path().join(damaged)) == whole, "{damaged}");
     }
 
@@ -261,7 +261,7 @@ fn one_long_document() {
     let world = world(&line.repeat(30_000));
     run(&BuildConfig { threads: 1, ..world.config.clone() }).unwrap();
     let whole = content(&world.folder.path().join("whole"));
-    let least = ByteSize(64 << 20);
+    let least = Some(ByteSize(64 << 20));
     run(&BuildConfig { threads: 2, memory_budget: least, ..world.to("other") }).unwrap();
     assert!(content(&world.folder.path().join("other")) == whole);
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::document::{DocumentsBuilder, Look};
+use bert_data::document::DocumentsBuilder;
+use bert_data::document::Look;
 use bert_data::document_shard::{read_all_documents, read_document_shard};
-use bert_data::faults::{Fault, Faulty};
-use bert_data::files::Disk;
 use bert_data::{
     BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, Nsp, RandomMode, RowProblem, ShardRows,
-    StoredRows, Tokenizer, Vocabulary, build_on, inspect, preview, verify,
+    StoredRows, Tokenizer, Vocabulary, inspect, preview, verify,
 };
 
 use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
@@ -72,13 +71,14 @@ fn every_sentence_is_stored_once_in_its_place() {
     let mut reader = documents.reader();
     let read: Vec<Vec<Vec<u32>>> = (0..documents.len())
         .map(|index| {
+            let sentences = reader.document(Look::Here, index).unwrap();
             let ids = |sentence| {
                 let mut ids = Vec::new();
-                let tokens = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
-                reader.append_tokens(Look::Here, tokens, &mut ids).unwrap();
+                let range = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
+                reader.append_tokens(Look::Here, range, &mut ids).unwrap();
                 ids
             };
-            documents.reader().document(Look::Here, index).unwrap().map(ids).collect()
+            sentences.map(ids).collect()
         })
         .collect();
     assert_eq!(read, of_text);
@@ -103,56 +103,6 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_counts_only() {
     let other = digests(2, 8, "other");
     assert_eq!(one.0, other.0);
     assert_ne!(one.1, other.1);
-}
-
-/// Made in parts on as many machines and merged: the same manifest and the same shards.
-#[test]
-fn parts_make_the_same_data_set() {
-    let world = world();
-    let whole = run(&BuildConfig { num_shards: Some(5), ..world.config.clone() }).unwrap();
-    for parts in [2, 7] {
-        let folder = world.at(&format!("parts-{parts}"));
-        for part in (1..=parts).rev() {
-            let config = BuildConfig {
-                num_shards: Some(5),
-                output: Some(folder.clone()),
-                part: Some(part),
-                parts: Some(parts),
-                ..world.config.clone()
-            };
-            bert_data::build_part(&config, &mut |_| {}).unwrap();
-        }
-        let merged = bert_data::merge(&folder).unwrap();
-        assert_eq!(merged, whole.manifest);
-        assert_eq!(merged.conservation.rows, 90);
-        assert!(verify(&folder, true).unwrap().is_good());
-    }
-}
-
-/// A build that fails anywhere goes on to the same bytes, with little memory too.
-#[test]
-fn a_failed_build_goes_on() {
-    let world = world();
-    let whole = run(&world.config).unwrap().manifest;
-    let config = BuildConfig { threads: 1, output: Some(world.at("again")), ..world.config.clone() };
-    let counting = Faulty::new(Fault::Full, u64::MAX);
-    build_on(&counting, &config, &mut |_| {}).unwrap();
-    std::fs::remove_dir_all(world.at("again")).unwrap();
-    let (operations, mut failed) = (counting.operations(), 0);
-    for fail_at in (0..operations).step_by(7) {
-        // What removes a file needs no space: the last operations do not fail.
-        let files = Faulty::new(Fault::Full, fail_at);
-        let made = match build_on(&files, &config, &mut |_| {}) {
-            Ok(outcome) => outcome.manifest,
-            Err(_) => {
-                failed += 1;
-                build_on(&Disk, &config, &mut |_| {}).unwrap().manifest
-            }
-        };
-        assert_eq!(made, whole, "{fail_at}");
-        std::fs::remove_dir_all(world.at("again")).unwrap();
-    }
-    assert!(failed >= 6, "{failed} of {operations}");
 }
 
 #[test]
@@ -203,7 +153,7 @@ fn passes_are_those_of_the_builder() {
         let mut made = Vec::new();
         for (pass, document) in (0..PASSES).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
             let mut pairs = ShardRows::default();
-            passes.append_pairs(&mut text.reader(), pass, document, &mut pairs).unwrap();
+            passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
             // In any order, each for itself.
             for number in (0..pairs.len()).rev() {
                 made.push(canonical(passes.mask(pairs.row(number), pass, document, number as u64)));

@@ -252,7 +252,7 @@ fn layouts_agree() {
     let mut made = Vec::new();
     for (pass, document) in (0..2).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
         let mut pairs = ShardRows::default();
-        passes.append_pairs(&mut text.reader(), pass, document, &mut pairs).unwrap();
+        passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
         assert!(pairs.has_marks());
         for (number, row) in pairs.iter().enumerate() {
             made.push(canonical(passes.mask(row, pass, document, number as u64)));

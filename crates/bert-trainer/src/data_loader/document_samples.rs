@@ -17,7 +17,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::document::{Documents, Look};
+use bert_data::document::Documents;
 use bert_data::document_shard::read_all_documents;
 use bert_data::rng::{Domain, Random, Stream};
 use bert_data::{DocumentPasses, Manifest, Row, ShardRows};
@@ -28,7 +28,7 @@ use super::shard_samples::shuffled;
 use crate::error::Error;
 
 /// Tokens of the documents of a block: as many instances as in a shard, roughly. Part of what a run computes.
-const BLOCK_TOKENS: u64 = 1 << 22;
+const BLOCK_TOKENS: usize = 1 << 22;
 
 /// The instances of a folder's documents in the order of a seed.
 pub(super) struct DocumentSamples {
@@ -36,7 +36,7 @@ pub(super) struct DocumentSamples {
     manifest: Manifest,
     seed: u64,
     passes: DocumentPasses,
-    pub(super) block_tokens: u64,
+    pub(super) block_tokens: usize,
     start: Place,
     documents: Option<Documents>,
     order: Option<EpochOrder>,
@@ -56,15 +56,14 @@ impl EpochOrder {
         documents: &Documents,
         seed: u64,
         epoch: u64,
-        block_tokens: u64,
-    ) -> Result<Self, Error> {
+        block_tokens: usize,
+    ) -> bert_data::Result<Self> {
         let mut order: Vec<u32> = (0..documents.len() as u32).collect();
         Stream::new(seed, Domain::LoaderDocuments, &[epoch]).shuffle(&mut order);
-        let (mut block_ends, mut tokens, mut reader) = (Vec::new(), 0, documents.reader());
+        let (mut block_ends, mut tokens) = (Vec::new(), 0);
+        let mut reader = documents.reader();
         for (at, &document) in order.iter().enumerate() {
-            let sentences = reader.document(Look::Here, document as usize)?;
-            let range = reader.token_range(Look::Here, sentences)?;
-            tokens += range.end - range.start;
+            tokens += reader.tokens_of(document as usize)? as usize;
             if tokens >= block_tokens {
                 block_ends.push(at + 1);
                 tokens = 0;
@@ -186,10 +185,9 @@ impl DocumentSamples {
         let order = self.order.as_ref().expect("made above");
         let Some(of_block) = order.block(place.block) else { return Ok(None) };
         let (mut pairs, mut sources) = (ShardRows::default(), Vec::new());
-        let mut reader = documents.reader();
         for &document in of_block {
             let before = pairs.len();
-            self.passes.append_pairs(&mut reader, place.epoch, document as usize, &mut pairs)?;
+            self.passes.append_pairs(documents, place.epoch, document as usize, &mut pairs)?;
             sources.extend((0..(pairs.len() - before) as u32).map(|number| (document, number)));
         }
         let mut random = Stream::new(self.seed, Domain::LoaderRows, &[place.epoch, place.block]);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::optimizer::AdamWConfig;
+use crate::precision::PrecisionChoice;
 use crate::schedule::ScheduleKind;
 use crate::tasks::Task;
 
@@ -109,6 +110,10 @@ pub struct FinetuneConfig {
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
     #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
     pub kernels: KernelChoice,
+
+    /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionChoice>,
 }
 
 /// The configuration with the task's defaults filled in.
@@ -122,6 +127,8 @@ pub struct Resolved {
     pub learning_rate: f64,
     /// Longest sequence.
     pub max_seq_length: usize,
+    /// Precision of matrix products.
+    pub precision: PrecisionChoice,
 }
 
 impl FinetuneConfig {
@@ -140,6 +147,7 @@ impl FinetuneConfig {
             train_batch_size: self.train_batch_size.unwrap_or(defaults.train_batch_size),
             learning_rate: self.learning_rate.unwrap_or(learning_rate),
             max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
+            precision: PrecisionChoice::or_default(self.precision, self.device),
         };
         let check = |good: bool, flag: &'static str, reason: &str| match good {
             true => Ok(()),
@@ -159,6 +167,7 @@ impl FinetuneConfig {
         check(positive(self.adam_epsilon), "adam-epsilon", "must be positive")?;
         let norm = self.max_gradient_norm;
         check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")?;
+        resolved.precision.check(self.device, self.kernels)?;
         check(!self.seeds.is_empty(), "seeds", "must name at least one")?;
         let distinct: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
         check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;

@@ -62,6 +62,7 @@ impl<'a> Run<'a> {
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
         config.validate()?;
         config.kernels.select();
+        config.precision().select();
         let device = config.device.open()?.autodiff();
         let loader = DataLoader::open(&config.data, config.seed)?;
         let eval_loader =

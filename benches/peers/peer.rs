@@ -1,0 +1,154 @@
+//! What the benchmarks that have a peer share: turns A B A B, medians, memory and CPU time of a process.
+//!
+//! In: a measurement of ours, and the scripts of this folder with their arguments. Out: one line for each
+//! turn, then medians and ratios. A peer is a process of its own and prints one JSON object. It runs under
+//! the Python that `BERT_PYTHON` names (torch and transformers installed); without one it is left out.
+
+use std::process::Command;
+use std::time::Instant;
+
+/// One program in one turn.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    /// Median over the steps of the turn.
+    pub(crate) sequences_per_second: f64,
+    /// CPU time of all threads, in seconds a step: what a busy machine disturbs least.
+    pub(crate) cpu_seconds: f64,
+    /// Most memory that the process ever held (`VmHWM`), in MiB.
+    pub(crate) peak_mib: f64,
+    /// What it held before the model was made, in MiB: the program and its libraries.
+    pub(crate) before_mib: f64,
+}
+
+/// A peer: the label of its column, its script and the script's arguments.
+pub(crate) struct Peer {
+    /// As printed.
+    pub(crate) label: String,
+    /// A file of this folder.
+    pub(crate) script: &'static str,
+    /// Its command line.
+    pub(crate) arguments: Vec<String>,
+}
+
+/// The options that all scripts have. The peer gets as many threads as this process computes on.
+pub(crate) fn arguments(model: &str, batch: usize, seq: usize, steps: usize) -> Vec<String> {
+    let numbers = [
+        ("--batch-size", batch),
+        ("--seq-length", seq),
+        ("--steps", steps),
+        ("--threads", rayon::current_num_threads()),
+    ];
+    let numbers = numbers.iter().flat_map(|(flag, number)| [flag.to_string(), number.to_string()]);
+    ["--model".to_string(), model.to_string()].into_iter().chain(numbers).collect()
+}
+
+/// Runs ours and the peers in turn, `turns` times each; prints all figures and the medians' ratios.
+pub(crate) fn in_turn(turns: usize, mut ours: impl FnMut() -> Figures, peers: &[Peer]) {
+    let python = std::env::var("BERT_PYTHON").ok();
+    let peers = if python.is_some() { peers } else { &[] };
+    let mut own = Vec::new();
+    let mut others = vec![Vec::new(); peers.len()];
+    for turn in 1..=turns {
+        let figures = ours();
+        print(turn, "ours", &figures);
+        own.push(figures);
+        for (peer, all) in peers.iter().zip(&mut others) {
+            let figures = run(python.as_deref().expect("there are peers"), peer);
+            print(turn, &peer.label, &figures);
+            all.push(figures);
+        }
+    }
+    let speed = |all: &[Figures]| median(all.iter().map(|f| f.sequences_per_second).collect());
+    // A process holds the more, the longer it lives, so the first turn of each counts.
+    let peak = |all: &[Figures]| all[0].peak_mib;
+    let above = |all: &[Figures]| all[0].peak_mib - all[0].before_mib;
+    println!("median: ours {:.1} sequences/s", speed(&own));
+    for (peer, all) in peers.iter().zip(&others) {
+        let ratios = own.iter().zip(all).map(|(a, b)| a.sequences_per_second / b.sequences_per_second);
+        let cpu = own.iter().zip(all).map(|(a, b)| b.cpu_seconds / a.cpu_seconds);
+        println!(
+            "median: {} {:.1} sequences/s; ours is {:.2} times as fast in wall time, {:.2} in CPU time; \
+             our peak is {:.2} of its peak, {:.2} above what was held before the model",
+            peer.label,
+            speed(all),
+            median(ratios.collect()),
+            median(cpu.collect()),
+            peak(&own) / peak(all),
+            above(&own) / above(all),
+        );
+    }
+    if python.is_none() {
+        println!("no peer: set BERT_PYTHON to a Python with torch and transformers");
+    }
+}
+
+fn print(turn: usize, label: &str, figures: &Figures) {
+    println!(
+        "turn {turn}: {label:16} {:8.1} sequences/s, {:.3} CPU seconds a step, peak {:.0} MiB ({:.0} before the model)",
+        figures.sequences_per_second, figures.cpu_seconds, figures.peak_mib, figures.before_mib
+    );
+}
+
+/// Times `steps` runs of `work` on `batch` sequences. `before_mib` is [`resident_mib`] at the start.
+pub(crate) fn measure(steps: usize, batch: usize, before_mib: f64, mut work: impl FnMut()) -> Figures {
+    let cpu = cpu_seconds();
+    let seconds = (0..steps).map(|_| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64()
+    });
+    let seconds = median(seconds.collect());
+    Figures {
+        sequences_per_second: batch as f64 / seconds,
+        cpu_seconds: (cpu_seconds() - cpu) / steps as f64,
+        peak_mib: status_mib("VmHWM:"),
+        before_mib,
+    }
+}
+
+/// Memory that this process holds, in MiB.
+pub(crate) fn resident_mib() -> f64 {
+    status_mib("VmRSS:")
+}
+
+/// The middle value; of two the greater.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A line of Linux's account of this process; NaN elsewhere.
+fn status_mib(key: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok())
+        .map_or(f64::NAN, |kib| kib / 1024.0)
+}
+
+/// User and system time of this process, from Linux's account of it (hundredths of a second); NaN elsewhere.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name in parentheses; utime and stime are the 14th and 15th fields of all.
+    let fields: Vec<f64> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(|f| f.parse().unwrap_or(0.0))
+        .collect();
+    fields.get(11..13).map_or(f64::NAN, |times| times.iter().sum::<f64>() / 100.0)
+}
+
+fn run(python: &str, peer: &Peer) -> Figures {
+    let script = format!("{}/benches/peers/{}", env!("CARGO_MANIFEST_DIR"), peer.script);
+    let output = Command::new(python).arg(script).args(&peer.arguments).output().expect("the peer runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the peer prints JSON");
+    let number = |key: &str| json[key].as_f64().expect("a number");
+    Figures {
+        sequences_per_second: number("sequences_per_second"),
+        cpu_seconds: number("cpu_seconds"),
+        peak_mib: number("peak_mib"),
+        before_mib: number("before_mib"),
+    }
+}

@@ -1,0 +1,102 @@
+//! Matrix products in f32 and in bf16, in the shapes of BERT's dense layers, forward and backward.
+//!
+//! `cargo bench -p bert-kernels --bench products --profile dev [-- tokens..]` (default: 4096 and 1024). Both
+//! precisions run in turn in one process; printed are the least times and their ratio.
+
+use std::time::Instant;
+
+use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::self_attention::self_attention;
+use bert_kernels::{Dropout, Precision, dense, has_bf16_instructions, set_precision};
+use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
+
+const ROUNDS: usize = 25;
+const LAYERS: [(usize, usize); 9] = [
+    (128, 128),
+    (128, 512),
+    (512, 128),
+    (256, 256),
+    (256, 1024),
+    (1024, 256),
+    (768, 768),
+    (768, 3072),
+    (3072, 768),
+];
+
+fn main() {
+    if !has_bf16_instructions() {
+        println!("this processor has no AVX-512 BF16");
+        return;
+    }
+    let mut tokens: Vec<usize> =
+        std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    if tokens.is_empty() {
+        tokens = vec![4096, 1024];
+    }
+    println!("{:36}{:>10}{:>10}{:>8}   GFLOP/s", "milliseconds", "f32", "bf16", "ratio");
+    for m in tokens {
+        for (k, n) in LAYERS {
+            dense_layer(m, k, n);
+        }
+        for (hidden, heads) in [(128, 2), (256, 4), (768, 12)] {
+            attention(m / 128, hidden, heads);
+            masked_lm(m * 5 / 32, hidden);
+        }
+    }
+}
+
+fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), &Device::flex().autodiff()).require_grad()
+}
+
+fn dense_layer(m: usize, k: usize, n: usize) {
+    let (x, weight) = (random([m, k]), random([k, n]));
+    let flops = 2 * m * k * n;
+    let inner = (x.clone().inner(), weight.clone().inner());
+    compare(&format!("{m} x {k} x {n} forward"), flops, || {
+        dense::product(inner.0.clone(), inner.1.clone());
+    });
+    let ones = random([m, n]).detach();
+    compare(&format!("{m} x {k} x {n} and backward"), 3 * flops, || {
+        (dense::product(x.clone(), weight.clone()) * ones.clone()).sum().backward();
+    });
+}
+
+fn attention(batch: usize, hidden: usize, heads: usize) {
+    let seq = 128;
+    let x = random([batch, seq, hidden]);
+    let weights: [Tensor<2>; 3] = std::array::from_fn(|_| random([hidden, hidden]));
+    let bias = random([hidden]);
+    let mask = Tensor::zeros([batch, 1, 1, seq], &Device::flex().autodiff());
+    let flops = 3 * 2 * batch * seq * (3 * hidden * hidden + 2 * seq * hidden);
+    compare(&format!("attention {batch} x {seq} x {hidden}"), flops, || {
+        let projections = weights.clone().map(|weight| (weight, bias.clone()));
+        let dropout = Dropout::new(1, 0.1);
+        self_attention(x.clone(), projections, mask.clone(), heads, 0.125, dropout).sum().backward();
+    });
+}
+
+fn masked_lm(n: usize, hidden: usize) {
+    let vocab = 30_522;
+    let (x, table, bias) = (random([n, hidden]), random([vocab, hidden]), random([vocab]));
+    let labels = (0..n).map(|i| (i * 7919 % vocab) as i64).collect();
+    let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [n]), &Device::flex().autodiff());
+    compare(&format!("masked LM {n} x {hidden} x {vocab}"), 3 * 2 * n * hidden * vocab, || {
+        masked_lm_nll(x.clone(), table.clone(), bias.clone(), labels.clone()).sum().backward();
+    });
+}
+
+fn compare(name: &str, flops: usize, mut work: impl FnMut()) {
+    let mut least = [f64::INFINITY; 2];
+    for _ in 0..ROUNDS {
+        for (precision, least) in [Precision::F32, Precision::Bf16].into_iter().zip(&mut least) {
+            set_precision(precision);
+            let start = Instant::now();
+            work();
+            *least = least.min(start.elapsed().as_secs_f64());
+        }
+    }
+    let [f32, bf16] = least.map(|seconds| 1e3 * seconds);
+    let rate = |milliseconds: f64| flops as f64 / milliseconds * 1e-6;
+    println!("{name:36}{f32:>10.2}{bf16:>10.2}{:>8.2}   {:.0} {:.0}", f32 / bf16, rate(f32), rate(bf16));
+}

@@ -1,0 +1,147 @@
+//! The same operations as kernels for GPUs, in CubeCL.
+//!
+//! In: f32 tensors of burn's CubeCL backend, whose device says on which runtime they are (CUDA, Vulkan,
+//! ..); the kernels do not know. Out: tensors, tracked by autodiff like those of the fused kernels of the
+//! CPU, whose equations these are. They are there where burn 0.22.1 falls short on a GPU: its GELU is
+//! differentiated as if it were the tanh form, and a dropout mask is made on the host and copied.
+//! Reductions over rows and matrix products are burn's own. Not for other types than f32.
+//!
+//! | room | operation |
+//! |---|---|
+//! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`dropout`] | the masks of [`mod@crate::dropout`], made on the device |
+//! | [`layer_norm`] | LayerNorm over the last axis |
+//! | [`adamw`] | one update of a parameter and its moments |
+//! | [`softmax`] | scale + key bias + softmax + dropout of attention |
+//!
+//! # Tests
+//!
+//! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on
+//! the default device of wgpu, a software Vulkan (Mesa's lavapipe) included. On CUDA they have not been run.
+
+pub(crate) mod adamw;
+pub(crate) mod dropout;
+pub(crate) mod gelu;
+pub(crate) mod layer_norm;
+pub(crate) mod softmax;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::extension::{Fused, record};
+use crate::{Kernels, kernels};
+
+/// Units of a cube; a power of two that every runtime has.
+const UNITS: u32 = 128;
+
+/// Tensors on their way into a kernel: as they are, or with their places in a graph.
+enum Inputs<const N: usize> {
+    Plain([CubeTensor; N]),
+    Graph([FloatTensor<Autodiff<Cube>>; N]),
+}
+
+/// Flat tensors of a CubeCL device in f32 if all are that, and fused kernels are selected.
+fn inputs<const N: usize>(tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
+    if kernels() == Kernels::Plain || !tensors.iter().all(fits) {
+        return None;
+    }
+    let plain = tensors.clone().map(|x| x.try_into_primitive::<Cube>().ok());
+    if plain.iter().all(Option::is_some) {
+        return Some(Inputs::Plain(plain.map(|x| x.expect("all are there"))));
+    }
+    let graph = tensors.map(graph_primitive);
+    graph.iter().all(Option::is_some).then(|| Inputs::Graph(graph.map(|x| x.expect("all are there"))))
+}
+
+/// f32, and in no graph with gradient checkpointing.
+fn fits(x: &Tensor<1>) -> bool {
+    use DispatchAutodiffContext::{Disabled, Enabled};
+    let context = x.clone().into_dispatch().autodiff;
+    x.dtype() == DType::F32 && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
+}
+
+/// The tensor in the graph; one that is in none joins it as a constant.
+fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
+    match x.clone().try_into_primitive::<Autodiff<Cube>>() {
+        Ok(x) => Some(x),
+        Err(_) => x.try_into_primitive::<Cube>().ok().map(FloatTensor::<Autodiff<Cube>>::new),
+    }
+}
+
+/// Runs an operation on flat tensors. `None`: burn's own operations have to do.
+fn apply<F: Fused<N, Cube>, const N: usize>(operation: F, tensors: [Tensor<1>; N]) -> Option<Tensor<1>> {
+    match inputs(tensors)? {
+        Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.forward(inputs).0)),
+        Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
+    }
+}
+
+/// The tensor with its elements in order.
+fn in_order(x: CubeTensor) -> CubeTensor {
+    into_contiguous(x)
+}
+
+/// A tensor on the device of `x` to be overwritten.
+fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
+    empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), x.dtype)
+}
+
+fn len(x: &CubeTensor) -> usize {
+    x.meta.num_elements()
+}
+
+/// One unit for each of `count` elements.
+fn elementwise(count: usize) -> (CubeCount, CubeDim) {
+    let cubes = count.div_ceil(UNITS as usize) as u32;
+    // The x axis of a grid may end at 65535 cubes.
+    let x = cubes.clamp(1, 1 << 15);
+    (CubeCount::Static(x, cubes.div_ceil(x).max(1), 1), CubeDim::new_1d(UNITS))
+}
+
+/// One cube for each of `count` rows.
+fn one_cube_each(count: usize) -> (CubeCount, CubeDim) {
+    elementwise(count * UNITS as usize)
+}
+
+/// The sum over the units of a cube, in one order whatever the device.
+#[cube]
+fn cube_sum(value: f32) -> f32 {
+    let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
+    let unit = UNIT_POS as usize;
+    shared[unit] = value;
+    sync_cube();
+    let mut half = (UNITS as usize / 2).runtime();
+    while half > 0 {
+        if unit < half {
+            let other = shared[unit + half];
+            shared[unit] += other;
+        }
+        sync_cube();
+        half /= 2;
+    }
+    shared[0]
+}
+
+/// The greatest value of a cube's units.
+#[cube]
+fn cube_max(value: f32) -> f32 {
+    let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
+    let unit = UNIT_POS as usize;
+    shared[unit] = value;
+    sync_cube();
+    let mut half = (UNITS as usize / 2).runtime();
+    while half > 0 {
+        if unit < half {
+            let other = shared[unit + half];
+            shared[unit] = max(shared[unit], other);
+        }
+        sync_cube();
+        half /= 2;
+    }
+    shared[0]
+}

@@ -1,0 +1,125 @@
+//! Dropout on a GPU: the masks of [`mod@crate::dropout`], bit for bit, made where they are used.
+//!
+//! In: a flat tensor. Out: the same times its mask; the backward pass multiplies by the mask again. One
+//! unit takes one element. SplitMix64 is computed in pairs of 32-bit words, as not every runtime has 64-bit
+//! integers.
+
+use burn::backend::Cube;
+use burn::tensor::Tensor;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::{apply, elementwise, empty_like, in_order, len};
+use crate::dropout::Dropout;
+use crate::extension::Fused;
+
+/// A flat x times its mask, if it is on a GPU.
+pub(crate) fn dropout(x: Tensor<1>, dropout: Dropout) -> Option<Tensor<1>> {
+    apply(Masked(dropout), [x])
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Masked(Dropout);
+
+impl Masked {
+    fn apply(self, x: CubeTensor) -> CubeTensor {
+        let x = in_order(x);
+        let y = empty_like(&x, len(&x));
+        let (count, dim) = elementwise(len(&x));
+        let [key_low, key_high, threshold] = arguments(Some(self.0));
+        kernel::launch(
+            &y.client,
+            count,
+            dim,
+            x.into_buffer_arg(),
+            y.clone().into_buffer_arg(),
+            key_low,
+            key_high,
+            threshold,
+            self.0.parts().2,
+        );
+        y
+    }
+}
+
+/// A kernel's arguments: the key's two words, low first, and the threshold, which is 0 where nothing drops.
+pub(super) fn arguments(dropout: Option<Dropout>) -> [u32; 3] {
+    let (key, threshold, _) = dropout.map_or((0, 0, 1.0), Dropout::parts);
+    [key as u32, (key >> 32) as u32, u32::from(threshold)]
+}
+
+impl Fused<1, Cube> for Masked {
+    type Saved = ();
+
+    fn forward(&self, [x]: [CubeTensor; 1]) -> (CubeTensor, ()) {
+        (self.apply(x), ())
+    }
+
+    fn backward(self, (): (), gradient: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+        [Some(self.apply(gradient))]
+    }
+}
+
+#[cube(launch)]
+fn kernel(x: &[f32], y: &mut [f32], key_low: u32, key_high: u32, threshold: u32, scale: f32) {
+    if ABSOLUTE_POS < y.len() {
+        y[ABSOLUTE_POS] = x[ABSOLUTE_POS] * factor(key_low, key_high, threshold, scale, ABSOLUTE_POS);
+    }
+}
+
+/// What an element is multiplied by.
+#[cube]
+pub(super) fn factor(key_low: u32, key_high: u32, threshold: u32, scale: f32, index: usize) -> f32 {
+    let mut factor = scale;
+    if lane(key_low, key_high, index as u32) < threshold {
+        factor = 0.0f32;
+    }
+    factor
+}
+
+/// The sixteen bits that decide about an element: SplitMix64's word `index / 4` for the key, in which the
+/// elements of a word stand from low to high.
+#[cube]
+fn lane(key_low: u32, key_high: u32, index: u32) -> u32 {
+    // key + (word + 1) golden, where golden = 0x9E3779B97F4A7C15: its counter, then `mix`'s own step.
+    let word = index / 4 + 1;
+    let low = word * 0x7F4A_7C15u32;
+    let high = word.mul_hi(0x7F4A_7C15u32) + word * 0x9E37_79B9u32;
+    let (low, high) = add(low, high, key_low, key_high);
+    let (low, high) = xor_shift(low, high, 30u32);
+    let (low, high) = multiply(low, high, 0x1CE4_E5B9u32, 0xBF58_476Du32);
+    let (low, high) = xor_shift(low, high, 27u32);
+    let (low, high) = multiply(low, high, 0x1331_11EBu32, 0x94D0_49BBu32);
+    let (low, high) = xor_shift(low, high, 31u32);
+    let mut half = low;
+    if index % 4 >= 2 {
+        half = high;
+    }
+    if index % 2 == 1 {
+        half >>= 16;
+    }
+    half & 0xFFFFu32
+}
+
+/// 64-bit sum, low word first.
+#[cube]
+fn add(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
+    let low = a_low + b_low;
+    let mut high = a_high + b_high;
+    if low < a_low {
+        high += 1;
+    }
+    (low, high)
+}
+
+/// `z ^ (z >> by)` for `0 < by < 32`.
+#[cube]
+fn xor_shift(low: u32, high: u32, by: u32) -> (u32, u32) {
+    (low ^ ((low >> by) | (high << (32 - by))), high ^ (high >> by))
+}
+
+/// 64-bit product.
+#[cube]
+fn multiply(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
+    (a_low * b_low, a_low.mul_hi(b_low) + a_low * b_high + a_high * b_low)
+}

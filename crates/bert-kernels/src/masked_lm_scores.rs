@@ -1,0 +1,118 @@
+//! The masked-LM scores of an evaluation: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i` and
+//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; of equal logits the first counts.
+//!
+//! In: what [`mod@crate::masked_lm`] takes, without autodiff. Out: loss and right answer of each place. The
+//! vocabulary is taken in the same blocks of columns, but a block's logits are forgotten as soon as their
+//! maximum and their sum of exponentials are known, so nothing of size `[n, vocab]` is held. There is no
+//! backward pass: for training see [`crate::masked_lm::masked_lm_nll`].
+
+use burn::backend::Flex;
+use burn::tensor::{Int, Tensor, assert_shape};
+use rayon::prelude::*;
+
+use crate::extension::{Input, Place, fused_path, place};
+use crate::masked_lm::{self, COLUMNS, log_sum, logits, sums_of_exponentials};
+use crate::pool::scratch;
+use crate::precision::matmul;
+use crate::storage::{contiguous, indices, slice, tensor, width};
+
+/// `-log p(label)` of each row, and 1 where the label has the greatest logit, else 0.
+///
+/// # Shapes
+///
+/// - transformed: `[n, hidden]`, `n >= 1`
+/// - table: `[vocab, hidden]`; bias: `[vocab]`
+/// - labels and both outputs: `[n]`
+pub fn masked_lm_scores(
+    transformed: Tensor<2>,
+    table: Tensor<2>,
+    bias: Tensor<1>,
+    labels: Tensor<1, Int>,
+) -> [Tensor<1>; 2] {
+    let [n, hidden] = transformed.dims();
+    let [vocab] = bias.dims();
+    assert_shape!(table, [vocab, hidden]);
+    assert_shape!(labels, [n]);
+    match fused_path(&[place(&transformed), place(&table), place(&bias)]) {
+        Some(Place::Flex) => {
+            let own = |x: Input| contiguous(x.into_flex());
+            let inputs = [own(transformed.into()), own(table.into()), own(bias.into())];
+            let hidden = width(&inputs[0]);
+            fused(inputs.each_ref().map(slice), hidden, &indices(labels))
+                .map(|values| Tensor::from_primitive::<Flex>(tensor(values, [n])))
+        }
+        _ => plain(transformed, table, bias, labels),
+    }
+}
+
+/// [`masked_lm_scores`] composed of burn's operations.
+///
+/// # Shapes
+///
+/// - those of [`masked_lm_scores`]
+pub fn plain(
+    transformed: Tensor<2>,
+    table: Tensor<2>,
+    bias: Tensor<1>,
+    labels: Tensor<1, Int>,
+) -> [Tensor<1>; 2] {
+    let [n, _] = transformed.dims();
+    let logits = matmul(transformed.clone(), table.clone().transpose()) + bias.clone().unsqueeze::<2>(); // [n, vocab]
+    let correct = logits.argmax(1).reshape([n]).equal(labels.clone()).float(); // [n]
+    [masked_lm::plain(transformed, table, bias, labels), correct]
+}
+
+/// A label's logit, and whether it is the first of the greatest in its block of columns.
+#[derive(Clone, Copy)]
+struct Candidate {
+    logit: f32,
+    first: bool,
+}
+
+fn fused([transformed, table, bias]: [&[f32]; 3], hidden: usize, labels: &[usize]) -> [Vec<f32>; 2] {
+    let n = labels.len();
+    let blocks = bias.len().div_ceil(COLUMNS);
+    let mut parts = vec![[0f32; 2]; blocks * n];
+    let mut candidates = vec![Candidate { logit: f32::NAN, first: false }; blocks * n];
+    parts
+        .par_chunks_mut(n)
+        .zip(candidates.par_chunks_mut(n))
+        .zip(table.par_chunks(COLUMNS * hidden))
+        .zip(bias.par_chunks(COLUMNS))
+        .enumerate()
+        .for_each(|(index, (((parts, candidates), table), bias))| {
+            let mut block = scratch(n * COLUMNS);
+            let block = &mut block[..n * bias.len()];
+            logits(transformed, table, bias, hidden, block);
+            for ((label, candidate), row) in labels.iter().zip(candidates).zip(block.chunks_exact(bias.len()))
+            {
+                if let Some(column) = label.checked_sub(index * COLUMNS)
+                    && column < row.len()
+                {
+                    *candidate = among(row, column);
+                }
+            }
+            sums_of_exponentials(block, bias.len(), parts);
+        });
+    let scored: Vec<(f32, f32)> = labels
+        .par_iter()
+        .enumerate()
+        .map(|(row, &label)| {
+            assert!(label < bias.len(), "label {label} in a vocabulary of {}", bias.len());
+            let home = label / COLUMNS;
+            let Candidate { logit, first } = candidates[home * n + row];
+            let top = |block: usize| parts[block * n + row][0];
+            let correct =
+                first && (0..home).all(|b| top(b) < logit) && (home + 1..blocks).all(|b| top(b) <= logit);
+            (log_sum(&parts, n, row) - logit, f32::from(u8::from(correct)))
+        })
+        .collect();
+    let (nll, correct) = scored.into_iter().unzip();
+    [nll, correct]
+}
+
+fn among(row: &[f32], column: usize) -> Candidate {
+    let logit = row[column];
+    let first = row[..column].iter().all(|z| *z < logit) && row[column..].iter().all(|z| *z <= logit);
+    Candidate { logit, first }
+}

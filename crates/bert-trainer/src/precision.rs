@@ -1,0 +1,120 @@
+//! `--precision`: what matrix products round their factors to, and where that is refused.
+//!
+//! In: the flag, the device, the kernels. Out: the precision of the whole process, or an error that names
+//! the way out. Parameters, moments, softmax, LayerNorm and losses are in f32 always; see
+//! `bert_kernels::precision` for what is rounded. On a CPU bf16 is there because it is faster than f32, so
+//! it is refused where it is not: without AVX-512 BF16, with burn's own operations, and on `ndarray`. On
+//! CUDA it is the default, for the tensor cores. f32 there uses TF32 (factors with 11 bits of significand)
+//! on every card whose tensor cores have it: burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1,
+//! `strategy.rs` and `adjust_dtypes`) and cannot be told otherwise.
+
+use std::fmt;
+
+use bert_kernels::{Precision, has_bf16_instructions, set_precision};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::device::{DeviceName, KernelChoice};
+use crate::error::Error;
+
+/// The precision of matrix products, as on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrecisionChoice {
+    /// f32; on CUDA the factors are rounded to TF32 where the card has it.
+    #[default]
+    F32,
+    /// Factors in bf16, sums in f32; everything else in f32.
+    Bf16,
+}
+
+impl fmt::Display for PrecisionChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+        })
+    }
+}
+
+impl PrecisionChoice {
+    /// What was asked for, or the device's default: bf16 on CUDA, f32 elsewhere.
+    pub fn or_default(asked: Option<Self>, device: DeviceName) -> Self {
+        asked.unwrap_or(match device {
+            DeviceName::Cuda(_) => Self::Bf16,
+            DeviceName::Flex | DeviceName::Ndarray => Self::F32,
+        })
+    }
+
+    /// Refuses bf16 where it is slower than f32.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] that names the flag.
+    pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
+        refusal(self, device, kernels, has_bf16_instructions()).map_or(Ok(()), |reason| {
+            Err(Error::Configuration { flag: "precision", reason: reason.to_string() })
+        })
+    }
+
+    /// Selects it for the whole process.
+    pub fn select(self) {
+        set_precision(match self {
+            Self::F32 => Precision::F32,
+            Self::Bf16 => Precision::Bf16,
+        });
+    }
+}
+
+fn refusal(
+    precision: PrecisionChoice,
+    device: DeviceName,
+    kernels: KernelChoice,
+    instructions: bool,
+) -> Option<&'static str> {
+    match (precision, device, kernels) {
+        (PrecisionChoice::F32, ..) | (_, DeviceName::Cuda(_), _) => None,
+        (_, DeviceName::Ndarray, _) => Some("the ndarray backend has no bf16; use --device flex, or f32"),
+        (_, DeviceName::Flex, KernelChoice::Plain) => {
+            Some("burn's own operations have no fast bf16 on a CPU; use --kernels fused, or f32")
+        }
+        (_, DeviceName::Flex, KernelChoice::Fused) => (!instructions).then_some(
+            "this processor has no AVX-512 BF16 instructions, and without them bf16 is slower; use f32",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bf16_is_the_default_on_cuda_only() {
+        for (device, default) in [
+            (DeviceName::Flex, PrecisionChoice::F32),
+            (DeviceName::Ndarray, PrecisionChoice::F32),
+            (DeviceName::Cuda(1), PrecisionChoice::Bf16),
+        ] {
+            assert_eq!(PrecisionChoice::or_default(None, device), default);
+            for asked in [PrecisionChoice::F32, PrecisionChoice::Bf16] {
+                assert_eq!(PrecisionChoice::or_default(Some(asked), device), asked);
+            }
+        }
+    }
+
+    #[test]
+    fn bf16_is_refused_where_it_is_slow() {
+        use {DeviceName::*, KernelChoice::*, PrecisionChoice::*};
+        let refused = |device, kernels, instructions| refusal(Bf16, device, kernels, instructions);
+        assert_eq!(refused(Flex, Fused, true), None);
+        assert!(refused(Flex, Fused, false).unwrap().contains("AVX-512 BF16"));
+        assert!(refused(Flex, Plain, true).unwrap().contains("--kernels fused"));
+        assert!(refused(Ndarray, Fused, true).unwrap().contains("--device flex"));
+        for kernels in [Fused, Plain] {
+            assert_eq!(refused(Cuda(0), kernels, false), None);
+            assert_eq!(refusal(F32, Ndarray, kernels, false), None);
+        }
+        let error = Bf16.check(Ndarray, Fused).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().starts_with("--precision: "), "{error}");
+    }
+}
