@@ -18,6 +18,7 @@ use crate::shard_rows::Row;
 use crate::store::read_into;
 use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
+use crate::word_marks::unmarked;
 
 /// What a label means.
 #[must_use]
@@ -123,8 +124,9 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
 
 fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary, nsp: Nsp) -> String {
     let int32 = |values: &[u32]| -> Vec<i32> { values.iter().map(|&value| value as i32).collect() };
+    let tokens: Vec<u32> = masked.tokens.iter().map(|&id| unmarked(id, vocabulary.len()).0).collect();
     let row = Row {
-        input_ids: &int32(&masked.tokens),
+        input_ids: &int32(&tokens),
         segment_ids: &masked.segment_ids,
         masked_lm_positions: &int32(&masked.masked_lm_positions),
         masked_lm_ids: &int32(&masked.masked_lm_ids),

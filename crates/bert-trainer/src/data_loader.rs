@@ -53,8 +53,8 @@ pub struct Place {
 
 /// The samples of a run by their number.
 enum Samples {
-    Shards(ShardSamples),
-    Documents(DocumentSamples),
+    Shards(Box<ShardSamples>),
+    Documents(Box<DocumentSamples>),
 }
 
 impl Samples {
@@ -91,8 +91,10 @@ impl DataLoader {
         }
         let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
         let samples = match DocumentPasses::new(&manifest, &vocabulary, seed) {
-            Some(passes) => Samples::Documents(DocumentSamples::new(folder, &manifest, passes, seed)),
-            None => Samples::Shards(ShardSamples::new(folder, &manifest, &vocabulary, seed)),
+            Some(passes) => {
+                Samples::Documents(Box::new(DocumentSamples::new(folder, &manifest, passes, seed)))
+            }
+            None => Samples::Shards(Box::new(ShardSamples::new(folder, &manifest, &vocabulary, seed))),
         };
         Ok(Self {
             folder: folder.to_path_buf(),

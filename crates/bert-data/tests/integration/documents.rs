@@ -9,9 +9,11 @@ use arrow::record_batch::RecordBatch;
 use bert_data::document::DocumentsBuilder;
 use bert_data::document::Look;
 use bert_data::document_shard::{read_all_documents, read_document_shard};
+use bert_data::faults::{Fault, Faulty};
+use bert_data::files::Disk;
 use bert_data::{
     BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, Nsp, RandomMode, RowProblem, ShardRows,
-    StoredRows, Tokenizer, Vocabulary, inspect, preview, verify,
+    StoredRows, Tokenizer, Vocabulary, build_on, inspect, preview, verify,
 };
 
 use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
@@ -103,6 +105,32 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_counts_only() {
     let other = digests(2, 8, "other");
     assert_eq!(one.0, other.0);
     assert_ne!(one.1, other.1);
+}
+
+/// A build that fails anywhere goes on to the same data set.
+#[test]
+fn a_failed_build_goes_on() {
+    let world = world();
+    let whole = run(&world.config).unwrap().manifest;
+    let config = BuildConfig { threads: 1, output: Some(world.at("again")), ..world.config.clone() };
+    let counting = Faulty::new(Fault::Full, u64::MAX);
+    build_on(&counting, &config, &mut |_| {}).unwrap();
+    std::fs::remove_dir_all(world.at("again")).unwrap();
+    let (operations, mut failed) = (counting.operations(), 0);
+    for fail_at in (0..operations).step_by(7) {
+        // What removes a file needs no space: the last operations do not fail.
+        let files = Faulty::new(Fault::Full, fail_at);
+        let made = match build_on(&files, &config, &mut |_| {}) {
+            Ok(outcome) => outcome.manifest,
+            Err(_) => {
+                failed += 1;
+                build_on(&Disk, &config, &mut |_| {}).unwrap().manifest
+            }
+        };
+        assert_eq!(made, whole, "{fail_at}");
+        std::fs::remove_dir_all(world.at("again")).unwrap();
+    }
+    assert!(failed >= 6, "{failed} of {operations}");
 }
 
 #[test]

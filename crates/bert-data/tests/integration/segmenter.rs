@@ -235,6 +235,15 @@ fn layouts_agree() {
     };
     assert_eq!(texts(&fixed), texts(&dynamic));
     assert_eq!(texts(&without), texts(&dynamic));
+    // A preview without masks has no marks either.
+    let shown = |segmenter| {
+        let unmasked = world.with("preview", |config| {
+            config.segmenter = segmenter;
+            config.masking = Masking::Dynamic;
+        });
+        bert_data::preview(&unmasked, 40).unwrap()
+    };
+    assert_eq!(shown(Segmenter::Chinese), shown(Segmenter::None));
     assert!(!shards(&fixed)[0].has_marks() && shards(&dynamic)[0].has_marks());
     assert!(!shards(&without)[0].has_marks());
 
