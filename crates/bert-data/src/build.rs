@@ -92,6 +92,7 @@ pub fn build_on(
     config: &BuildConfig,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuildOutcome> {
+    config.output()?;
     if config.part()? != Part::WHOLE {
         let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
         return Err(Error::ConflictingOptions { option: "part", with, reason });
@@ -153,6 +154,7 @@ pub fn build_part_on(
     config: &BuildConfig,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
+    config.output()?;
     let part = config.part()?;
     let prepared = prepare(config)?;
     let output = prepared.open(files)?;

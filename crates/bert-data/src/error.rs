@@ -94,7 +94,7 @@ pub enum Error {
     /// The output folder holds what another command left unfinished.
     #[error(
         "{} holds an unfinished build in which {option} is {found}, not {expected}: give that command again to finish \
-         it, or --overwrite to discard it", path.display()
+         it, or --overwrite to discard it (of parts: remove the folder)", path.display()
     )]
     UnfinishedBuild {
         /// The output folder.

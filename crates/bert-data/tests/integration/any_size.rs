@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bert_data::faults::{Fault, Faulty};
+use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_data::files::Disk;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Manifest, build_on, build_part, build_part_on,
@@ -110,6 +110,38 @@ fn a_build_goes_on_wherever_it_was_stopped() {
     for stage in [BuildStage::KeptText, BuildStage::KeptRows, BuildStage::KeptShards] {
         assert!(kept.contains(&stage), "{stage:?} was never used: {kept:?}");
     }
+}
+
+/// Whatever a power cut leaves of what was not synced: the same command ends with the same bytes.
+#[test]
+fn a_power_cut_costs_nothing_but_time() {
+    let world = world(&small_text(40));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    let root = world.folder.path().join("root");
+    let (mut cut, mut cuts) = (2, 0);
+    loop {
+        fs::create_dir(&root).unwrap();
+        let config = BuildConfig { threads: 1, output: Some(root.join("data")), ..world.config.clone() };
+        let files = PowerCut::over(&root, cut).unwrap();
+        let result = build_on(&files, &config, &mut |_| {});
+        let was_off = files.is_off();
+        files.restart(Survival::Random(cut)).unwrap();
+        assert!(was_off || result.is_ok());
+        let again = build_on(&Disk, &config, &mut |_| {});
+        assert!(matches!(again, Ok(_) | Err(Error::OutputFinished { .. })), "cut {cut}: {again:?}");
+        if root.join("data/.build").exists() {
+            assert!(again.is_err(), "cut {cut}: the work folder is left");
+            fs::remove_dir_all(root.join("data/.build")).unwrap();
+        }
+        assert!(content(&root.join("data")) == whole, "cut {cut}");
+        fs::remove_dir_all(&root).unwrap();
+        if !was_off {
+            break;
+        }
+        (cut, cuts) = (cut + 3, cuts + 1);
+    }
+    assert!(cuts > 20, "{cuts} cuts only");
 }
 
 #[test]
