@@ -293,11 +293,11 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
         let file = path.join(name);
         let bytes = fs::metadata(&file).map_err(|e| corrupt(format!("{name}: {e}")))?.len();
         if bytes != entry.bytes {
-            return Err(corrupt(format!("{name} has {bytes} bytes, {} were committed", entry.bytes)));
+            return Err(corrupt(format!("{name} has {bytes} bytes, {MARKER} says {}", entry.bytes)));
         }
         let blake3 = digest_file(&file)?;
         if blake3 != entry.blake3 {
-            return Err(corrupt(format!("{name} has blake3 {blake3}, {} was committed", entry.blake3)));
+            return Err(corrupt(format!("{name} has blake3 {blake3}, {MARKER} says {}", entry.blake3)));
         }
     }
     let state = fs::read(path.join(STATE)).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
