@@ -293,11 +293,11 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
         let file = path.join(name);
         let bytes = fs::metadata(&file).map_err(|e| corrupt(format!("{name}: {e}")))?.len();
         if bytes != entry.bytes {
-            return Err(corrupt(format!("{name} has {bytes} bytes, {MARKER} says {}", entry.bytes)));
+            return Err(corrupt(format!("{name} has {bytes} bytes, {} were committed", entry.bytes)));
         }
         let blake3 = digest_file(&file)?;
         if blake3 != entry.blake3 {
-            return Err(corrupt(format!("{name} has blake3 {blake3}, {MARKER} says {}", entry.blake3)));
+            return Err(corrupt(format!("{name} has blake3 {blake3}, {} was committed", entry.blake3)));
         }
     }
     let state = fs::read(path.join(STATE)).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
@@ -349,11 +349,11 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     }
 }
 
-/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, or the newest
-/// good checkpoint of a run.
+/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, the newest good
+/// checkpoint of a run, or the tuned model of a fine-tuning.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`] when the path is neither.
+/// [`Error::NoCheckpoint`] when the path is none of these.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
@@ -363,6 +363,9 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
         && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
     {
         return Ok(folder);
+    }
+    if path.join("report.json").exists() && path.join("model/config.json").exists() {
+        return Ok(path.join("model"));
     }
     // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.
     if path.join("config.json").exists() {
