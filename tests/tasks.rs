@@ -83,16 +83,129 @@ fn two_seeds_report_and_predictions() {
     assert_eq!(config["architectures"], json!(["BertForSequenceClassification"]));
     assert_eq!(config["id2label"], json!({ "0": "entailment", "1": "not_entailment" }));
     folder.ok("bert report tuned");
-    assert_self_contained(&folder.text("tuned/report.html"));
-    folder.ok("bert attention --checkpoint tuned/model 'a river ||| a stream'");
+    let page = folder.text("tuned/report.html");
+    assert_self_contained(&page);
+    assert!(page.contains(&format!("<b>{mean:.4}</b>")), "the mean stands first");
+    for of in ["tuned", "tuned/model"] {
+        folder.ok(&format!("bert attention --checkpoint {of} 'a river ||| a stream'"));
+    }
 
     // Again, one seed at a time: a run does not depend on the others.
     let line = line.replace("--seeds 1,2", "--seeds 2");
     folder.ok(&format!("{line} again"));
+    let twice = folder.run("bert scores tuned again");
+    assert_eq!(twice.code, Some(2), "{}", twice.stderr);
+    assert!(twice.stderr.contains("again: seed 2 of this configuration"), "{}", twice.stderr);
+    let line = line.replace("--seeds 2", "--seeds 3");
+    folder.ok(&format!("{line} third"));
+    let together = folder.ok("bert scores tuned third --json").json();
+    let runs = together["groups"][0]["dev"]["runs"].as_array().expect("runs");
+    assert_eq!(runs.iter().map(|run| &run["seed"]).collect::<Vec<_>>(), [&json!(1), &json!(2), &json!(3)]);
     for file in ["dev_predictions.tsv", "dev_probabilities.tsv"] {
         let file = format!("seed-2/{file}");
         assert_eq!(folder.read(&format!("again/{file}")), folder.read(&format!("tuned/{file}")));
     }
+}
+
+#[test]
+fn the_course_of_a_run_and_its_errors() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue --learning-rate 1e-2 {QUICK} --output");
+    let report = folder.ok(&format!("{line} tuned --json")).json();
+    let run = &report["runs"][0];
+    let history = run["history"].as_array().expect("epochs");
+    let epochs: Vec<(f64, f64)> =
+        history.iter().map(|at| (number(at, "/step"), number(at, "/epoch"))).collect();
+    assert_eq!(epochs, [(5.0, 1.0), (10.0, 2.0)]);
+    let scores: Vec<f64> = history.iter().map(|at| number(at, "/dev/accuracy")).collect();
+    let accuracy = number(run, "/dev/accuracy");
+    assert_eq!(scores.iter().copied().fold(0.0, f64::max), accuracy, "the best epoch counts");
+    assert!(history.iter().all(|at| number(at, "/train_loss") > 0.0));
+
+    // The four cells are the dev set, and what is off the diagonal is in the file of errors.
+    let cell = |label: usize, predicted: usize| number(run, &format!("/confusion/{label}/{predicted}"));
+    assert_eq!(cell(0, 0) + cell(0, 1) + cell(1, 0) + cell(1, 1), 20.0);
+    assert_eq!((cell(0, 0) + cell(1, 1)) / 20.0, accuracy);
+    let text = folder.text("tuned/seed-1/dev_errors.tsv");
+    let errors = rows(&text);
+    assert_eq!(errors[0], ["index", "label", "prediction", "probability", "text_a", "text_b"]);
+    assert_eq!((errors.len() - 1) as f64, cell(0, 1) + cell(1, 0));
+    assert!(errors[1..].iter().all(|row| row[1] != row[2] && row.len() == 6));
+    assert!(errors[1..].is_sorted_by(|a, b| a[3] >= b[3]), "the surest first");
+
+    // The last state alone is scored, but every epoch has its loss.
+    let report = folder.ok(&format!("{line} last --select last --json")).json();
+    assert_eq!(report["runs"][0]["history"][0]["dev"], Value::Null);
+    assert_eq!(report["runs"][0]["history"][0]["train_loss"], history[0]["train_loss"]);
+    assert_eq!(report["runs"][0]["history"][1]["dev"], history[1]["dev"]);
+}
+
+#[test]
+fn a_stopped_fine_tuning_is_started_over_and_nothing_else_is_touched() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue {QUICK} --output");
+    folder.ok(&format!("{line} whole"));
+    // What a stop leaves: the runs that were done and a mark, but no report.
+    folder.copy("whole", "half");
+    std::fs::remove_file(folder.at("half/report.json")).expect("a file removed");
+    folder.write("half/.unfinished", "");
+    folder.write("half/seed-9/dev_predictions.tsv", "of another run");
+    folder.ok(&format!("{line} half"));
+    assert_eq!(folder.names("half"), ["model", "report.json", "seed-1"]);
+    assert!(!folder.at("half/.unfinished").exists());
+    assert_eq!(folder.read("half/model/model.safetensors"), folder.read("whole/model/model.safetensors"));
+    let again = folder.run(&format!("{line} half"));
+    assert!(again.code == Some(1) && again.stderr.contains("a finished fine-tuning"), "{}", again.stderr);
+    folder.write("foreign/seed-1/dev_predictions.tsv", "not of a fine-tuning");
+    let foreign = folder.run(&format!("{line} foreign"));
+    assert!(foreign.code == Some(1) && foreign.stderr.contains("other files"), "{}", foreign.stderr);
+    assert_eq!(folder.text("foreign/seed-1/dev_predictions.tsv"), "not of a fine-tuning");
+}
+
+#[test]
+fn one_answer_to_everything_is_warned_of() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue --learning-rate 1e-9 {QUICK} --output tuned --quiet");
+    let ended = folder.ok(&line);
+    assert!(ended.stdout.contains("degenerate runs: 1 of 1"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nwarning: 1 of 1 runs give one answer"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("not above the majority class"), "{}", ended.stdout);
+    let report = &folder.json("tuned/report.json")[0];
+    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_fine_tuning_goes_on_from_another() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue {}", QUICK.replace("--checkpoint run ", ""));
+    // Five classes first, then two.
+    let lines = |first: usize, count: usize| {
+        let text = entailment(first, count);
+        let rows = rows(&text);
+        let line = |(at, row): (usize, &Vec<&str>)| format!("{} ||| {}\n", at % 5, row[2]);
+        rows.iter().skip(1).enumerate().map(line).collect::<String>()
+    };
+    folder.write("sst/sst-train.txt", lines(0, 16));
+    folder.write("sst/sst-dev.txt", lines(16, 8));
+    folder.ok(&format!("finetune --task sst-5 --data sst {QUICK} --output five"));
+    let ended = folder.ok(&format!("{line} --checkpoint five --learning-rate 1e-9 --output two"));
+    assert!(ended.stderr.contains("classifier is of an earlier fine-tuning"), "{}", ended.stderr);
+    let five = folder.tensors("five/model/model.safetensors");
+    let two = folder.tensors("two/model/model.safetensors");
+    assert_eq!(two["classifier.weight"].0, [2, 16]);
+    // The encoder is the tuned one; at this learning rate it hardly moves.
+    let near = |name: &str| {
+        let floats = |bytes: &[u8]| -> Vec<f32> {
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+        };
+        let (a, b) = (floats(&five[name].1), floats(&two[name].1));
+        a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-6)
+    };
+    assert!(two.keys().filter(|name| name.starts_with("bert.")).all(|name| near(name)));
+    // As many classes are no reason to keep a classifier.
+    folder.ok(&format!("{line} --checkpoint two --learning-rate 1e-9 --seeds 7 --output again"));
+    let again = folder.tensors("again/model/model.safetensors");
+    assert_ne!(again["classifier.weight"], two["classifier.weight"]);
 }
 
 #[test]

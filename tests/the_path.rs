@@ -59,6 +59,18 @@ fn text_to_shards() {
     assert_eq!(shown.len(), 2);
     let one = folder.ok("bert inspect data --index 1").stdout;
     assert_eq!(one.trim_end(), shown[1].trim_end());
+    let alone = folder.ok("bert inspect data --index 1 --json").json();
+    assert_eq!(alone["index"], json!(1));
+    assert_eq!(alone["instance"].as_str().map(str::trim_end), Some(one.trim_end()));
+    let beyond = folder.run("bert inspect data --index 1000000");
+    assert!(beyond.stderr.contains(&format!("numbered from 0 to {}", instances - 1.0)), "{}", beyond.stderr);
+    let small = folder.run("bert make-vocab --input train.txt --vocab-size 20 --output below/small.txt");
+    assert!(
+        small.stderr.contains("the special tokens and the alphabet of the text take"),
+        "{}",
+        small.stderr
+    );
+    assert_eq!(small.code, Some(2));
     let plain = folder.ok("bert inspect data").stdout;
     assert!(plain.contains("frequent tokens: ") && plain.contains("\n#2: "), "{plain}");
 }
@@ -105,7 +117,7 @@ fn pretraining_learns_and_its_figures_agree() {
     assert!((number(&evaluations[0], "/masked_lm_loss") - vocabulary.ln()).abs() < 0.15);
     assert!((number(&evaluations[0], "/next_sentence_loss") - 2f64.ln()).abs() < 0.15);
     let loss = |record: &Value| number(record, "/masked_lm_loss");
-    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.5, "{evaluations:?}");
+    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.3, "{evaluations:?}");
 
     assert_eq!(outcome["steps"], json!(STEPS));
     assert_eq!(outcome["metrics"], metrics[STEPS - 1]);
@@ -162,10 +174,29 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     assert!(page.contains("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; "), "{page}");
     assert_eq!(page.matches("<figure>").count(), 4, "two layers of two heads");
 
-    assert_eq!(folder.ok("bert report 'my run'").stdout, "my run/report.html\n");
+    let reported = folder.ok("bert report 'my run'");
+    assert_eq!(reported.stdout, "my run/report.html\n");
+    assert!(reported.stderr.contains("note: 60 steps are too few to judge by."), "{}", reported.stderr);
     let page = folder.text("my run/report.html");
     assert_self_contained(&page);
-    assert!(page.contains("<svg") && page.contains("masked"));
+    let last = folder.json("my run/evaluations.jsonl").pop().expect("an evaluation");
+    let loss = number(&last, "/masked_lm_loss");
+    assert!(page.contains(&format!("<b>{loss:.3}</b>")) && page.contains(&format!("{loss:.4}</td>")));
+    assert!(
+        page.contains("word frequencies") && page.contains(">step</text>") && page.contains("(nats)</text>")
+    );
+    folder.ok("bert report 'my run' --compare 'my run' --compare 'my run' --output new/place/both.html");
+    assert_eq!(
+        folder.text("new/place/both.html").matches(">my run</text>").count(),
+        4,
+        "two charts, two runs"
+    );
+    // Without the data there is a page still, without what is counted in them.
+    folder.copy("my run", "moved");
+    let settings = folder.text("moved/run.json").replace("\"data\": \"data\"", "\"data\": \"gone\"");
+    folder.write("moved/run.json", settings);
+    folder.ok("bert report moved");
+    assert!(!folder.text("moved/report.html").contains(">word frequencies "));
 
     let said = folder.ok("bert export 'my run' whole").stdout;
     assert!(said.ends_with("-> whole\n"), "{said}");
@@ -178,6 +209,8 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
         "vocab.txt",
     ];
     assert_eq!(folder.names("whole"), files);
+    let plain = folder.run("bert verify whole");
+    assert!(plain.code == Some(1) && plain.stderr.contains("a model without digests"), "{}", plain.stderr);
     assert_eq!(folder.json("whole/config.json")[0]["architectures"], json!(["BertForPreTraining"]));
     assert_eq!(folder.read("whole/vocab.txt"), folder.read("vocab.txt"));
     folder.ok("bert export --encoder-only 'my run' encoder");

@@ -22,15 +22,23 @@ impl Progress {
     pub fn new(title: &str, total: u64, quiet: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = if total == 0 { ProgressBar::new_spinner() } else { ProgressBar::new(total) };
-            let template = match total {
-                0 => "{prefix} {spinner} {human_pos} {msg}",
-                _ => "{prefix} [{wide_bar}] {human_pos}/{human_len} {eta} {msg}",
-            };
-            bar.set_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar()));
+            bar.set_style(style(total));
             bar.set_prefix(title.to_string());
             bar
         });
         Self { bar, quiet, title: title.to_string(), total, last_line: Instant::now() }
+    }
+
+    /// The work turns out to be of `total` units.
+    pub fn set_total(&mut self, total: u64) {
+        if self.total == total {
+            return;
+        }
+        self.total = total;
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_style(style(total));
+        }
     }
 
     /// The work stands at `done` units; `message` says more.
@@ -69,6 +77,14 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+fn style(total: u64) -> ProgressStyle {
+    let template = match total {
+        0 => "{prefix} {spinner} {human_pos} {msg}",
+        _ => "{prefix} [{wide_bar}] {human_pos}/{human_len} {eta} {msg}",
+    };
+    ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar())
 }
 
 /// A line on stderr; a closed stderr is ignored.

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::config::{Layout, Masking, Nsp, RandomMode};
+use crate::config::{Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::manifest::Manifest;
 use crate::resolved_config::ResolvedConfig;
 
@@ -91,12 +91,16 @@ fn instance_columns(config: &ResolvedConfig, out: &mut String) {
          | `segment_ids` | list of int8 | 0 for the first segment, 1 for the second |\n\
          | `masked_lm_positions` | list of int32 | {masks} |\n\
          | `masked_lm_ids` | list of int32 | the original tokens at these positions |\n\
-         | `next_sentence_label` | int8 | {segments} |\n\n",
+         | `next_sentence_label` | int8 | {segments} |\n",
         match config.masking {
             Masking::Static => "tokens after masking, with `[CLS]` and `[SEP]`",
             Masking::Dynamic => "the original tokens, with `[CLS]` and `[SEP]`",
         }
     );
+    if config.masking == Masking::Dynamic {
+        marks_column(config, out);
+    }
+    out.push('\n');
 }
 
 fn document_columns(config: &ResolvedConfig, out: &mut String) {
@@ -106,9 +110,19 @@ fn document_columns(config: &ResolvedConfig, out: &mut String) {
          tokens and their masks, other ones in every epoch; the counts of instances below are those of one pass.\n\n\
          | column | type | |\n|---|---|---|\n\
          | `input_ids` | list of int32 | the tokens, without `[CLS]` and `[SEP]` |\n\
-         | `sentence_lengths` | list of int32 | how many of them each sentence has |\n\n",
+         | `sentence_lengths` | list of int32 | how many of them each sentence has |\n",
         config.max_seq_length
     );
+    marks_column(config, out);
+    out.push('\n');
+}
+
+fn marks_column(config: &ResolvedConfig, out: &mut String) {
+    if config.segmenter != Segmenter::None {
+        out.push_str(
+            "| `continues_word` | list of bool | whether a token goes on with the Chinese word before it |\n",
+        );
+    }
 }
 
 fn masks(masking: Masking) -> &'static str {

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::ByteSize;
 use crate::error::{Error, Result};
+use crate::part::Part;
 
 /// Where the random draws come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -43,6 +45,27 @@ pub enum Masking {
     Static,
     /// By the loader, other masks in every epoch; the data set holds instances without masks.
     Dynamic,
+}
+
+/// Where whole words begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Segmenter {
+    /// Where a piece without `##` begins: every ideograph is a word.
+    #[default]
+    None,
+    /// The ideographs of a Chinese word, found by jieba, are one word.
+    Chinese,
+}
+
+impl Segmenter {
+    /// How many different ids there are on the way from reading to masking ([`crate::word_marks`]).
+    pub(crate) fn id_space(self, vocabulary: usize) -> usize {
+        match self {
+            Self::None => vocabulary,
+            Self::Chinese => 2 * vocabulary,
+        }
+    }
 }
 
 /// What the shards hold.
@@ -80,6 +103,11 @@ pub struct BuildConfig {
     /// Mask whole words instead of single word pieces.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
+
+    /// Where whole words begin, for --do-whole-word-mask and --max-ngram: chinese takes the ideographs of a Chinese word
+    /// together (simplified Chinese best). The tokens stay single ideographs.
+    #[arg(long, value_enum, default_value_t = Segmenter::None)]
+    pub segmenter: Segmenter,
 
     /// Store instances, or the tokenized documents, of which the loader makes other pairs and masks in every epoch
     /// (then without --dupe-factor and --masking; some fifty times smaller than the reference's files).
@@ -135,6 +163,18 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 
+    /// Memory to use, as 400M or 2G; default: 256M, more where there are many threads. The output does not depend on it.
+    #[arg(long, value_name = "SIZE")]
+    pub memory_budget: Option<ByteSize>,
+
+    /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
+    #[arg(long, requires = "parts", value_name = "I")]
+    pub part: Option<usize>,
+
+    /// Into how many parts the work is split.
+    #[arg(long, requires = "part", value_name = "N")]
+    pub parts: Option<usize>,
+
     /// Random draws: independent streams, or exactly those of the reference script (one shard, its defects too).
     #[arg(long, value_enum, default_value_t = RandomMode::Keyed)]
     pub random: RandomMode,
@@ -172,6 +212,7 @@ impl Default for BuildConfig {
             vocab: None,
             do_lower_case: true,
             do_whole_word_mask: false,
+            segmenter: Segmenter::None,
             layout: Layout::Instances,
             masking: Masking::Static,
             max_ngram: 1,
@@ -185,6 +226,9 @@ impl Default for BuildConfig {
             random_seed: 12345,
             num_shards: None,
             threads: 0,
+            memory_budget: None,
+            part: None,
+            parts: None,
             random: RandomMode::Keyed,
             preview: 0,
             split_sentences: false,
@@ -260,6 +304,11 @@ impl BuildConfig {
         if self.split_sentences {
             self.check_language()?;
         }
+        if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
+            let (with, reason) = ("masking of single pieces", "add --do-whole-word-mask or --max-ngram N");
+            return Err(Error::ConflictingOptions { option: "segmenter", with, reason });
+        }
+        self.check_part()?;
         self.check_reference_mode()?;
         self.check_layout()
     }
@@ -282,6 +331,7 @@ impl BuildConfig {
                 "the loader makes a new pass over the text in every epoch",
             ),
             (self.masking != Masking::Static, "masking", "the loader makes the masks, and the pairs too"),
+            (self.part.is_some(), "part", "there is little more to do than what every part does"),
         ];
         match refused.into_iter().find(|(refused, ..)| *refused) {
             Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
@@ -303,6 +353,48 @@ impl BuildConfig {
             Layout::Instances => self.dupe_factor,
             Layout::Documents => 1,
         }
+    }
+
+    fn check_part(&self) -> Result<()> {
+        let (part, parts) = match (self.part, self.parts) {
+            (None, None) => return Ok(()),
+            (Some(part), Some(parts)) => (part, parts),
+            (Some(_), None) => {
+                return Err(Error::MissingOption { option: "parts", reason: "--part is one of so many" });
+            }
+            (None, Some(_)) => {
+                return Err(Error::MissingOption {
+                    option: "part",
+                    reason: "--parts needs to know which one",
+                });
+            }
+        };
+        if !(2..=99_999).contains(&parts) {
+            let expected = "between 2 and 99999";
+            return Err(Error::InvalidOption { option: "parts", value: parts.to_string(), expected });
+        }
+        if !(1..=parts).contains(&part) {
+            let expected = "between 1 and --parts";
+            return Err(Error::InvalidOption { option: "part", value: part.to_string(), expected });
+        }
+        let with = "--part";
+        let refused = [
+            (self.overwrite, "overwrite", "parts share a folder, and one would remove what the others made"),
+            (self.preview > 0, "preview", "a part need not have the first shard"),
+        ];
+        match refused.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Which part of the work this is.
+    pub(crate) fn part(&self) -> Result<Part> {
+        self.check_part()?;
+        Ok(match (self.part, self.parts) {
+            (Some(index), Some(of)) => Part { index, of },
+            _ => Part::WHOLE,
+        })
     }
 
     fn check_language(&self) -> Result<()> {
@@ -338,8 +430,14 @@ impl BuildConfig {
                 "num-shards",
                 "the reference's order is kept in one shard",
             ),
+            (self.part.is_some(), "part", "the reference draws serially"),
             (self.nsp != Nsp::On, "nsp", "the reference knows next sentence prediction only"),
             (self.masking == Masking::Dynamic, "masking", "the reference masks when it makes the data"),
+            (
+                self.segmenter != Segmenter::None,
+                "segmenter",
+                "the reference takes every ideograph for a word",
+            ),
             (self.max_ngram > 1, "max-ngram", "the reference masks single pieces or words"),
             (
                 self.random_word_skip_special,

@@ -4,7 +4,7 @@
 //! document), masks of (seed, pass, document, number of the instance), each the same that the builder makes for that
 //! pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
 
-use crate::config::Layout;
+use crate::config::{Layout, Segmenter};
 use crate::document::Documents;
 use crate::dynamic::RowMasker;
 use crate::error::Result;
@@ -19,6 +19,8 @@ use crate::vocabulary::Vocabulary;
 pub struct DocumentPasses {
     seed: u64,
     rules: PairRules,
+    vocabulary: usize,
+    marks: bool,
     masker: RowMasker,
 }
 
@@ -33,7 +35,8 @@ impl DocumentPasses {
             Layout::Documents => RowMasker::new(manifest, vocabulary, seed)?,
             Layout::Instances => return None,
         };
-        Some(Self { seed, rules, masker })
+        let (vocabulary, marks) = (vocabulary.len(), config.segmenter != Segmenter::None);
+        Some(Self { seed, rules, vocabulary, marks, masker })
     }
 
     /// Appends the instances that a document gives in a pass, without masks, to `rows`.
@@ -49,7 +52,7 @@ impl DocumentPasses {
     ) -> Result<()> {
         let mut random = pair_stream(self.seed, pass, document);
         create_instances_from_document(documents, document, &self.rules, &mut random, |_, instance| {
-            rows.push_instance(instance);
+            rows.push_instance(instance, self.vocabulary, self.marks);
             Ok(())
         })
     }

@@ -22,16 +22,16 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
-use rayon::ThreadPool;
-use rayon::prelude::*;
 
-use crate::document::{Documents, DocumentsBuilder};
+use crate::conservation::Tally;
+use crate::document::{DocumentReader, Documents, DocumentsBuilder, Look};
 use crate::error::{Error, Result, RowProblem};
-use crate::files::{AtomicFile, FileSystem};
-use crate::manifest::{Manifest, ShardEntry};
-use crate::record_batch::element;
-use crate::shard::{failed, shard_name};
-use crate::shard_rows::{first_null, open_shard};
+use crate::files::{AtomicFile, FileSystem, Written};
+use crate::manifest::{Manifest, wrong_marks};
+use crate::record_batch::{element, take_marks, with_marks};
+use crate::shard::failed;
+use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
+use crate::word_marks::marked as mark;
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
@@ -48,7 +48,8 @@ const PAGE: usize = 1 << 20;
 const READ_AT_ONCE: usize = 32;
 
 /// The columns: `input_ids: list<int32>`, the tokens of a document without special ones, and `sentence_lengths:
-/// list<int32>`, how many of them each sentence has; nothing is nullable, nothing is empty.
+/// list<int32>`, how many of them each sentence has; nothing is nullable, nothing is empty. Where
+/// a segmenter found words, `continues_word: list<bool>` follows, one for each token.
 #[must_use]
 pub fn document_schema() -> SchemaRef {
     let list = |name: &str| Field::new(name, DataType::List(element(DataType::Int32)), false);
@@ -56,46 +57,24 @@ pub fn document_schema() -> SchemaRef {
 }
 
 /// The documents of each shard: in order, cut where the tokens before a document pass the shard's share.
-pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Vec<Range<usize>> {
+pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Result<Vec<Range<usize>>> {
     let mut ends = vec![documents.len(); shards];
-    let (total, mut before) = (u128::from(documents.tokens().max(1)), 0u128);
+    let total = u128::from(documents.tokens().max(1));
+    let mut reader = documents.reader();
     let mut shard = 0;
     for document in 0..documents.len() {
+        let sentences = reader.document(Look::Here, document)?;
+        let before = u128::from(reader.sentence_start(Look::Here, sentences.start)?);
         let its = (before * shards as u128 / total) as usize;
         ends[shard..its].fill(document);
         shard = its;
-        before += documents.document(document).tokens() as u128;
     }
     let mut start = 0;
-    ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect()
+    Ok(ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect())
 }
 
-/// Writes all documents into `shards` files whose paths `path` gives; tells how many documents are written.
-pub(crate) fn write_document_shards<'a>(
-    files: &dyn FileSystem,
-    documents: &Documents,
-    shards: usize,
-    path: impl Fn(&str) -> std::path::PathBuf + Sync,
-    pool: &ThreadPool,
-    told: &mut (dyn FnMut(u64) + 'a),
-) -> Result<Vec<ShardEntry>> {
-    let ranges = documents_of_shards(documents, shards);
-    let write = |(index, range): (usize, &Range<usize>)| -> Result<ShardEntry> {
-        let file = shard_name(index, shards);
-        write_document_shard(files, documents, range.clone(), file.clone(), &path(&file))
-    };
-    let mut entries: Vec<ShardEntry> = Vec::with_capacity(shards);
-    // As many shards at a time as there are threads, so that memory does not grow with their number.
-    for some in ranges.chunks(pool.current_num_threads()) {
-        let first = entries.len();
-        let numbered = some.par_iter().enumerate().map(|(at, range)| write((first + at, range)));
-        let written: Vec<Result<ShardEntry>> = pool.install(|| numbered.collect());
-        for entry in written {
-            entries.push(entry?);
-        }
-        told(entries.iter().map(|entry| entry.rows).sum());
-    }
-    Ok(entries)
+fn stored_schema(marked: Option<usize>) -> SchemaRef {
+    if marked.is_some() { with_marks(&document_schema()) } else { document_schema() }
 }
 
 fn properties() -> WriterProperties {
@@ -112,22 +91,24 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-fn write_document_shard(
+/// Writes some documents as a shard; returns which they were, and the file. `marked` is the size of the vocabulary where
+/// ids may be marked.
+pub(crate) fn write_document_shard(
     files: &dyn FileSystem,
     documents: &Documents,
+    marked: Option<usize>,
     range: Range<usize>,
-    file: String,
     path: &Path,
-) -> Result<ShardEntry> {
+) -> Result<(Tally, Written)> {
     let out = AtomicFile::create(files, path)?;
     let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
     let mut writer =
-        ArrowWriter::try_new_with_options(out, document_schema(), options).map_err(failed(path))?;
-    let mut batch = DocumentBatch::default();
+        ArrowWriter::try_new_with_options(out, stored_schema(marked), options).map_err(failed(path))?;
+    let mut batch = DocumentBatch { marked, ..DocumentBatch::default() };
     let mut in_group = 0;
-    let rows = range.len() as u64;
+    let (mut reader, mut rows) = (documents.reader(), Tally::default());
     for document in range {
-        batch.push(documents, document);
+        batch.push(&mut reader, document, &mut rows)?;
         if batch.ids.len() >= BATCH_TOKENS {
             in_group += batch.ids.len();
             let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
@@ -142,8 +123,7 @@ fn write_document_shard(
     writer.write(&rest).map_err(failed(path))?;
     let mut out = writer.into_inner().map_err(failed(path))?;
     out.flush().map_err(Error::io("write", path))?;
-    let written = out.commit()?;
-    Ok(ShardEntry { file, rows, bytes: written.bytes, blake3: written.blake3 })
+    Ok((rows, out.commit()?))
 }
 
 /// Documents of one record batch.
@@ -153,47 +133,67 @@ struct DocumentBatch {
     counts: Vec<usize>,
     sentences: Vec<i32>,
     sentence_counts: Vec<usize>,
+    marked: Option<usize>,
 }
 
 impl DocumentBatch {
-    fn push(&mut self, documents: &Documents, index: usize) {
-        let document = documents.document(index);
-        let sentences = document.sentences();
-        document.append_tokens(document.token_range(0..sentences), &mut self.ids);
-        self.counts.push(document.tokens());
-        self.sentences.extend((0..sentences).map(|sentence| document.sentence_tokens(sentence) as i32));
-        self.sentence_counts.push(sentences);
+    fn push(&mut self, reader: &mut DocumentReader<'_>, index: usize, rows: &mut Tally) -> Result<()> {
+        let sentences = reader.document(Look::Here, index)?;
+        let first = reader.sentence_start(Look::Here, sentences.start)?;
+        let mut start = first;
+        for sentence in sentences.clone() {
+            let end = reader.sentence_start(Look::Here, sentence + 1)?;
+            self.sentences.push((end - start) as i32);
+            start = end;
+        }
+        reader.append_tokens(Look::Here, first..start, &mut self.ids)?;
+        self.counts.push((start - first) as usize);
+        self.sentence_counts.push((sentences.end - sentences.start) as usize);
+        rows.see_document(reader.number_of(index), sentences);
+        Ok(())
     }
 
     /// The documents so far as a batch; the builder is empty afterwards.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let this = std::mem::take(self);
+        let this = std::mem::replace(self, Self { marked: self.marked, ..Self::default() });
+        let mut ids: Vec<i32> = this.ids.into_iter().map(|id| id as i32).collect();
+        let marks = match this.marked {
+            Some(vocabulary) => Some(take_marks(&mut ids, &this.counts, vocabulary)?),
+            None => None,
+        };
         let list = |values: Vec<i32>, counts: Vec<usize>| -> Result<ArrayRef, ArrowError> {
             let (offsets, values) = (OffsetBuffer::from_lengths(counts), Arc::new(Int32Array::from(values)));
             Ok(Arc::new(ListArray::try_new(element(DataType::Int32), offsets, values, None)?))
         };
-        let ids = this.ids.into_iter().map(|id| id as i32).collect();
-        let columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
-        RecordBatch::try_new(document_schema(), columns)
+        let mut columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
+        columns.extend(marks);
+        RecordBatch::try_new(stored_schema(this.marked), columns)
     }
 }
 
 /// Reads a whole shard, checks its columns and rows, and appends its documents; `ids` must be below `vocabulary`.
-/// Returns the number of documents.
+/// `marks` says whether there must be marks of words. Returns the number of documents.
 ///
 /// # Errors
 /// One of the `Shard...` variants of [`Error`], or [`Error::Io`].
-pub fn read_document_shard(path: &Path, vocabulary: usize, documents: &mut DocumentsBuilder) -> Result<u64> {
-    let reader = open_shard(path, &document_schema())?.with_batch_size(READ_AT_ONCE).build();
+pub fn read_document_shard(
+    path: &Path,
+    vocabulary: usize,
+    marks: bool,
+    documents: &mut DocumentsBuilder,
+) -> Result<u64> {
+    let reader = open_shard(path, &document_schema())?.with_batch_size(READ_AT_ONCE);
+    if (reader.schema().fields().len() > DOCUMENT_COLUMNS.len()) != marks {
+        return Err(wrong_marks(path.to_owned(), marks));
+    }
+    let reader = reader.build();
     let reader = reader.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        append(&batch, vocabulary, documents).map_err(|(row, problem)| Error::ShardRow {
-            path: path.to_owned(),
-            row: rows + row as u64,
-            problem,
-        })?;
+        let wrong =
+            |(row, problem)| Error::ShardRow { path: path.to_owned(), row: rows + row as u64, problem };
+        append(&batch, vocabulary, documents, wrong)?;
         rows += batch.num_rows() as u64;
     }
     Ok(rows)
@@ -203,22 +203,31 @@ fn append(
     batch: &RecordBatch,
     vocabulary: usize,
     documents: &mut DocumentsBuilder,
-) -> Result<(), (usize, RowProblem)> {
+    wrong: impl Fn((usize, RowProblem)) -> Error,
+) -> Result<()> {
     if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
-        return Err((row, RowProblem::Null(name)));
+        return Err(wrong((row, RowProblem::Null(name))));
     }
+    check_marks(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
+    let marks = marks_of(batch, DOCUMENT_COLUMNS.len());
     let [ids, sentences] = [0, 1].map(|column| batch.column(column).as_list::<i32>());
+    let offsets = ids.value_offsets();
     let mut known = Vec::new();
     for row in 0..batch.num_rows() {
         let (ids, sentences) = (ids.value(row), sentences.value(row));
         let ids = ids.as_primitive::<Int32Type>().values();
         let sentences = sentences.as_primitive::<Int32Type>().values();
-        check_document(ids, sentences, vocabulary).map_err(|problem| (row, problem))?;
+        check_document(ids, sentences, vocabulary).map_err(|problem| wrong((row, problem)))?;
         known.clear();
         known.extend(ids.iter().map(|&id| id as u32));
-        documents.push_ids(&known);
-        sentences.iter().for_each(|&tokens| documents.push_sentence_end(tokens as usize));
-        documents.close_document();
+        if let Some(marks) = marks.get(offsets[row] as usize..offsets[row + 1] as usize) {
+            for (id, _) in known.iter_mut().zip(marks).filter(|(_, continues)| **continues) {
+                *id = mark(*id, vocabulary);
+            }
+        }
+        documents.push_ids(&known)?;
+        sentences.iter().try_for_each(|&tokens| documents.push_sentence_end(tokens as usize))?;
+        documents.close_document()?;
     }
     Ok(())
 }
@@ -245,11 +254,11 @@ fn check_document(ids: &[i32], sentences: &[i32], vocabulary: usize) -> Result<(
 /// # Errors
 /// As [`Manifest::verify`] with `deep`.
 pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Documents> {
-    let mut documents = DocumentsBuilder::new(manifest.vocabulary.size);
+    let mut documents = DocumentsBuilder::new(manifest.id_space());
     for shard in 0..manifest.shards.len() {
         manifest.read_verified_documents(folder, shard, &mut documents)?;
     }
-    let documents = documents.finish();
+    let documents = documents.finish()?;
     let same = |what, found: u64, expected: u64| match found == expected {
         true => Ok(()),
         false => Err(Error::ManifestCount { path: Manifest::path(folder), what, found, expected }),

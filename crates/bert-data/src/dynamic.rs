@@ -13,11 +13,13 @@ use crate::masking::{MaskRules, MaskedInstance, Masker};
 use crate::rng::{Domain, Stream};
 use crate::shard_rows::Row;
 use crate::vocabulary::Vocabulary;
+use crate::word_marks::marked;
 
 /// Masks stored rows; keeps its buffers from one to the next.
 #[derive(Clone, Debug)]
 pub struct RowMasker {
     seed: u64,
+    vocabulary: usize,
     masker: Masker,
     instance: Instance,
     masked: MaskedInstance,
@@ -44,6 +46,7 @@ impl RowMasker {
         };
         Some(Self {
             seed,
+            vocabulary: vocabulary.len(),
             masker: Masker::new(vocabulary, rules),
             instance: Instance::default(),
             masked: MaskedInstance::default(),
@@ -86,6 +89,9 @@ impl RowMasker {
         let stored = &mut self.instance;
         stored.tokens.clear();
         stored.tokens.extend(row.input_ids.iter().map(|&id| id as u32));
+        for (id, _) in stored.tokens.iter_mut().zip(row.continues_word).filter(|(_, continues)| **continues) {
+            *id = marked(*id, self.vocabulary);
+        }
         self.masker.mask(stored, &mut random, &mut self.masked);
         let copy = |from: &[u32], to: &mut Vec<i32>| {
             to.clear();
@@ -100,6 +106,7 @@ impl RowMasker {
             masked_lm_positions: &self.masked_lm_positions,
             masked_lm_ids: &self.masked_lm_ids,
             next_sentence_label: row.next_sentence_label,
+            continues_word: &[],
         }
     }
 }

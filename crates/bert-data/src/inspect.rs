@@ -135,6 +135,7 @@ impl Verification {
 impl fmt::Display for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.files.iter().try_for_each(|checked| match &checked.problem {
+            None if checked.rows == 0 => writeln!(f, "good  {}", checked.file),
             None => writeln!(f, "good  {} ({} rows)", checked.file, checked.rows),
             Some(problem) => writeln!(f, "BAD   {}: {problem}", checked.file),
         })
@@ -160,13 +161,12 @@ pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
 /// One row of a data folder, counted over all its shards.
 ///
 /// # Errors
-/// As [`Manifest::read`] and [`StoredRows::row`]; [`Error::InvalidOption`] when there is no such row.
+/// As [`Manifest::read`] and [`StoredRows::row`]; [`Error::NoSuchInstance`].
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let manifest = Manifest::read(folder)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
     if index >= manifest.instances {
-        let expected = "below the number of instances";
-        return Err(Error::InvalidOption { option: "instance", value: index.to_string(), expected });
+        return Err(Error::NoSuchInstance { index, instances: manifest.instances });
     }
     let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
     Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))

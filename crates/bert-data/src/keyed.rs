@@ -6,9 +6,9 @@
 //! for the reference's mode, whose draws are serial. Nothing here is from the reference, which has one generator.
 
 use crate::config::{BuildConfig, Masking, RandomMode};
-use crate::document::Documents;
+use crate::document::{DocumentReader, Documents};
 use crate::error::Result;
-use crate::instance::{Instance, PairRules, create_instances_from_document};
+use crate::instance::{Instance, Pair, PairRules, draw_pairs};
 use crate::masking::{MaskRules, MaskedInstance, Masker};
 use crate::resolved_config::ResolvedConfig;
 use crate::rng::{Domain, Stream};
@@ -21,6 +21,7 @@ pub struct KeyedInstances {
     masking: Masking,
     rules: PairRules,
     masker: Masker,
+    instance: Instance,
     masked: MaskedInstance,
 }
 
@@ -28,7 +29,8 @@ impl KeyedInstances {
     /// A maker by rules of choice. With [`Masking::Dynamic`] the instances come out without masks.
     #[must_use]
     pub fn new(seed: u64, masking: Masking, rules: PairRules, masker: Masker) -> Self {
-        Self { seed, masking, rules, masker, masked: MaskedInstance::default() }
+        let (instance, masked) = (Instance::default(), MaskedInstance::default());
+        Self { seed, masking, rules, masker, instance, masked }
     }
 
     /// The maker of a data set's options, as its manifest has them.
@@ -56,23 +58,67 @@ impl KeyedInstances {
         documents: &Documents,
         pass: u64,
         document: usize,
+        emit: impl FnMut(&MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        self.make_with(&mut documents.reader(), pass, document, emit)
+    }
+
+    /// [`KeyedInstances::make`] with a reader that is kept from one document to the next.
+    pub(crate) fn make_with(
+        &mut self,
+        reader: &mut DocumentReader<'_>,
+        pass: u64,
+        document: usize,
         mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        let Self { seed, masking, rules, masker, masked } = self;
-        let mut pairs = pair_stream(*seed, pass, document);
-        let masks = MaskStreams::new(*seed, pass, document);
+        let masks = self.masks(pass, document);
+        let rules = self.rules;
+        let mut pairs = self.pairs(pass, document);
         let mut number = 0;
-        create_instances_from_document(documents, document, rules, &mut pairs, |_, instance| {
-            mask(*masking, masker, &masks, number, instance, masked);
+        draw_pairs(reader, document, &rules, &mut pairs, |_, reader, pair| {
             number += 1;
-            emit(masked)
+            emit(self.row(reader, &masks, number - 1, pair)?)
         })
     }
-}
 
-/// The stream of a document's pairs in one pass.
-pub(crate) fn pair_stream(seed: u64, pass: u64, document: usize) -> Stream {
-    Stream::new(seed, Domain::Pairs, &[pass, document as u64])
+    /// Draws the pairs of a document in a pass and hands each to `emit`; nothing is filled or masked.
+    pub(crate) fn draw<'a>(
+        &self,
+        reader: &mut DocumentReader<'a>,
+        pass: u64,
+        document: usize,
+        mut emit: impl FnMut(&mut DocumentReader<'a>, Pair) -> Result<()>,
+    ) -> Result<()> {
+        let mut pairs = self.pairs(pass, document);
+        draw_pairs(reader, document, &self.rules, &mut pairs, |_, reader, pair| emit(reader, pair))
+    }
+
+    /// The row of one pair, which is number `number` of its document and pass.
+    pub(crate) fn row(
+        &mut self,
+        reader: &mut DocumentReader<'_>,
+        masks: &MaskStreams,
+        number: u64,
+        pair: Pair,
+    ) -> Result<&MaskedInstance> {
+        pair.fill(reader, &self.rules, &mut self.instance)?;
+        match self.masking {
+            Masking::Static => {
+                self.masker.mask(&self.instance, &mut masks.of_instance(number), &mut self.masked);
+            }
+            Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
+        }
+        Ok(&self.masked)
+    }
+
+    fn pairs(&self, pass: u64, document: usize) -> Stream {
+        pair_stream(self.seed, pass, document)
+    }
+
+    /// The streams of the masks of a document's instances in a pass.
+    pub(crate) fn masks(&self, pass: u64, document: usize) -> MaskStreams {
+        MaskStreams::new(self.seed, pass, document)
+    }
 }
 
 /// The streams of the masks of a document's instances in one pass, each addressed by its instance's number.
@@ -88,19 +134,9 @@ impl MaskStreams {
     }
 }
 
-/// Masks the instance with this number of its document and pass, or takes it over as it is.
-pub(crate) fn mask(
-    masking: Masking,
-    masker: &mut Masker,
-    masks: &MaskStreams,
-    number: u64,
-    instance: &Instance,
-    masked: &mut MaskedInstance,
-) {
-    match masking {
-        Masking::Static => masker.mask(instance, &mut masks.of_instance(number), masked),
-        Masking::Dynamic => masked.copy_unmasked(instance),
-    }
+/// The stream of a document's pairs in one pass.
+pub(crate) fn pair_stream(seed: u64, pass: u64, document: usize) -> Stream {
+    Stream::new(seed, Domain::Pairs, &[pass, document as u64])
 }
 
 impl BuildConfig {
@@ -152,12 +188,12 @@ mod tests {
         for document in 0..3 {
             for sentence in 0..12 {
                 let ids: Vec<u32> = (0..9).map(|word| 5 + document + sentence + word).collect();
-                builder.push_ids(&ids);
-                builder.push_sentence_end(ids.len());
+                builder.push_ids(&ids).unwrap();
+                builder.push_sentence_end(ids.len()).unwrap();
             }
-            builder.close_document();
+            builder.close_document().unwrap();
         }
-        let documents = builder.finish();
+        let documents = builder.finish().unwrap();
         let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
         let mut keyed = config.keyed(&vocabulary);
         let mut made = Vec::new();
@@ -169,19 +205,19 @@ mod tests {
             .unwrap();
         assert!(made.len() > 2, "{}", made.len());
 
-        let mut instances = Vec::new();
-        let mut pairs = pair_stream(config.random_seed, 4, 1);
-        let rules = config.pair_rules(&vocabulary);
-        create_instances_from_document(&documents, 1, &rules, &mut pairs, |_, instance| {
-            instances.push(instance.clone());
-            Ok(())
-        })
-        .unwrap();
-        let (mut masker, masks) = (config.masker(&vocabulary), MaskStreams::new(config.random_seed, 4, 1));
-        let mut alone = MaskedInstance::default();
-        for number in (0..instances.len()).rev() {
-            mask(config.masking, &mut masker, &masks, number as u64, &instances[number], &mut alone);
-            assert_eq!(alone, made[number]);
+        let mut drawn = Vec::new();
+        let mut reader = documents.reader();
+        keyed
+            .draw(&mut reader, 4, 1, |_, pair| {
+                drawn.push(pair);
+                Ok(())
+            })
+            .unwrap();
+        let masks = keyed.masks(4, 1);
+        for number in (0..drawn.len()).rev() {
+            let row = keyed.row(&mut reader, &masks, number as u64, drawn[number]).unwrap();
+            assert_eq!(*row, made[number]);
+            assert_eq!(row.tokens.len(), drawn[number].instance_tokens());
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct VocabConfig {
     #[arg(long, default_value_t = 30_522)]
     pub vocab_size: usize,
 
-    /// A pair of pieces is merged only if it occurs so often.
+    /// Two pieces are merged only if they stand together at least so often.
     #[arg(long, default_value_t = 2)]
     pub min_frequency: u64,
 
@@ -79,12 +79,19 @@ const LONGEST_WORD: usize = 200;
 
 type WordCounts = HashMap<String, u64>;
 
-/// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes.
+/// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes. `progress` is told the bytes
+/// taken from disk and the bytes there are; merging, which follows, takes seconds.
 ///
 /// # Errors
-/// Errors of reading, [`Error::NoText`], [`Error::InvalidOption`] when the vocabulary is too small for the alphabet.
-pub fn train_vocabulary(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<String>> {
+/// Errors of reading, [`Error::NoText`], [`Error::VocabularyTooSmall`].
+pub fn train_vocabulary(
+    inputs: &[PathBuf],
+    config: &VocabConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<String>> {
     let files = expand(inputs)?;
+    let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
+    let mut before = 0;
     let mut counts = WordCounts::new();
     let mut lines = 0;
     for (index, path) in files.iter().enumerate() {
@@ -104,8 +111,11 @@ pub fn train_vocabulary(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<
             for part in counted {
                 add(&mut counts, part?);
             }
+            progress(before + reader.bytes_read(), all);
         }
-        lines += reader.entry()?.lines;
+        let entry = reader.entry()?;
+        lines += entry.lines;
+        before += entry.bytes;
     }
     if counts.is_empty() {
         return Err(Error::NoText { files: files.len(), lines });
@@ -151,18 +161,14 @@ fn add(sum: &mut WordCounts, part: WordCounts) {
 /// Trains on counted words; the order in which they lie in the map changes nothing.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] when the vocabulary is too small for the alphabet.
+/// [`Error::VocabularyTooSmall`].
 pub fn train_on_words(mut counts: HashMap<String, u64>, config: &VocabConfig) -> Result<Vec<String>> {
     counts.retain(|word, _| word.chars().count() <= LONGEST_WORD);
     let alphabet = alphabet(&counts, config.limit_alphabet);
     counts.retain(|word, _| word.chars().all(|c| alphabet.binary_search(&c).is_ok()));
     let first = first_tokens(&counts, &alphabet);
     if first.len() >= config.vocab_size {
-        return Err(Error::InvalidOption {
-            option: "vocab-size",
-            value: config.vocab_size.to_string(),
-            expected: "larger than the alphabet of the text (see --limit-alphabet)",
-        });
+        return Err(Error::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 });
     }
     Ok(merge(counts, first, config))
 }

@@ -17,12 +17,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Layout, Masking};
+use crate::config::{Layout, Masking, Segmenter};
+use crate::conservation::Conservation;
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
-use crate::files::{Disk, digest_file, read_limited};
+use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
+use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{LARGEST, unsealed, write_sealed_on};
@@ -34,7 +36,9 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file name of the vocabulary's copy.
 pub const VOCABULARY: &str = "vocab.txt";
 /// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// Name and version of this program.
+pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
 /// One Parquet file of the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +84,8 @@ pub struct Manifest {
     pub shards: Vec<ShardEntry>,
     /// Instances of all shards; with `--layout documents` those of one pass.
     pub instances: u64,
+    /// What was checked before this file was written: that no document and no row was lost or made twice.
+    pub conservation: Conservation,
     /// What is in the data.
     pub report: DataReport,
 }
@@ -115,6 +121,18 @@ impl Manifest {
             Masking::Static => self.config.max_predictions_per_seq,
             Masking::Dynamic => 0,
         }
+    }
+
+    /// Whether its shards have marks of words ([`crate::word_marks`]): where tokens are stored without masks and a
+    /// segmenter found the words.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
+    }
+
+    /// How many different ids its tokens have in memory, marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.config.segmenter.id_space(self.vocabulary.size)
     }
 
     /// Reads and checks the manifest of a data folder; looks at no other file.
@@ -156,10 +174,10 @@ impl Manifest {
     }
 
     /// Writes the manifest, which commits the data set.
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn write_on(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
         self.check(&path)?;
-        write_sealed_on(&Disk, &path, self).map(drop)
+        write_sealed_on(files, &path, self).map(drop)
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -185,6 +203,7 @@ impl Manifest {
             Layout::Documents => self.report.documents,
         };
         same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
+        same("the number of rows in the law of conservation", self.conservation.rows, stored)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
@@ -230,9 +249,14 @@ impl Manifest {
         match self.config.layout {
             Layout::Instances => self.read_verified(folder, index).map(drop),
             Layout::Documents => {
-                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.vocabulary.size))
+                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.id_space()))
             }
         }
+    }
+
+    /// Compares a shard's digest.
+    pub(crate) fn verify_digest(&self, folder: &Path, index: usize) -> Result<()> {
+        same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.
@@ -244,6 +268,9 @@ impl Manifest {
         same_digest(&path, &shard.blake3)?;
         let rows = read_shard(&path)?;
         same_rows(&path, rows.len() as u64, shard.rows)?;
+        if !rows.is_empty() && rows.has_marks() != self.has_marks() {
+            return Err(self.wrong_marks(path));
+        }
         rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
         Ok(rows)
     }
@@ -260,9 +287,21 @@ impl Manifest {
     ) -> Result<()> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
-        let found = read_document_shard(&path, self.vocabulary.size, documents)?;
+        let found = read_document_shard(&path, self.vocabulary.size, self.has_marks(), documents)?;
         same_rows(&path, found, shard.rows)
     }
+
+    fn wrong_marks(&self, path: PathBuf) -> Error {
+        wrong_marks(path, self.has_marks())
+    }
+}
+
+/// The error of a shard that has marks of words where it should not, or has none where it should.
+pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
+    let (missing, none) = ("missing", "no such column");
+    let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
+    let column = MARKS.to_owned();
+    Error::ShardColumn { path, column, found: found.to_owned(), expected: expected.to_owned() }
 }
 
 fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {

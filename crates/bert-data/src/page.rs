@@ -11,6 +11,7 @@ use std::path::Path;
 
 use crate::config::{Layout, Masking, Nsp};
 use crate::error::Result;
+use crate::html::{document, escape, grouped};
 use crate::manifest::Manifest;
 use crate::preview::label_name;
 use crate::report::word;
@@ -25,42 +26,17 @@ const UNKNOWN_EXAMPLES: usize = 20;
 /// Tokens on either side of an `[UNK]` that are shown.
 const AROUND: usize = 8;
 
+/// What is marked how; the rest is every page's.
 const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #1c2330; --soft: #6b7686; --line: #d9dee6; --paper: #fff; --a: #1f6feb;
-  --mask: #ffd9a8; --kept: #cdeccd; --random: #f6c9d4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7ebf0; --soft: #98a3b3; --line: #353d4a; --paper: #14181f;
-  --a: #6aa5ff; --mask: #7a4b12; --kept: #22532a; --random: #6d2338; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 500; }
-td.n { text-align: right; }
-p.note { color: var(--soft); max-width: 45rem; }
-.bar { display: inline-block; height: .8em; background: var(--a); }
-.columns { columns: 3; }
-.m, .k, .r { border-radius: 3px; padding: 0 .15em; }
+:root { --mask: #ffd9a8; --kept: #cdeccd; --random: #f6c9d4; }
+@media (prefers-color-scheme: dark) { :root { --mask: #7a4b12; --kept: #22532a; --random: #6d2338; } }
+.bar { display: inline-block; height: .8em; background: var(--a); width: calc(var(--share) * min(24rem, 28vw)); }
+.bars td { white-space: nowrap; vertical-align: middle; }
+.columns { columns: 16rem; }
+.m, .k, .r { border-radius: 3px; padding: 0 .15em; color: var(--ink); }
 .m { background: var(--mask); } .k { background: var(--kept); } .r { background: var(--random); }
-.s { color: var(--soft); }
+.warning { border-left: 4px solid var(--warn); padding: .2rem 0 .2rem .8rem; }
 ";
-
-/// Text as HTML text or attribute value.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// The page of a data folder with its first `instances` instances.
 ///
@@ -71,21 +47,15 @@ pub fn page(folder: &Path, instances: usize) -> Result<String> {
     manifest.verify(folder, false)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
     let seen = Seen::read(folder, &manifest, &vocabulary, instances)?;
-    let title = escape(&format!("Pre-training data: {}", folder.display()));
     let mut body = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(body, "<h2>What is in it</h2>\n{}", report_table(&manifest, &seen));
-    let _ = writeln!(body, "<h2>Lengths</h2>\n{}", lengths(&manifest));
+    let _ = writeln!(body, "<h2>Lengths in tokens</h2>\n{}", lengths(&manifest));
     let _ = writeln!(body, "<h2>Labels</h2>\n{}", labels(&manifest));
     let _ = writeln!(body, "<h2>Instances</h2>\n{}{}", legend(&manifest), seen.instances);
     let _ = writeln!(body, "<h2>Most frequent tokens</h2>\n{}", seen.frequent(&vocabulary));
     let _ = writeln!(body, "<h2>[UNK]</h2>\n{}", seen.unknown());
-    Ok(format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n{body}</html>\n"
-    ))
+    Ok(document(&format!("Pre-training data: {}", folder.display()), STYLE, &body))
 }
 
 /// What the rows show.
@@ -147,13 +117,34 @@ impl Seen {
         }
     }
 
+    /// A warning when too much is there twice. Of stored documents one pass is looked at, which says nothing of passes.
+    fn repetition(&self, manifest: &Manifest) -> Option<String> {
+        if manifest.config.layout == Layout::Documents {
+            return None;
+        }
+        let share = |count: u64| 100.0 * count as f64 / self.rows.max(1) as f64;
+        let (text, rows) = (share(self.same_text), share(self.same_rows));
+        if manifest.config.masking == Masking::Static && rows > 1.0 {
+            return Some(format!(
+                "{rows:.1} % of the instances are the same as an earlier one in every column. A smaller --dupe-factor, \
+                 --masking dynamic, or a text without repeated documents avoids it."
+            ));
+        }
+        (text > 50.0).then(|| {
+            format!(
+                "{text:.1} % of the instances have the text of an earlier one. More passes over so little or so \
+                 repetitive text teach little: more text, or a smaller --dupe-factor with --masking dynamic."
+            )
+        })
+    }
+
     fn frequent(&self, vocabulary: &Vocabulary) -> String {
         let mut order: Vec<usize> = (0..self.counts.len()).filter(|&id| self.counts[id] > 0).collect();
         order.sort_by_key(|&id| (std::cmp::Reverse(self.counts[id]), id));
         let mut out = format!(
-            "<p class=\"note\">{} of {} tokens of the vocabulary occur, before masking.</p>\n<div class=\"columns\"><table>\n",
-            order.len(),
-            self.counts.len()
+            "<p class=\"note\">{} of the {} tokens of the vocabulary occur; counted before masking.</p>\n<div class=\"columns\"><table>\n",
+            grouped(order.len() as u64),
+            grouped(self.counts.len() as u64)
         );
         for &id in order.iter().take(FREQUENT) {
             let share = 100.0 * self.counts[id] as f64 / self.tokens.max(1) as f64;
@@ -161,7 +152,7 @@ impl Seen {
             let _ = writeln!(
                 out,
                 "<tr><td>{token}</td><td class=\"n\">{}</td><td class=\"n\">{share:.2} %</td></tr>",
-                self.counts[id]
+                grouped(self.counts[id])
             );
         }
         out + "</table></div>"
@@ -170,7 +161,8 @@ impl Seen {
     fn unknown(&self) -> String {
         let mut out = format!(
             "<p class=\"note\">{} of {} tokens. Which word it was is not stored; these are its surroundings.</p>\n<ul>\n",
-            self.unknown_total, self.tokens
+            grouped(self.unknown_total),
+            grouped(self.tokens)
         );
         // Several in one stretch of text would be shown again and again.
         let mut shown = HashSet::new();
@@ -214,29 +206,27 @@ fn report_table(manifest: &Manifest, seen: &Seen) -> String {
     let mut out = String::from("<table>\n");
     let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
     row(&mut out, "made by", &manifest.program);
-    row(&mut out, "documents", &report.documents.to_string());
-    row(&mut out, "sentences", &report.sentences.to_string());
-    row(&mut out, "tokens of the text", &report.tokens.to_string());
-    row(&mut out, "instances", &report.instances.to_string());
-    row(&mut out, "shards", &format!("{} of {bytes} bytes together", manifest.shards.len()));
+    row(&mut out, "documents", &grouped(report.documents));
+    row(&mut out, "sentences", &grouped(report.sentences));
+    row(&mut out, "tokens of the text", &grouped(report.tokens));
+    row(&mut out, "instances", &grouped(report.instances));
+    row(&mut out, "shards", &format!("{} ({} bytes)", manifest.shards.len(), grouped(bytes)));
     let masks = match (manifest.config.layout, manifest.config.masking) {
         (Layout::Instances, Masking::Dynamic) => "made by the loader".to_owned(),
         _ => format!("{:.2} %", 100.0 * report.masked_share()),
     };
     row(&mut out, "masked tokens", &masks);
     row(&mut out, "padding if padded", &format!("{:.2} %", 100.0 * report.padding_share()));
-    row(
-        &mut out,
-        "instances with the text of an earlier one",
-        &format!("{} of {}", seen.same_text, seen.rows),
-    );
-    row(&mut out, "the same in every column", &format!("{} of {}", seen.same_rows, seen.rows));
+    let of_rows = |count| format!("{} of {}", grouped(count), grouped(seen.rows));
+    row(&mut out, "instances with the text of an earlier one", &of_rows(seen.same_text));
+    row(&mut out, "the same in every column", &of_rows(seen.same_rows));
     out.push_str("</table>\n");
     if seen.rows < report.instances {
-        let _ = writeln!(out, "<p class=\"note\">Counted over the first {} instances.</p>", seen.rows);
+        let _ =
+            writeln!(out, "<p class=\"note\">Counted over the first {} instances.</p>", grouped(seen.rows));
     }
-    for warning in &report.warnings {
-        let _ = writeln!(out, "<p><b>Warning.</b> {}</p>", escape(warning));
+    for warning in report.warnings.iter().chain(&seen.repetition(manifest)) {
+        let _ = writeln!(out, "<p class=\"warning\"><b>Warning.</b> {}</p>", escape(warning));
     }
     out
 }
@@ -245,15 +235,18 @@ fn report_table(manifest: &Manifest, seen: &Seen) -> String {
 fn bars(rows: &[(String, u64)]) -> String {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     let all = rows.iter().map(|(_, count)| *count).sum::<u64>().max(1);
-    let mut out = String::from("<table>\n");
+    let mut out = String::from(
+        "<table class=\"bars\">\n<tr><th></th><th class=\"n\">instances</th><th class=\"n\">share</th><th></th></tr>\n",
+    );
     for (name, count) in rows {
-        let width = 24.0 * *count as f64 / most as f64;
+        let of_most = *count as f64 / most as f64;
         let share = 100.0 * *count as f64 / all as f64;
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td class=\"n\">{count}</td><td class=\"n\">{share:.1} %</td>\
-             <td><span class=\"bar\" style=\"width: {width:.2}rem\"></span></td></tr>",
-            escape(name)
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{share:.1} %</td>\
+             <td><span class=\"bar\" style=\"--share: {of_most:.3}\"></span></td></tr>",
+            escape(name),
+            grouped(*count)
         );
     }
     out + "</table>"

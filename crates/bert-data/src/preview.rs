@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use crate::build::prepare;
+use crate::column::ColumnWriter;
 use crate::config::{BuildConfig, Nsp, RandomMode};
 use crate::error::Result;
 use crate::instance::create_instances_from_document;
@@ -14,6 +15,7 @@ use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
 use crate::shard_rows::Row;
+use crate::store::read_into;
 use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
@@ -68,14 +70,17 @@ pub(crate) fn render_first(
     (0..n.min(manifest.instances)).map(render).collect()
 }
 
-/// The first `n` instances that a configuration makes, in the order they are made; reads the input, writes nothing.
+/// The first `n` instances that a configuration makes, in the order they are made; reads the input into memory, which
+/// holds two bytes for each token of it, and writes nothing.
 /// Where the loader makes the masks, there are none.
 ///
 /// # Errors
 /// As [`crate::build`], but for the output folder, which is not needed.
 pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     let prepared = prepare(config)?;
-    let (mut documents, _) = prepared.read(&mut |_| {})?;
+    let memory = || ColumnWriter::Memory(Vec::new());
+    let (builder, _) = read_into(&prepared, [memory(), memory(), memory()], &mut |_| {})?;
+    let mut documents = builder.ended();
     let mut keyed = config.keyed(&prepared.vocabulary);
     let mut masker = config.masker(&prepared.vocabulary);
     let mut lines = Vec::new();
@@ -124,6 +129,7 @@ fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary, nsp: Nsp) -> 
         masked_lm_positions: &int32(&masked.masked_lm_positions),
         masked_lm_ids: &int32(&masked.masked_lm_ids),
         next_sentence_label: i8::from(masked.is_random_next),
+        continues_word: &[],
     };
     render(row, vocabulary, nsp)
 }

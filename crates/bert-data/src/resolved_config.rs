@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
 ///
@@ -21,6 +21,8 @@ pub struct ResolvedConfig {
     pub vocab: String,
     pub do_lower_case: bool,
     pub do_whole_word_mask: bool,
+    #[serde(default)]
+    pub segmenter: Segmenter,
     #[serde(default)]
     pub layout: Layout,
     #[serde(default)]
@@ -61,6 +63,7 @@ impl ResolvedConfig {
             do_lower_case: config.do_lower_case,
             // Spans are of whole words.
             do_whole_word_mask: config.do_whole_word_mask || config.max_ngram > 1,
+            segmenter: config.segmenter,
             layout: config.layout,
             masking: config.stored_masking(),
             max_ngram: config.max_ngram,

@@ -48,10 +48,9 @@ pub enum Domain {
     Pairs = 1,
     /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Which shard gets which of the next instances: `[block]`.
-    ShardAssignment = 3,
-    /// Which bucket of its shard an instance waits in: `[block]`.
-    BucketAssignment = 4,
+    /// Which shard and bucket each of the next rows goes to: `[]`, and a [`Stream::branch`] for each block of rows. (3
+    /// and 4 are spent: shards and buckets used to have a stream each.)
+    RowSlots = 6,
     /// The order of rows within one bucket: `[shard, bucket]`.
     ShardOrder = 5,
     /// The order in which a loader visits shards: `[epoch]`.

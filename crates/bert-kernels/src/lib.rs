@@ -5,7 +5,9 @@
 //! composed of burn's own (`plain`). The fused kernel runs when every tensor is an f32 tensor of burn's
 //! `Flex` backend, with or without autodiff, and [`Kernels::Fused`] is selected; everywhere else the
 //! composition runs, so that results agree. Matrix products are in f32 or, on request, in bf16
-//! ([`mod@precision`]). Not for other models' operations or other precisions.
+//! ([`mod@precision`]). With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and
+//! AdamW have kernels for GPUs as well (`cube.rs`): tested on Vulkan in software, not yet on CUDA. Not for
+//! other models' operations or other precisions.
 //!
 //! | room | operation |
 //! |---|---|

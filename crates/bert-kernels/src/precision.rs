@@ -4,8 +4,8 @@
 //! kernels and in the compositions of burn's operations alike. Parameters, moments, softmax, LayerNorm and
 //! losses are in f32 always: with [`Precision::Bf16`] only the factors of matrix products are rounded to
 //! bf16, forward and backward; the sums are in f32. In the compositions the product itself is rounded to
-//! bf16 as well, as in autocast of other frameworks. Products by few columns (the heads for next sentences
-//! and classes) stay in f32.
+//! bf16 as well, as in autocast of other frameworks. The pooler and the heads on it, products of a few
+//! rows, are burn's layers and stay in f32.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -7,14 +7,24 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use bert_data::html::{document, escape};
 use bert_model::{BertConfig, BertInput, BertModel, LoadPolicy, load_pretrained_weights};
 use burn::tensor::Tensor;
 
 use crate::device::DeviceName;
 use crate::error::Error;
 use crate::host::{int_matrix, values};
-use crate::report::{escape, page};
 use crate::text::Text;
+
+const STYLE: &str = "
+.heads { display: flex; flex-wrap: wrap; gap: 1.75rem; } figure { margin: 0; max-width: 100%; overflow-x: auto; }
+figcaption { font-size: .9rem; padding-bottom: .3rem; }
+.a { border-collapse: collapse; overflow-wrap: normal; }
+.a td { width: 14px; min-width: 14px; height: 14px; padding: 0; border: 1px solid var(--line); }
+.a th { font: 12px ui-monospace, monospace; padding: 0 .35rem 0 0; border: 0; text-align: right; white-space: nowrap; }
+.a th.v { writing-mode: vertical-rl; padding: .35rem 0 0; text-align: left; }
+.key { display: inline-block; width: 2.8rem; white-space: nowrap; text-align: center; border: 1px solid var(--line); }
+";
 
 /// The page for `text` (`A ||| B` is a pair), cut to `max_length` word pieces.
 ///
@@ -36,10 +46,8 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
         segment_ids: int_matrix(&segments, shape, &device),
     });
     let tokens: Vec<&str> = encoded.input_ids.iter().map(|&id| words.vocabulary.token(id)).collect();
-    let mut body = String::from(
-        "<p class=\"note\">Each square is one head. A row is the token that looks, a column the token it looks \
-         at; the darker, the more. Point at a cell to read it.</p>\n",
-    );
+    let whole = words.encode_with_masks(text, usize::MAX).input_ids.len();
+    let mut body = explain(tokens.len(), whole);
     for (layer, attention) in states.attentions.into_iter().enumerate() {
         let _ = writeln!(body, "<h2>Layer {}</h2>\n<div class=\"heads\">", layer + 1);
         for (head, matrix) in heads(attention).iter().enumerate() {
@@ -49,13 +57,29 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
         }
         body.push_str("</div>\n");
     }
-    body.push_str(
-        "<style>.heads{display:flex;flex-wrap:wrap;gap:1.5rem}figure{margin:0}.a{border-collapse:collapse}\
-         .a td{width:13px;height:13px;padding:0;border:1px solid var(--line)}\
-         .a th{font:11px ui-monospace,monospace;padding:0 .3rem 0 0;border:0;text-align:right}\
-         .a th.v{writing-mode:vertical-rl;padding:.3rem 0 0;text-align:left}</style>\n",
-    );
-    Ok(page(&format!("Attention: {text}"), &body))
+    Ok(document(&format!("Attention: {text}"), STYLE, &body))
+}
+
+/// How to read the page, and whether the text was cut.
+fn explain(shown: usize, whole: usize) -> String {
+    let key = [0.0, 0.1, 0.25, 0.5, 1.0]
+        .map(|weight| format!("<span class=\"key\" style=\"background:{}\">{weight}</span>", shade(weight)));
+    let cut = match shown < whole {
+        true => format!(" The text was cut from {whole} to {shown} word pieces (--max-seq-length)."),
+        false => String::new(),
+    };
+    format!(
+        "<p class=\"note\">Each square is one head: a row is the token that looks, a column the token it looks at, and \
+         a row adds up to 1. Point at a cell to read it.{cut} That a head looks somewhere does not say that the \
+         prediction depends on it.</p>\n<p>{}</p>\n",
+        key.join("")
+    )
+}
+
+/// The colour of a probability. The root makes the small ones, which are most, visible.
+fn shade(weight: f32) -> String {
+    let percent = (weight.sqrt() * 85.0).round();
+    format!("color-mix(in srgb,var(--a) {percent}%,transparent)")
 }
 
 /// The probabilities of each head of the one sequence in the batch, row by row.
@@ -71,12 +95,8 @@ fn square(tokens: &[&str], matrix: &[Vec<f32>]) -> String {
     for (token, row) in tokens.iter().zip(matrix) {
         let _ = write!(out, "<tr><th>{}</th>", escape(token));
         for (other, weight) in tokens.iter().zip(row) {
-            let percent = (weight * 100.0).round();
             let title = escape(&format!("{token} looks at {other}: {weight:.3}"));
-            let _ = write!(
-                out,
-                "<td title=\"{title}\" style=\"background:color-mix(in srgb,var(--a) {percent}%,transparent)\"></td>"
-            );
+            let _ = write!(out, "<td title=\"{title}\" style=\"background:{}\"></td>", shade(*weight));
         }
         out.push_str("</tr>\n");
     }

@@ -113,6 +113,47 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder of which a page was asked is neither a run nor a fine-tuning.
+    #[error(
+        "{}: neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html",
+        path.display()
+    )]
+    NothingToReport {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder in which a fine-tuning was expected has none that is finished.
+    #[error("{}: no finished fine-tuning here (report.json)", path.display())]
+    NoFinetuning {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Fine-tunings that are to be put together have a seed in common.
+    #[error("{}: seed {seed} of this configuration is in another folder too", path.display())]
+    SeedTwice {
+        /// The second folder.
+        path: PathBuf,
+        /// The seed.
+        seed: u64,
+    },
+    /// Fine-tunings that are to be put together were scored on different sets.
+    #[error(
+        "{}: {task} on {examples} examples, the first folder has {first_task} on {first_examples}: scores on different \
+         sets are not put together",
+        path.display()
+    )]
+    DifferentDevSets {
+        /// The folder.
+        path: PathBuf,
+        /// Its task.
+        task: crate::tasks::Task,
+        /// Examples of its dev set.
+        examples: usize,
+        /// The task of the first folder.
+        first_task: crate::tasks::Task,
+        /// Examples of the first folder's dev set.
+        first_examples: usize,
+    },
     /// A folder in which a checkpoint was expected has none.
     #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
     NoCheckpoint {
@@ -183,7 +224,7 @@ pub enum Error {
         gradient_norm: f64,
     },
     /// A signal asked for a stop of work that writes no checkpoints.
-    #[error("stopped by signal {signal}; nothing was committed")]
+    #[error("stopped by signal {signal}; nothing was committed, the same line starts it over")]
     Interrupted {
         /// The signal's number.
         signal: i32,
@@ -209,7 +250,10 @@ impl Error {
             Self::Data(error) => error.exit_code(),
             Self::Model(error) => error.exit_code(),
             Self::Task(error) => error.exit_code(),
-            Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
+            Self::UnknownDevice { .. }
+            | Self::Configuration { .. }
+            | Self::SeedTwice { .. }
+            | Self::DifferentDevSets { .. } => 2,
             Self::NoInstances { .. } => 3,
             Self::Mismatch { .. }
             | Self::RunDiffers { .. }
@@ -226,7 +270,9 @@ impl Error {
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. }
             | Self::OutputExists { .. }
-            | Self::NothingToResume { .. } => 1,
+            | Self::NothingToResume { .. }
+            | Self::NothingToReport { .. }
+            | Self::NoFinetuning { .. } => 1,
         }
     }
 }

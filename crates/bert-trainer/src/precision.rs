@@ -4,8 +4,9 @@
 //! the way out. Parameters, moments, softmax, LayerNorm and losses are in f32 always; see
 //! `bert_kernels::precision` for what is rounded. On a CPU bf16 is there because it is faster than f32, so
 //! it is refused where it is not: without AVX-512 BF16, with burn's own operations, and on `ndarray`. On
-//! CUDA it is the default, for the tensor cores; f32 there lets burn choose by measurement among its
-//! kernels, and some of them round the factors to TF32 (11 bits of significand).
+//! CUDA it is the default, for the tensor cores. f32 there uses TF32 (factors with 11 bits of significand)
+//! on every card whose tensor cores have it: burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1,
+//! `strategy.rs` and `adjust_dtypes`) and cannot be told otherwise.
 
 use std::fmt;
 
@@ -17,10 +18,11 @@ use crate::device::{DeviceName, KernelChoice};
 use crate::error::Error;
 
 /// The precision of matrix products, as on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecisionChoice {
-    /// f32; on CUDA some products may use TF32.
+    /// f32; on CUDA the factors are rounded to TF32 where the card has it.
+    #[default]
     F32,
     /// Factors in bf16, sums in f32; everything else in f32.
     Bf16,

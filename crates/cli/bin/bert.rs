@@ -20,12 +20,14 @@ struct Cli {
 enum Command {
     Quickstart(commands::quickstart::Args),
     MakeVocab(commands::make_vocab::Args),
+    Merge(commands::merge::Args),
     Inspect(commands::inspect::Args),
     Verify(commands::verify::Args),
     Evaluate(commands::evaluate::Args),
     FillMask(commands::fill_mask::Args),
     Attention(commands::attention::Args),
     Report(commands::report::Args),
+    Scores(commands::scores::Args),
     Export(commands::export::Args),
 }
 
@@ -34,12 +36,14 @@ fn main() -> ExitCode {
     exit::finish(match Cli::parse().command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Evaluate(args) => commands::evaluate::run(&args),
         Command::FillMask(args) => commands::fill_mask::run(&args),
         Command::Attention(args) => commands::attention::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Scores(args) => commands::scores::run(&args),
         Command::Export(args) => commands::export::run(&args),
     })
 }

@@ -2,14 +2,11 @@
 
 use std::path::PathBuf;
 
-use bert_data::files::write_atomic;
 use bert_trainer::attention::attention_page;
-use bert_trainer::checkpoint::resolve_model_folder;
 use clap::Args as ClapArgs;
 
-use crate::commands::at_least;
+use crate::commands::{at_least, model_folder, write_page};
 use crate::exit::print;
-use crate::progress::say;
 
 /// Write an HTML page of the attention of every layer and head on a text.
 #[derive(ClapArgs, Debug)]
@@ -19,6 +16,7 @@ pub struct Args {
     checkpoint: PathBuf,
 
     /// Text; `A ||| B` is a pair.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     text: String,
 
     /// Page to write.
@@ -35,8 +33,8 @@ pub struct Args {
 /// # Errors
 /// When the checkpoint cannot be read or the page not written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let folder = model_folder(&args.checkpoint)?;
     let html = attention_page(&folder, &args.text, args.max_seq_length)?;
-    write_atomic(&args.output, |out| out.write_all(html.as_bytes()))?;
+    write_page(&args.output, &html)?;
     print(&args.output.display().to_string())
 }

@@ -4,17 +4,15 @@ use std::path::PathBuf;
 
 use bert_model::{LoadPolicy, load_pretrained_pretraining};
 use bert_trainer::DeviceName;
-use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::evaluation::evaluate;
 use bert_trainer::precision::PrecisionChoice;
 use clap::Args as ClapArgs;
 
-use crate::commands::at_least;
 use crate::commands::pretrain::evaluation_line;
+use crate::commands::{at_least, model_folder};
 use crate::exit::{print, print_json};
-use crate::progress::say;
 
 /// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
 #[derive(ClapArgs, Debug)]
@@ -57,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     precision.check(args.device, KernelChoice::Fused)?;
     precision.select();
     let device = args.device.open()?;
-    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let folder = model_folder(&args.checkpoint)?;
     let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;

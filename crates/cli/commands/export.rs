@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::export::{export, export_encoder};
 use clap::Args as ClapArgs;
 
+use crate::commands::model_folder;
 use crate::exit::print;
-use crate::progress::say;
 
 /// Write a checkpoint as a Hugging Face folder: config.json, model.safetensors, vocab.txt, tokenizer files.
 #[derive(ClapArgs, Debug)]
@@ -28,7 +27,7 @@ pub struct Args {
 /// # Errors
 /// When the checkpoint is not good or the folder cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = resolve_model_folder(&args.run, &mut |error| say(&format!("warning: {error}")))?;
+    let folder = model_folder(&args.run)?;
     match args.encoder_only {
         true => export_encoder(&folder, &args.dir)?,
         false => export(&folder, &args.dir)?,

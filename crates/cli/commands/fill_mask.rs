@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use bert_trainer::DeviceName;
-use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::fill_mask::{Filled, MaskFiller};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::at_least;
+use crate::commands::{at_least, model_folder};
 use crate::exit::{print, print_json};
-use crate::progress::say;
 
 /// Predict the words at `[MASK]` in a text.
 #[derive(ClapArgs, Debug)]
@@ -41,10 +39,13 @@ pub struct Args {
 /// # Errors
 /// When the checkpoint cannot be read or the text has no `[MASK]`.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = resolve_model_folder(&args.checkpoint, &mut |error| say(&format!("warning: {error}")))?;
+    let folder = model_folder(&args.checkpoint)?;
     let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);
     if filled.is_empty() {
-        bail!("no [MASK] in the part of the text that the model can take");
+        bail!(
+            "no [MASK] in the text, or none within the positions that the model takes; write it in capitals and quote \
+             the text: 'the capital of France is [MASK].'"
+        );
     }
     match args.json {
         true => print_json(&Masks { masks: filled }),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bert_data::files::write_atomic;
 use clap::Args as ClapArgs;
 
+use crate::commands::write_page;
 use crate::exit::{print, print_json};
 
 /// Show a data folder: instances as words with masks marked, counts, frequent tokens, digests.
@@ -19,7 +19,7 @@ pub struct Args {
     instances: Option<usize>,
 
     /// Show the instance of this number alone, counted over all shards from 0.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "instances")]
     index: Option<u64>,
 
     /// Print the result as one JSON object.
@@ -37,12 +37,16 @@ pub struct Args {
 /// When the folder is not a complete data folder.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(index) = args.index {
-        return print(&bert_data::inspect::instance(&args.data, index)?);
+        let instance = bert_data::inspect::instance(&args.data, index)?;
+        return match args.json {
+            true => print_json(&serde_json::json!({ "index": index, "instance": instance })),
+            false => print(&instance),
+        };
     }
     if let Some(file) = &args.html {
         let file = file.clone().map_or_else(|| beside(&args.data), Ok)?;
         let page = bert_data::page::page(&args.data, args.instances.unwrap_or(20))?;
-        write_atomic(&file, |out| out.write_all(page.as_bytes()))?;
+        write_page(&file, &page)?;
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;

@@ -3,15 +3,19 @@
 use std::path::PathBuf;
 
 use bert_data::files::write_atomic;
+use bert_data::html::grouped;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use clap::Args as ClapArgs;
 
+use crate::commands::make_parents;
 use crate::exit::print;
+use crate::progress::{Progress, say};
 
 /// Train a WordPiece vocabulary from text; the same text gives the same bytes.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Text: files, folders or patterns; plain, gzip or zstd.
+    /// Text: files, folders or patterns; plain, gzip or zstd; or JSON Lines (.jsonl, .ndjson, .json) and Parquet.
+    /// Where the lines break does not matter.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH", value_delimiter = ',')]
     input: Vec<PathBuf>,
 
@@ -25,6 +29,10 @@ pub struct Args {
     /// Replace the file if it is there.
     #[arg(long)]
     overwrite: bool,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
@@ -32,10 +40,27 @@ pub struct Args {
 /// # Errors
 /// When the text cannot be read or the file not written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    // Before hours of reading, not after.
     if args.output.exists() && !args.overwrite {
         anyhow::bail!("{}: exists; --overwrite replaces it", args.output.display());
     }
-    let words = train_vocabulary(&args.input, &args.config)?;
+    make_parents(&args.output)?;
+    let mut progress: Option<Progress> = None;
+    let words = train_vocabulary(&args.input, &args.config, &mut |done, all| {
+        progress.get_or_insert_with(|| Progress::new("reading (bytes)", all, args.quiet)).set(done, "");
+    });
+    if let Some(progress) = progress {
+        progress.finish();
+    }
+    let words = words?;
     write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
+    if words.len() < args.config.vocab_size {
+        say(&format!(
+            "note: {} tokens instead of --vocab-size {}: no other pair of pieces occurs --min-frequency ({}) times",
+            grouped(words.len() as u64),
+            grouped(args.config.vocab_size as u64),
+            args.config.min_frequency
+        ));
+    }
     print(&format!("{} tokens: {}", words.len(), args.output.display()))
 }

@@ -8,16 +8,47 @@ pub mod finetune;
 pub mod inspect;
 pub mod make_pretrain_data;
 pub mod make_vocab;
+pub mod merge;
 pub mod pretrain;
 pub mod quickstart;
 pub mod report;
+pub mod scores;
 pub mod verify;
 
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use bert_data::files::write_atomic;
+use bert_trainer::checkpoint::resolve_model_folder;
 use clap::builder::RangedU64ValueParser;
+
+use crate::progress::say;
 
 /// Takes numbers from `least` on.
 fn at_least(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..)
+}
+
+/// The folder of the model that a path means; damaged checkpoints that were passed over are named on stderr.
+fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
+    Ok(resolve_model_folder(path, &mut |error| say(&format!("warning: {error}")))?)
+}
+
+/// Makes the folders above a file that the user named.
+fn make_parents(path: &Path) -> anyhow::Result<()> {
+    match path.parent() {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes a page, and the folders above it.
+fn write_page(path: &Path, html: &str) -> anyhow::Result<()> {
+    make_parents(path)?;
+    write_atomic(path, |out| out.write_all(html.as_bytes()))?;
+    Ok(())
 }
 
 /// The documented exit codes, for `--help`.

@@ -15,16 +15,18 @@ use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneReport, finetune};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
-use bert_trainer::report::{finetuning_page, pretraining_page};
+use bert_trainer::report::report;
 use bert_trainer::tasks::Metric;
 use bert_trainer::unigram::{Unigram, unigram_baseline};
 use bert_trainer::{PretrainConfig, StopFlag};
 use clap::{Args as ClapArgs, FromArgMatches};
 
+use crate::commands::finetune::View as FinetuneView;
 use crate::commands::make_pretrain_data::View as BuildView;
 use crate::commands::pretrain::View as PretrainView;
+use crate::commands::write_page;
 use crate::exit::print;
-use crate::progress::{Progress, duration, say};
+use crate::progress::{duration, say};
 use crate::signals::stop_on_signals;
 
 /// The embedded corpora: path below the output folder and text.
@@ -105,15 +107,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let tuned = tune(&with_pretraining, args.quiet, &stop)?;
     let fresh = tune(&without, args.quiet, &stop)?;
     stage("5/5 pages");
-    write_page(&at("pretrain/report.html"), &pretraining_page(&at("pretrain"))?)?;
-    write_page(&at("finetune/report.html"), &finetuning_page(&at("finetune"))?)?;
+    for folder in ["pretrain", "finetune"] {
+        write_page(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
+    }
+    write_page(&at("data/train.html"), &bert_data::page::page(&at("data/train"), 20)?)?;
 
     print(&table(&Found { before, after, unigram, tuned, fresh }))?;
     print(&format!(
-        "everything is in {}; curves in {}; {} in all",
+        "everything is in {}; pages: {}, {}, {}; {} in all\ntry: bert fill-mask --checkpoint {} 'The river flows into the [MASK].'",
         args.output.display(),
+        at("data/train.html").display(),
         at("pretrain/report.html").display(),
-        duration(started.elapsed().as_secs_f64())
+        at("finetune/report.html").display(),
+        duration(started.elapsed().as_secs_f64()),
+        at("pretrain").display()
     ))
 }
 
@@ -124,11 +131,6 @@ fn write_corpora(output: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         write_atomic(&path, |out| out.write_all(text.as_bytes()))?;
     }
-    Ok(())
-}
-
-fn write_page(path: &Path, html: &str) -> anyhow::Result<()> {
-    write_atomic(path, |out| out.write_all(html.as_bytes()))?;
     Ok(())
 }
 
@@ -144,7 +146,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
 
 fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
     let config: VocabConfig = defaults(&["--vocab-size", "4000"])?;
-    let words = train_vocabulary(&[corpus.to_path_buf()], &config)?;
+    let words = train_vocabulary(&[corpus.to_path_buf()], &config, &mut |_, _| {})?;
     write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     Ok(())
 }
@@ -237,9 +239,9 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
 }
 
 fn tune(config: &FinetuneConfig, quiet: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {
-    let mut progress = Progress::new("finetune", 0, quiet);
-    let report = finetune(config, stop, &mut |event| crate::commands::finetune::show(&mut progress, &event));
-    progress.finish();
+    let mut view = FinetuneView::new(&config.seeds, quiet);
+    let report = finetune(config, stop, &mut |event| view.show(&event));
+    view.finish();
     Ok(report?)
 }
 

@@ -1,18 +1,26 @@
-//! `bert report`: a run's curves and figures on one page.
+//! `bert report`: a run's curves and figures on one page, and what stands out in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bert_data::files::write_atomic;
-use bert_trainer::report::{finetuning_page, pretraining_page};
+use bert_trainer::report::report;
 use clap::Args as ClapArgs;
 
+use crate::commands::write_page;
 use crate::exit::print;
+use crate::progress::say;
 
-/// Write report.html for a pre-training run or a fine-tuning.
+/// Write report.html for a pre-training run or a fine-tuning, and say what stands out in it.
+///
+/// For a run: curves beside what guessing gives, and on stderr what is good, worth knowing or probably wrong with it
+/// (nothing learnt, labels that leak, overfitting, a loss that rises). It may be called while the run goes on.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Folder of the run or of the fine-tuning.
     run: PathBuf,
+
+    /// Draw other runs beside this one, a reference run for instance.
+    #[arg(long, value_name = "RUN,...", value_delimiter = ',')]
+    compare: Vec<PathBuf>,
 
     /// Page to write [default: report.html in the folder].
     #[arg(long, value_name = "FILE")]
@@ -24,11 +32,12 @@ pub struct Args {
 /// # Errors
 /// When the folder is neither or the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let html = match args.run.join("report.json").exists() {
-        true => finetuning_page(&args.run)?,
-        false => pretraining_page(&args.run)?,
-    };
+    let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
+    let report = report(&args.run, &others)?;
     let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
-    write_atomic(&output, |out| out.write_all(html.as_bytes()))?;
+    write_page(&output, &report.html)?;
+    for finding in &report.findings {
+        say(&format!("{}: {}", finding.weight.word(), finding.text));
+    }
     print(&output.display().to_string())
 }

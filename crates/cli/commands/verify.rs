@@ -27,6 +27,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.folder.join("checkpoints").is_dir() {
         return checkpoints(&args.folder);
     }
+    if args.folder.join("config.json").exists() {
+        anyhow::bail!(
+            "{}: a model without digests (exported, tuned or downloaded); data folders, runs and their checkpoints have them",
+            args.folder.display()
+        );
+    }
     let verification = bert_data::verify(&args.folder, true)?;
     print(verification.to_string().trim_end())?;
     verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))

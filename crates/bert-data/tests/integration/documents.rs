@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::document::DocumentsBuilder;
+use bert_data::document::Look;
 use bert_data::document_shard::{read_all_documents, read_document_shard};
 use bert_data::{
     BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, Nsp, RandomMode, RowProblem, ShardRows,
@@ -67,15 +68,17 @@ fn every_sentence_is_stored_once_in_its_place() {
             document.lines().map(ids).collect()
         })
         .collect();
+    let mut reader = documents.reader();
     let read: Vec<Vec<Vec<u32>>> = (0..documents.len())
         .map(|index| {
-            let document = documents.document(index);
+            let sentences = reader.document(Look::Here, index).unwrap();
             let ids = |sentence| {
                 let mut ids = Vec::new();
-                document.append_tokens(document.token_range(sentence..sentence + 1), &mut ids);
+                let range = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
+                reader.append_tokens(Look::Here, range, &mut ids).unwrap();
                 ids
             };
-            (0..document.sentences()).map(ids).collect()
+            sentences.map(ids).collect()
         })
         .collect();
     assert_eq!(read, of_text);
@@ -202,10 +205,11 @@ fn what_is_shown_and_counted_is_pass_0() {
 #[test]
 fn options_for_stored_instances_are_refused() {
     let world = world();
-    let refused: [(&str, &dyn Fn(&mut BuildConfig)); 3] = [
-        ("dupe-factor", &|config| config.dupe_factor = 5),
-        ("masking", &|config| config.masking = Masking::Dynamic),
-        ("random", &|config| config.random = RandomMode::Reference),
+    type Change = fn(&mut BuildConfig);
+    let refused: [(&str, Change); 3] = [
+        ("dupe-factor", |config| config.dupe_factor = 5),
+        ("masking", |config| config.masking = Masking::Dynamic),
+        ("random", |config| config.random = RandomMode::Reference),
     ];
     for (flag, change) in refused {
         let mut config = BuildConfig { num_shards: None, ..world.config.clone() };
@@ -219,8 +223,10 @@ fn options_for_stored_instances_are_refused() {
     }
 }
 
+type Lists = Vec<Option<Vec<Option<i32>>>>;
+
 /// A shard of documents that holds something else, written by the plain Parquet writer.
-fn foreign(path: &Path, columns: Vec<(&str, Vec<Option<Vec<Option<i32>>>>)>) -> Error {
+fn foreign(path: &Path, columns: Vec<(&str, Lists)>) -> Error {
     let columns = columns.into_iter().map(|(name, rows)| {
         let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
         (name, list)
@@ -230,14 +236,14 @@ fn foreign(path: &Path, columns: Vec<(&str, Vec<Option<Vec<Option<i32>>>>)>) -> 
     let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    read_document_shard(path, 100, &mut DocumentsBuilder::new(100)).unwrap_err()
+    read_document_shard(path, 100, false, &mut DocumentsBuilder::new(100)).unwrap_err()
 }
 
 #[test]
 fn foreign_shards_say_which_column_or_row() {
     let world = world();
     let path = world.at("foreign.parquet");
-    let lists = |rows: &[&[i32]]| -> Vec<Option<Vec<Option<i32>>>> {
+    let lists = |rows: &[&[i32]]| -> Lists {
         rows.iter().map(|row| Some(row.iter().copied().map(Some).collect())).collect()
     };
     let error = foreign(&path, vec![("input_ids", lists(&[&[7]]))]);
@@ -283,7 +289,7 @@ fn damage_is_found() {
         assert!(matches!(error, Error::FileDigest { .. }), "{error}");
         // Without its manifest it is an error or other documents, never a panic.
         let size = manifest.vocabulary.size;
-        if let Err(error) = read_document_shard(&path, size, &mut DocumentsBuilder::new(size)) {
+        if let Err(error) = read_document_shard(&path, size, false, &mut DocumentsBuilder::new(size)) {
             assert_eq!(error.exit_code(), 3, "{error}");
         }
     }

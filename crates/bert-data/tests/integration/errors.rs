@@ -177,12 +177,16 @@ fn bad_vocabularies_are_named() {
     let missing = BuildConfig { vocab: Some("no-such-vocab".into()), ..world.config.clone() };
     assert!(matches!(world.fails(&missing, 1, &["no-such-vocab"]), Error::Io { .. }));
     let small = VocabConfig { vocab_size: 10, ..VocabConfig::default() };
-    assert_says(&train_vocabulary(&world.config.input, &small).unwrap_err(), 2, &["--vocab-size"]);
+    assert_says(
+        &train_vocabulary(&world.config.input, &small, &mut |_, _| {}).unwrap_err(),
+        2,
+        &["--vocab-size"],
+    );
     let blank = [world.file("blank.txt", b"\n")];
-    assert_says(&train_vocabulary(&blank, &small).unwrap_err(), 3, &["not one token"]);
+    assert_says(&train_vocabulary(&blank, &small, &mut |_, _| {}).unwrap_err(), 3, &["not one token"]);
     let latin = [world.file("latin.txt", b"caf\xe9\n")];
     let strict = VocabConfig { strict_utf8: true, ..VocabConfig::default() };
-    assert_says(&train_vocabulary(&latin, &strict).unwrap_err(), 3, &["latin.txt:1"]);
+    assert_says(&train_vocabulary(&latin, &strict, &mut |_, _| {}).unwrap_err(), 3, &["latin.txt:1"]);
 }
 
 #[test]
@@ -237,7 +241,7 @@ fn manifests_are_checked() {
         std::fs::write(&path, serde_json::to_vec(&value).unwrap()).unwrap();
         Manifest::read(&data).unwrap_err()
     };
-    assert_says(&change(&|value| value["format_version"] = 2.into()), 3, &["version 2"]);
+    assert_says(&change(&|value| value["format_version"] = 3.into()), 3, &["version 3"]);
     assert_says(&change(&|value| value["extra"] = 2.into()), 3, &["not a valid manifest"]);
     for bad in ["../x.parquet", "/etc/passwd", "a/b", "C:x", ".lock", ""] {
         let error = change(&|value| value["shards"][0]["file"] = bad.into());

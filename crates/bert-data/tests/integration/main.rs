@@ -2,6 +2,8 @@
 //!
 //! Tests that need the reference material look for `../shared` beside the workspace and say so when it is not there.
 
+/// The same bytes whatever the memory, the parts and the stops.
+mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
 /// Documents on disk, of which the loader makes instances.
@@ -20,6 +22,8 @@ mod objectives;
 mod page;
 /// Exactly the instances of the 2018 script.
 mod reference;
+/// Chinese words for whole-word masking.
+mod segmenter;
 /// The numbers of the bench corpus.
 mod statistics;
 /// What the tests share.

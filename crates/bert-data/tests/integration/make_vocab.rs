@@ -15,7 +15,7 @@ fn specials_come_first_and_the_text_can_be_written() {
     let text = folder.path().join("text.txt");
     std::fs::write(&text, small_text(30)).unwrap();
     let config = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
-    let tokens = train_vocabulary(&[text], &config).unwrap();
+    let tokens = train_vocabulary(&[text], &config, &mut |_, _| {}).unwrap();
     assert_eq!(tokens[..5], ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]);
     assert!(tokens.len() <= 60 && tokens.iter().any(|token| token == "the"), "{tokens:?}");
     let vocabulary =
@@ -60,7 +60,7 @@ fn another_process_trains_the_same_bytes() {
     std::fs::write(&text, small_text(40)).unwrap();
     let config = VocabConfig { vocab_size: 70, min_frequency: 1, ..VocabConfig::default() };
     if let Some(path) = std::env::var_os(CHILD) {
-        let tokens = train_vocabulary(&[text], &config).unwrap();
+        let tokens = train_vocabulary(&[text], &config, &mut |_, _| {}).unwrap();
         std::fs::write(path, tokens.join("\n")).unwrap();
         return;
     }
@@ -92,7 +92,7 @@ fn the_bench_corpus_gives_one_vocabulary() {
     let Some(shared) = shared() else { return };
     let corpus = [shared.join("data/corpora/bench_sentences.txt.zst")];
     let config = VocabConfig { vocab_size: 8000, ..VocabConfig::default() };
-    let first = train_vocabulary(&corpus, &config).unwrap();
+    let first = train_vocabulary(&corpus, &config, &mut |_, _| {}).unwrap();
     assert_eq!(first.len(), 8000);
-    assert_eq!(first, train_vocabulary(&corpus, &config).unwrap());
+    assert_eq!(first, train_vocabulary(&corpus, &config, &mut |_, _| {}).unwrap());
 }

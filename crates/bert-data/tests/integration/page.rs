@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use bert_data::page::{escape, page};
+use bert_data::html::{escape, grouped};
+use bert_data::page::page;
 use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, verify};
 
 use crate::support::{config, run, shards, small_text, small_vocabulary};
@@ -51,7 +52,7 @@ fn duplicates(outcome: &BuildOutcome) -> usize {
 fn assert_is_safe(page: &str) {
     let allowed = [
         "!doctype", "html", "meta", "title", "style", "h1", "h2", "p", "table", "tr", "td", "span", "br",
-        "b", "div", "ul", "li",
+        "b", "div", "ul", "li", "th",
     ];
     let mut open: Vec<&str> = Vec::new();
     for part in page.split('<').skip(1) {
@@ -89,12 +90,36 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     }
     assert!(html.contains("random next") && html.contains("actual next"));
     let report = &outcome.manifest.report;
-    assert!(html.contains(&format!("{} of {}", duplicates(&outcome), report.instances)));
+    assert!(html.contains(&format!(
+        "{} of {}",
+        grouped(duplicates(&outcome) as u64),
+        grouped(report.instances)
+    )));
     assert!(duplicates(&outcome) > 0, "five passes over little text repeat themselves");
     assert!(html.contains("the <b class=\"r\">[UNK]</b> cat"));
     assert!(html.contains("<td>the</td>") && html.contains("25 to 26"));
     let few = page(&outcome.output, 2).unwrap();
     assert!(few.contains("<b>#1</b>") && !few.contains("<b>#2</b>"));
+}
+
+#[test]
+fn repetition_is_warned_of() {
+    let world = world();
+    let text = world.folder.path().join("again.txt");
+    std::fs::write(&text, "the cat sat\nthe dog ran\n\n".repeat(100)).unwrap();
+    let build = |masking, name: &str| {
+        let output = Some(world.folder.path().join(name));
+        let outcome =
+            run(&BuildConfig { input: vec![text.clone()], masking, output, ..world.config.clone() });
+        page(&outcome.unwrap().output, 1).unwrap()
+    };
+    assert!(
+        build(Masking::Static, "static").contains("the same as an earlier one in every column. A smaller")
+    );
+    assert!(build(Masking::Dynamic, "dynamic").contains("have the text of an earlier one. More passes"));
+    let varied =
+        page(&run(&BuildConfig { dupe_factor: 1, ..world.config.clone() }).unwrap().output, 1).unwrap();
+    assert!(!varied.contains("earlier one. "), "few rows repeat themselves");
 }
 
 #[test]

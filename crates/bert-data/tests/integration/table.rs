@@ -158,7 +158,7 @@ fn another_column_can_be_named() {
     assert_eq!(world.fails(&other("c.txt"), &["--text-column", "none of them"]).exit_code(), 2);
     // Vocabularies are trained on the same inputs.
     let vocab = VocabConfig { vocab_size: 40, text_column: "body".to_owned(), ..VocabConfig::default() };
-    let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab).unwrap();
+    let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap();
     assert_eq!(from("a.jsonl"), from("b.parquet"));
 }
 

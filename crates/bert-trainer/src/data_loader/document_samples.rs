@@ -52,12 +52,18 @@ pub(super) struct EpochOrder {
 }
 
 impl EpochOrder {
-    pub(super) fn new(documents: &Documents, seed: u64, epoch: u64, block_tokens: usize) -> Self {
+    pub(super) fn new(
+        documents: &Documents,
+        seed: u64,
+        epoch: u64,
+        block_tokens: usize,
+    ) -> bert_data::Result<Self> {
         let mut order: Vec<u32> = (0..documents.len() as u32).collect();
         Stream::new(seed, Domain::LoaderDocuments, &[epoch]).shuffle(&mut order);
         let (mut block_ends, mut tokens) = (Vec::new(), 0);
+        let mut reader = documents.reader();
         for (at, &document) in order.iter().enumerate() {
-            tokens += documents.document(document as usize).tokens();
+            tokens += reader.tokens_of(document as usize)? as usize;
             if tokens >= block_tokens {
                 block_ends.push(at + 1);
                 tokens = 0;
@@ -66,7 +72,7 @@ impl EpochOrder {
         if tokens > 0 {
             block_ends.push(order.len());
         }
-        Self { epoch, documents: order, block_ends }
+        Ok(Self { epoch, documents: order, block_ends })
     }
 
     /// The documents of a block, or `None` behind the last.
@@ -174,7 +180,7 @@ impl DocumentSamples {
         }
         let documents = self.documents.as_ref().expect("read above");
         if self.order.as_ref().is_none_or(|order| order.epoch != place.epoch) {
-            self.order = Some(EpochOrder::new(documents, self.seed, place.epoch, self.block_tokens));
+            self.order = Some(EpochOrder::new(documents, self.seed, place.epoch, self.block_tokens)?);
         }
         let order = self.order.as_ref().expect("made above");
         let Some(of_block) = order.block(place.block) else { return Ok(None) };

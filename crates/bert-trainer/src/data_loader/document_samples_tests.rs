@@ -71,8 +71,11 @@ fn small_blocks(mut loader: DataLoader) -> DataLoader {
 
 const BATCH: usize = 7;
 
+/// Tokens, label and masks.
+type Instance = (Vec<i32>, i32, Vec<(i32, i32)>);
+
 /// The tokens, the label and the masks of each row of a batch, without padding.
-fn rows(batch: &PretrainingBatch) -> Vec<(Vec<i32>, i32, Vec<(i32, i32)>)> {
+fn rows(batch: &PretrainingBatch) -> Vec<Instance> {
     let row = |at: usize| {
         let cells = at * batch.seq_length..(at + 1) * batch.seq_length;
         let real = batch.input_mask[cells.clone()].iter().filter(|&&real| real == 1).count();
@@ -85,13 +88,13 @@ fn rows(batch: &PretrainingBatch) -> Vec<(Vec<i32>, i32, Vec<(i32, i32)>)> {
     (0..batch.batch_size).map(row).collect()
 }
 
-fn of_row(row: Row<'_>) -> (Vec<i32>, i32, Vec<(i32, i32)>) {
+fn of_row(row: Row<'_>) -> Instance {
     let masks = row.masked_lm_positions.iter().copied().zip(row.masked_lm_ids.iter().copied());
     (row.input_ids.to_vec(), i32::from(row.next_sentence_label), masks.collect())
 }
 
 /// The instances of the builder's first three passes with the loader's seed, and where each pass ends.
-fn passes_of_the_builder(world: &World) -> Vec<(Vec<i32>, i32, Vec<(i32, i32)>)> {
+fn passes_of_the_builder(world: &World) -> Vec<Instance> {
     world.build("instances", |config| config.dupe_factor = 3);
     let folder = world.at("instances");
     let manifest = bert_data::Manifest::read(&folder).unwrap();
@@ -127,7 +130,7 @@ fn an_epoch_has_every_document_once_and_blocks_cut_it() {
     let world = World::new(40);
     let manifest = bert_data::Manifest::read(&world.at("documents")).unwrap();
     let documents = read_all_documents(&world.at("documents"), &manifest).unwrap();
-    let order = |seed, epoch, tokens| EpochOrder::new(&documents, seed, epoch, tokens);
+    let order = |seed, epoch, tokens| EpochOrder::new(&documents, seed, epoch, tokens).unwrap();
     let whole = |order: &EpochOrder| -> Vec<u32> {
         (0..).map_while(|block| order.block(block)).flatten().copied().collect()
     };

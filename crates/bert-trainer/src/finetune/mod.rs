@@ -3,15 +3,16 @@
 //! In: a [`FinetuneConfig`]. Out: an output folder
 //!
 //! ```text
-//! report.json                 configuration, every run, mean, SD, median, baseline
+//! report.json                 configuration, every run and its course, mean, SD, median, baseline
 //! model/                      the best run's classifier as a Hugging Face folder
-//! seed-1/dev_predictions.tsv  and dev_probabilities.tsv, per seed
+//! seed-1/dev_predictions.tsv  with dev_probabilities.tsv and dev_errors.tsv, per seed
 //! predictions.tsv             of --predict, with probabilities.tsv
 //! ```
 //!
 //! Ports `run_classifier.py` (head, truncation, schedule, step count); it shares [`crate::train_step`] with
 //! pre-training. Not for tuning hyper-parameters: one configuration, several seeds.
 
+pub mod collect;
 pub mod config;
 pub mod features;
 mod output;
@@ -20,21 +21,24 @@ pub mod seed_run;
 use std::path::{Path, PathBuf};
 
 use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
-use bert_model::{BertConfig, BertForSequenceClassification, LoadPolicy, load_pretrained_classifier};
+use bert_model::{
+    BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
+    read_pretrained_tensors,
+};
 use burn::tensor::Device;
 use serde::Serialize;
 
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
-use output::{Output, save_model, write_split};
-use seed_run::{Finished, Shared, decide, predict, run_seed};
+use output::{Output, save_model, write_outputs};
+use seed_run::{EpochReport, Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
 use crate::stop::StopFlag;
 use crate::tasks::{
-    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, find_split, labels_of, majority_baseline,
-    read_file, read_predict_file,
+    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, find_split, labels_of,
+    majority_baseline, read_file, read_predict_file,
 };
 use crate::text::Text;
 
@@ -78,6 +82,10 @@ pub struct RunReport {
     pub dev_mismatched: Option<Scores>,
     /// Scores on test, where the task publishes its labels.
     pub test: Option<Scores>,
+    /// How often each class of dev (row) was predicted as each class (column); not for a regression.
+    pub confusion: Option<Vec<Vec<u64>>>,
+    /// Training loss and scores on dev, epoch by epoch.
+    pub history: Vec<EpochReport>,
 }
 
 /// `report.json`.
@@ -97,8 +105,12 @@ pub struct FinetuneReport {
     pub runs: Vec<RunReport>,
     /// The runs together, on dev.
     pub dev: SeedSummary,
+    /// The runs together, on the second dev set.
+    pub dev_mismatched: Option<SeedSummary>,
     /// The runs together, on test.
     pub test: Option<SeedSummary>,
+    /// What a reader of the figures should be warned of ([`SeedSummary::warnings`] on dev).
+    pub warnings: Vec<String>,
     /// The tuned model.
     pub model: PathBuf,
 }
@@ -108,6 +120,26 @@ struct LabelledSplit {
     labels: Vec<Label>,
     features: Features,
     is_sample: bool,
+}
+
+/// A task's data; test only where its labels are published.
+struct Splits {
+    train: LabelledSplit,
+    dev: LabelledSplit,
+    mismatched: Option<LabelledSplit>,
+    test: Option<LabelledSplit>,
+}
+
+impl Splits {
+    fn read(config: &FinetuneConfig, text: &Text, max_length: usize) -> Result<Self, Error> {
+        let split = |split| read_split(config, text, max_length, split);
+        Ok(Self {
+            train: split(Split::Train)?.ok_or_else(|| missing(config, Split::Train))?,
+            dev: split(Split::Dev)?.ok_or_else(|| missing(config, Split::Dev))?,
+            mismatched: split(Split::DevMismatched)?,
+            test: split(Split::Test)?,
+        })
+    }
 }
 
 /// Fine-tunes, once per seed.
@@ -141,11 +173,7 @@ pub fn finetune_on(
     })?;
     let text = Text::open(&start)?;
     check_lengths(&start, &resolved, &text)?;
-    let split = |split| read_split(config, &text, resolved.max_seq_length, split);
-    let train = split(Split::Train)?.ok_or_else(|| missing(config, Split::Train))?;
-    let dev = split(Split::Dev)?.ok_or_else(|| missing(config, Split::Dev))?;
-    let mismatched = split(Split::DevMismatched)?;
-    let test = split(Split::Test)?;
+    let splits = Splits::read(config, &text, resolved.max_seq_length)?;
     let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
     // Before the output is made: weights that cannot be used leave nothing behind.
     let mut first = Some(start_model(config, &start, config.seeds[0], &device, tell)?);
@@ -154,9 +182,9 @@ pub fn finetune_on(
     let shared = Shared {
         config,
         resolved: &resolved,
-        train: &train.features,
-        dev: &dev.features,
-        dev_labels: &dev.labels,
+        train: &splits.train.features,
+        dev: &splits.dev.features,
+        dev_labels: &splits.dev.labels,
         device: &device,
     };
     let mut runs = Vec::new();
@@ -167,28 +195,16 @@ pub fn finetune_on(
             None => start_model(config, &start, seed, &device, tell)?,
         };
         let finished = run_seed(&shared, seed, model, stop, tell)?;
-        let scored = |split: &Option<LabelledSplit>| {
-            split.as_ref().map(|split| score_split(&shared, &finished, split))
-        };
-        runs.push((
-            RunReport {
-                seed,
-                epoch: finished.epoch,
-                dev: finished.scores.clone(),
-                dev_mismatched: scored(&mismatched),
-                test: scored(&test),
-            },
-            finished.degenerate,
-        ));
-        write_split(
+        let stem = format!("seed-{seed}/dev_");
+        write_outputs(
             output.files,
             config,
-            &format!("seed-{seed}/dev"),
-            &finished.model,
-            &dev.examples,
-            &dev.features,
-            &device,
+            &stem,
+            &splits.dev.examples,
+            &finished.predictions,
+            &finished.outputs,
         )?;
+        runs.push((run_report(&shared, &splits, seed, &finished), finished.degenerate));
         let primary = finished.scores.get(config.task.spec().primary).unwrap_or(f64::NAN);
         if best.as_ref().is_none_or(|(.., of_best)| primary > *of_best || of_best.is_nan()) {
             best = Some((finished.model, model_config, primary));
@@ -197,10 +213,12 @@ pub fn finetune_on(
     let (model, model_config, _) = best.expect("there is at least one seed");
     if let Some(examples) = &to_predict {
         let features = Features::new(examples, &text.tokenizer, &text.vocabulary, resolved.max_seq_length);
-        write_split(output.files, config, "", &model, examples, &features, &device)?;
+        let kind = config.task.spec().kind;
+        let outputs = predict(&model, &features, kind, &device);
+        write_outputs(output.files, config, "", examples, &decide(&outputs, kind), &outputs)?;
     }
     save_model(output.files, &config.output.join("model"), &model, &model_config, &text)?;
-    let report = report(config, resolved.clone(), start, &train, &dev, test.as_ref(), runs);
+    let report = report(config, resolved.clone(), start, &splits, runs);
     write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
     output.finish()?;
     Ok(report)
@@ -265,50 +283,74 @@ fn start_model(
         }
         Kind::Regression { .. } => model.with_regression(),
     };
+    let model_config = labels(read_pretrained_config(start)?);
+    let model = BertForSequenceClassification::new(&model_config, seed, device);
     if config.random_init {
-        let model_config = labels(BertConfig::read(start.join("config.json"))?);
-        return Ok((BertForSequenceClassification::new(&model_config, seed, device), model_config));
+        return Ok((model, model_config));
     }
-    let (model, model_config, loaded) =
-        load_pretrained_classifier(start, labels, LoadPolicy::FreshHeads, seed, device)?;
+    let mut tensors = read_pretrained_tensors(start)?;
+    let first = seed == config.seeds[0];
+    // That of an earlier fine-tuning: its classes are not this task's, even when there are as many.
+    let classifier = tensors.extract_if(.., |name, _| name.starts_with("classifier.")).count();
+    if classifier > 0 && first {
+        let text = "the checkpoint's classifier is of an earlier fine-tuning; it is drawn anew";
+        tell(FinetuneEvent::Warning(text.to_string()));
+    }
+    let (model, loaded) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;
     let fresh: Vec<&String> = loaded.missing.iter().filter(|name| !name.starts_with("classifier.")).collect();
-    if !fresh.is_empty() && seed == config.seeds[0] {
+    if !fresh.is_empty() && first {
         tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
     }
     Ok((model, model_config))
 }
 
-fn score_split(shared: &Shared<'_>, finished: &Finished, split: &LabelledSplit) -> Scores {
-    let kind = shared.config.task.spec().kind;
-    let rows = predict(&finished.model, &split.features, kind, shared.device);
-    crate::tasks::score(shared.config.task, &decide(&rows, kind), &split.labels)
+/// What a finished run comes to, on every labelled split.
+fn run_report(shared: &Shared<'_>, splits: &Splits, seed: u64, finished: &Finished) -> RunReport {
+    let (task, kind) = (shared.config.task, shared.config.task.spec().kind);
+    let scored = |split: &LabelledSplit| {
+        let rows = predict(&finished.model, &split.features, kind, shared.device);
+        crate::tasks::score(task, &decide(&rows, kind), &split.labels)
+    };
+    RunReport {
+        seed,
+        epoch: finished.epoch,
+        dev: finished.scores.clone(),
+        dev_mismatched: splits.mismatched.as_ref().map(scored),
+        test: splits.test.as_ref().map(scored),
+        confusion: confusion(task, &finished.predictions, shared.dev_labels),
+        history: finished.history.clone(),
+    }
 }
 
 fn report(
     config: &FinetuneConfig,
     resolved: Resolved,
     start: PathBuf,
-    train: &LabelledSplit,
-    dev: &LabelledSplit,
-    test: Option<&LabelledSplit>,
+    splits: &Splits,
     runs: Vec<(RunReport, bool)>,
 ) -> FinetuneReport {
-    let summary = |split: &LabelledSplit, scores: fn(&RunReport) -> Scores| {
+    let summary = |split: &LabelledSplit, scores: fn(&RunReport) -> Option<&Scores>| {
         let runs = runs.iter().map(|(run, degenerate)| SeedRun {
             seed: run.seed,
-            scores: scores(run),
+            scores: scores(run).expect("scored with the split").clone(),
             degenerate: *degenerate,
         });
-        let baseline = majority_baseline(config.task, &train.labels, &split.labels);
+        let baseline = majority_baseline(config.task, &splits.train.labels, &split.labels);
         SeedSummary::new(config.task, split.examples.len(), runs.collect(), baseline)
     };
+    let dev = summary(&splits.dev, |run| Some(&run.dev));
     FinetuneReport {
         resolved,
         start,
-        train_examples: train.examples.len(),
-        is_sample: train.is_sample || dev.is_sample,
-        dev: summary(dev, |run| run.dev.clone()),
-        test: test.map(|split| summary(split, |run| run.test.clone().expect("scored with the split"))),
+        train_examples: splits.train.examples.len(),
+        is_sample: splits.train.is_sample || splits.dev.is_sample,
+        warnings: dev.warnings(),
+        dev,
+        dev_mismatched: splits
+            .mismatched
+            .as_ref()
+            .map(|split| summary(split, |run| run.dev_mismatched.as_ref())),
+        test: splits.test.as_ref().map(|split| summary(split, |run| run.test.as_ref())),
         runs: runs.into_iter().map(|(run, _)| run).collect(),
         model: config.output.join("model"),
         config: config.clone(),

@@ -4,14 +4,11 @@ use std::path::Path;
 
 use bert_data::files::{FileSystem, OutputLock, create_folder, write_atomic_on};
 use bert_model::{Architecture, BertConfig, BertForSequenceClassification, save_pretrained};
-use burn::tensor::Device;
 
 use super::config::FinetuneConfig;
-use super::features::Features;
-use super::seed_run::{decide, predict};
 use crate::error::Error;
 use crate::run_folder::refuse_if_in_use;
-use crate::tasks::{Example, write_predictions, write_probabilities};
+use crate::tasks::{Example, Label, write_errors, write_predictions, write_probabilities};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
 
@@ -35,6 +32,10 @@ impl<'a> Output<'a> {
     /// Makes and locks the folder.
     pub(super) fn open(files: &'a dyn FileSystem, output: &Path) -> Result<Self, Error> {
         refuse_if_in_use(output)?;
+        if output.join(CONTENTS.last).exists() {
+            let (path, hint) = (output.to_path_buf(), "choose another --output");
+            return Err(Error::OutputExists { path, what: "a finished fine-tuning", hint });
+        }
         let unfinished = Unfinished::begin(files, output, CONTENTS, "choose another --output")?;
         let lock = OutputLock::acquire_on(files, output)?;
         Ok(Self { files, unfinished, _lock: lock })
@@ -46,28 +47,27 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Writes predictions and probabilities as `<stem>_predictions.tsv`, or `predictions.tsv` for no stem.
-pub(super) fn write_split(
+/// Writes predictions and probabilities as `<stem>predictions.tsv` and `<stem>probabilities.tsv`, and where
+/// the examples have labels the errors as `<stem>errors.tsv`.
+pub(super) fn write_outputs(
     files: &dyn FileSystem,
     config: &FinetuneConfig,
     stem: &str,
-    model: &BertForSequenceClassification,
     examples: &[Example],
-    features: &Features,
-    device: &Device,
+    predictions: &[Label],
+    outputs: &[Vec<f32>],
 ) -> Result<(), Error> {
-    let kind = config.task.spec().kind;
-    let rows = predict(model, features, kind, device);
-    let labels = decide(&rows, kind);
-    let path = |what: &str| match stem {
-        "" => config.output.join(format!("{what}.tsv")),
-        stem => config.output.join(format!("{stem}_{what}.tsv")),
-    };
-    let predictions = path("predictions");
-    let folder = predictions.parent().expect("a file in the output folder");
+    let path = |what: &str| config.output.join(format!("{stem}{what}.tsv"));
+    let first = path("predictions");
+    let folder = first.parent().expect("a file in the output folder");
     create_folder(files, folder)?;
-    write_atomic_on(files, &predictions, |out| write_predictions(out, config.task, examples, &labels))?;
-    write_atomic_on(files, &path("probabilities"), |out| write_probabilities(out, &rows))?;
+    write_atomic_on(files, &first, |out| write_predictions(out, config.task, examples, predictions))?;
+    write_atomic_on(files, &path("probabilities"), |out| write_probabilities(out, outputs))?;
+    if examples.iter().all(|example| example.label.is_some()) {
+        write_atomic_on(files, &path("errors"), |out| {
+            write_errors(out, config.task, examples, predictions, outputs)
+        })?;
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use bert_model::{BertForSequenceClassification, Mode, classification_loss, regression_loss};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, activation};
+use serde::Serialize;
 
 use super::FinetuneEvent;
 use super::config::{FinetuneConfig, Resolved, Selection};
@@ -13,7 +14,7 @@ use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 use crate::stop::StopFlag;
 use crate::tasks::{Kind, Label, Scores, is_degenerate, score};
-use crate::train_step::{MicroBatchLoss, train_step};
+use crate::train_step::{MicroBatchLoss, StepReport, train_step};
 
 const EVAL_BATCH: usize = 64;
 
@@ -33,16 +34,44 @@ pub struct Shared<'a> {
     pub device: &'a Device,
 }
 
+/// An epoch of a run, or what was left of the last.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EpochReport {
+    /// Finished steps.
+    pub step: u64,
+    /// Epochs, `step * batch / examples`.
+    pub epoch: f64,
+    /// Mean training loss of its steps.
+    pub train_loss: f64,
+    /// Scores on dev after it, when they were taken (`--select last`: at the end only).
+    pub dev: Option<Scores>,
+}
+
+/// A state of a run and what it does on dev.
+struct State {
+    model: BertForSequenceClassification,
+    scores: Scores,
+    outputs: Vec<Vec<f32>>,
+    predictions: Vec<Label>,
+    epoch: f64,
+}
+
 /// A finished run.
 pub struct Finished {
     /// The chosen state, without autodiff.
     pub model: BertForSequenceClassification,
     /// Its scores on dev.
     pub scores: Scores,
+    /// Its outputs on dev: probabilities, or the score.
+    pub outputs: Vec<Vec<f32>>,
+    /// Its predictions on dev.
+    pub predictions: Vec<Label>,
     /// Epochs trained when it was reached.
     pub epoch: f64,
     /// Whether it gives one answer to everything.
     pub degenerate: bool,
+    /// Every epoch, in order.
+    pub history: Vec<EpochReport>,
 }
 
 /// Trains `model` from `seed` and scores it.
@@ -57,23 +86,20 @@ pub fn run_seed(
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Finished, Error> {
     let Shared { config, resolved, train, device, .. } = shared;
-    let batch_size = resolved.train_batch_size;
-    let steps = num_train_steps(train.len(), resolved);
-    let schedule = Schedule {
-        kind: config.schedule,
-        peak: resolved.learning_rate,
-        total_steps: steps,
-        warmup_steps: (steps as f64 * config.warmup_proportion) as u64,
-    };
+    let (batch_size, examples) = (resolved.train_batch_size as u64, train.len() as u64);
+    let schedule = schedule(shared);
+    let steps = schedule.total_steps;
     let mut model = model;
     // A frozen encoder in evaluation mode gives the same pooled output every epoch: it is computed once.
     let pooled = config.freeze_encoder.then(|| pooled_outputs(&model.clone().valid(), train, device));
     let mut optimizer = AdamW::new(config.optimizer(), &model);
     let mut order = SampleOrder::new(seed, train.len());
-    let mut best: Option<Finished> = None;
+    let mut best: Option<State> = None;
+    let mut history: Vec<EpochReport> = Vec::new();
+    let mut losses = Vec::new();
 
     for step in 0..steps {
-        let batch = train.batch(order.batch(step * batch_size as u64, batch_size));
+        let batch = train.batch(order.batch(step * batch_size, resolved.train_batch_size));
         let loss = |model: &BertForSequenceClassification, batch: &ClassificationBatch, mode: Mode| {
             let logits = match &pooled {
                 Some(table) => model.classify(table.clone().select(0, batch.rows(device)), mode),
@@ -85,33 +111,53 @@ pub fn run_seed(
         let (updated, report) =
             train_step(model, &mut optimizer, &[batch], loss, learning_rate, (seed, step));
         model = updated;
-        let report = report.map_err(|failure| Error::NotFinite {
-            step: step + 1,
-            loss: failure.report.loss,
-            gradient_norm: failure.report.gradient_norm,
-        })?;
+        let report = report.map_err(|failure| not_finite(step + 1, &failure.report))?;
         tell(FinetuneEvent::Step { seed, step: step + 1, steps, loss: report.loss });
         if let Some(signal) = stop.requested() {
             return Err(Error::Interrupted { signal });
         }
-        let seen = (step + 1) * batch_size as u64;
-        let epoch_ends = seen / train.len() as u64 > (seen - batch_size as u64) / train.len() as u64;
+        losses.push(report.loss);
+        let seen = (step + 1) * batch_size;
         let last = step + 1 == steps;
-        if last || (epoch_ends && config.select == Selection::Best) {
-            let epoch = seen as f64 / train.len() as f64;
+        if !last && seen / examples == (seen - batch_size) / examples {
+            continue;
+        }
+        let epoch = seen as f64 / examples as f64;
+        let train_loss = losses.iter().sum::<f64>() / losses.len() as f64;
+        losses.clear();
+        history.push(EpochReport { step: step + 1, epoch, train_loss, dev: None });
+        if last || config.select == Selection::Best {
             let state = evaluate_state(shared, &model, epoch);
             tell(FinetuneEvent::Evaluated { seed, epoch, scores: state.scores.clone() });
-            let primary = |state: &Finished| state.scores.get(config.task.spec().primary).unwrap_or(f64::NAN);
-            // An undefined score (NaN) never beats one that is there.
-            let better = best.as_ref().is_none_or(|best| {
-                primary(&state) > primary(best) || (primary(best).is_nan() && !primary(&state).is_nan())
-            });
-            if better || config.select == Selection::Last {
+            history.last_mut().expect("pushed above").dev = Some(state.scores.clone());
+            if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
                 best = Some(state);
             }
         }
     }
-    Ok(best.expect("the last step is evaluated"))
+    let State { model, scores, outputs, predictions, epoch } = best.expect("the last step is evaluated");
+    let degenerate = is_degenerate(&predictions);
+    Ok(Finished { model, scores, outputs, predictions, epoch, degenerate, history })
+}
+
+/// By the task's main metric; an undefined score (NaN) never beats one that is there.
+fn is_better(shared: &Shared<'_>, state: &State, best: &State) -> bool {
+    let primary = |state: &State| state.scores.get(shared.config.task.spec().primary).unwrap_or(f64::NAN);
+    primary(state) > primary(best) || (primary(best).is_nan() && !primary(state).is_nan())
+}
+
+fn schedule(shared: &Shared<'_>) -> Schedule {
+    let total_steps = num_train_steps(shared.train.len(), shared.resolved);
+    Schedule {
+        kind: shared.config.schedule,
+        peak: shared.resolved.learning_rate,
+        total_steps,
+        warmup_steps: (total_steps as f64 * shared.config.warmup_proportion) as u64,
+    }
+}
+
+fn not_finite(step: u64, report: &StepReport) -> Error {
+    Error::NotFinite { step, loss: report.loss, gradient_norm: report.gradient_norm }
 }
 
 /// Number of updates: epochs over the examples in batches, rounded down as in the reference, at least one.
@@ -128,16 +174,13 @@ fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch
     }
 }
 
-fn evaluate_state(shared: &Shared<'_>, model: &BertForSequenceClassification, epoch: f64) -> Finished {
+fn evaluate_state(shared: &Shared<'_>, model: &BertForSequenceClassification, epoch: f64) -> State {
+    let kind = shared.config.task.spec().kind;
     let model = model.clone().valid();
-    let rows = predict(&model, shared.dev, shared.config.task.spec().kind, shared.device);
-    let predictions = decide(&rows, shared.config.task.spec().kind);
-    Finished {
-        scores: score(shared.config.task, &predictions, shared.dev_labels),
-        degenerate: is_degenerate(&predictions),
-        model,
-        epoch,
-    }
+    let outputs = predict(&model, shared.dev, kind, shared.device);
+    let predictions = decide(&outputs, kind);
+    let scores = score(shared.config.task, &predictions, shared.dev_labels);
+    State { model, scores, outputs, predictions, epoch }
 }
 
 /// Class probabilities of every example in order; for a regression the score.

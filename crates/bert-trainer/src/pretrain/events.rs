@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluation::Evaluation;
 use crate::metrics_log::nan_if_null;
+use crate::precision::PrecisionChoice;
 
 /// What happened in one step, as in `metrics.jsonl`: repeatable values only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct StepMetrics {
     pub gradient_norm: f64,
     /// Real masked-LM targets in the global batch.
     pub predictions: u64,
+    /// Precision of matrix products; logs of before there was a choice are of f32.
+    #[serde(default)]
+    pub precision: PrecisionChoice,
     /// Whether the update was skipped, because loss or gradient norm is not finite (`null` in JSON).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,

@@ -81,6 +81,7 @@ pub fn pretrain_on(
             learning_rate,
             gradient_norm: report.gradient_norm,
             predictions,
+            precision: config.precision(),
             skipped,
         };
         let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };

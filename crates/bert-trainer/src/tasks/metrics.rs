@@ -35,6 +35,20 @@ pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
     }
 }
 
+/// How often each class (row) was predicted as each class (column); `None` for a regression.
+///
+/// # Panics
+/// Like [`score`].
+pub fn confusion(task: Task, predictions: &[Label], labels: &[Label]) -> Option<Vec<Vec<u64>>> {
+    let Kind::Classification { labels: names } = task.spec().kind else { return None };
+    assert_eq!(predictions.len(), labels.len(), "one prediction each");
+    let mut counts = vec![vec![0; names.len()]; names.len()];
+    for (predicted, label) in classes(predictions).into_iter().zip(classes(labels)) {
+        counts[label][predicted] += 1;
+    }
+    Some(counts)
+}
+
 fn classes(labels: &[Label]) -> Vec<usize> {
     let class = |label: &Label| match label {
         Label::Class(class) => *class,
@@ -166,6 +180,13 @@ mod tests {
 
     fn close(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-12, "{value} != {expected}");
+    }
+
+    #[test]
+    fn confusion_has_labels_in_rows() {
+        let [a, b] = [0, 1].map(Label::Class);
+        assert_eq!(confusion(Task::Rte, &[b, b, a, b], &[a, b, a, a]), Some(vec![vec![1, 2], vec![0, 1]]));
+        assert_eq!(confusion(Task::Stsb, &[Label::Score(1.0)], &[Label::Score(2.0)]), None);
     }
 
     #[test]

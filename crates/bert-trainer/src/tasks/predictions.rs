@@ -84,6 +84,52 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
     out.flush()
 }
 
+/// Writes the examples that were predicted wrongly, those the model was surest of first: number, label,
+/// prediction, the prediction's probability, text or texts. Of a regression all, the largest error first, which stands in
+/// the probability's place.
+///
+/// # Errors
+/// Those of the writer.
+///
+/// # Panics
+/// When there is not one prediction of the task's kind and one row of outputs for each example, or an example
+/// has no label.
+pub fn write_errors(
+    out: &mut dyn Write,
+    task: Task,
+    examples: &[Example],
+    predictions: &[Label],
+    rows: &[Vec<f32>],
+) -> io::Result<()> {
+    assert!(examples.len() == predictions.len() && examples.len() == rows.len(), "one prediction each");
+    let mut wrong = Vec::new();
+    for ((example, &prediction), row) in examples.iter().zip(predictions).zip(rows) {
+        let label = example.label.expect("a label to compare with");
+        match (label, prediction) {
+            (Label::Class(class), Label::Class(predicted)) if class == predicted => {}
+            (Label::Score(score), Label::Score(predicted)) => {
+                wrong.push(((predicted - score).abs(), example, prediction))
+            }
+            (_, Label::Class(predicted)) => wrong.push((row[predicted], example, prediction)),
+            (_, Label::Score(_)) => panic!("a prediction of the wrong kind for task {task}"),
+        }
+    }
+    wrong.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let measure = if matches!(task.spec().kind, Kind::Regression { .. }) { "error" } else { "probability" };
+    let texts = if task.spec().pair { "text_a\ttext_b" } else { "text" };
+    writeln!(out, "index\tlabel\tprediction\t{measure}\t{texts}")?;
+    for (measure, example, prediction) in wrong {
+        let label = in_file(task, example.label.expect("checked above"));
+        let prediction = in_file(task, prediction);
+        write!(out, "{}\t{label}\t{prediction}\t{measure:.4}\t{}", example.index, example.text_a)?;
+        match task.spec().pair {
+            true => writeln!(out, "\t{}", example.text_b.as_deref().unwrap_or_default())?,
+            false => writeln!(out)?,
+        }
+    }
+    out.flush()
+}
+
 /// A prediction as it stands in a file.
 fn in_file(task: Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
@@ -108,6 +154,32 @@ mod tests {
         let mut out = Vec::new();
         write_predictions(&mut out, task, &examples, predictions).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_surest_errors_come_first() {
+        let labelled = |index: &str, label| Example { label: Some(label), ..example(index, "text") };
+        let [a, b] = [0, 1].map(Label::Class);
+        let examples = [labelled("1", a), labelled("2", a), labelled("3", b), labelled("4", b)];
+        let rows = [vec![0.4, 0.6], vec![0.9, 0.1], vec![0.8, 0.2], vec![0.3, 0.7]];
+        let mut out = Vec::new();
+        write_errors(&mut out, Task::Rte, &examples, &[b, a, a, b], &rows).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "index\tlabel\tprediction\tprobability\ttext_a\ttext_b\n\
+             3\tnot_entailment\tentailment\t0.8000\ttext\t\n\
+             1\tentailment\tnot_entailment\t0.6000\ttext\t\n"
+        );
+        let scored = [labelled("1", Label::Score(1.0)), labelled("2", Label::Score(4.0))];
+        let mut out = Vec::new();
+        let predictions = [1.5, 2.0].map(Label::Score);
+        write_errors(&mut out, Task::Stsb, &scored, &predictions, &[vec![1.5], vec![2.0]]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let second = text.lines().nth(1).unwrap();
+        assert!(
+            text.starts_with("index\tlabel\tprediction\terror\t")
+                && second.starts_with("2\t4.000\t2.000\t2.0000")
+        );
     }
 
     #[test]

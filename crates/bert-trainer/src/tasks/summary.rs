@@ -121,10 +121,41 @@ impl SeedSummary {
     }
 }
 
+impl SeedSummary {
+    /// What a reader of the figures should be warned of: runs that answer everything alike, and a mean that is
+    /// not above the majority class by two standard errors.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.degenerate_runs > 0 {
+            warnings.push(format!(
+                "{} of {} runs give one answer to everything: they have not learnt the task, and their scores are those \
+                 of a constant. Another --learning-rate, more epochs or more warm-up helps.",
+                self.degenerate_runs,
+                self.runs.len()
+            ));
+        }
+        let accuracy = self.metrics.iter().find(|m| m.metric == Metric::Accuracy);
+        let majority = self.majority_baseline.get(Metric::Accuracy);
+        if let (Some(accuracy), Some(majority), Some(error)) =
+            (accuracy, majority, self.binomial_standard_error)
+        {
+            let mean = accuracy.statistics.mean;
+            if mean <= majority + 2.0 * error {
+                warnings.push(format!(
+                    "The mean accuracy ({mean:.4}) is not above the majority class ({majority:.4}) by two standard errors \
+                     of {error:.4}: it may be luck."
+                ));
+            }
+        }
+        warnings
+    }
+}
+
 impl fmt::Display for SeedSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = if self.runs.len() == 1 { "" } else { "s" };
-        writeln!(f, "{}: {} examples, {} seed{plural}", self.task, self.examples, self.runs.len())?;
+        let seeds = self.runs.len();
+        let plural = if seeds == 1 { "" } else { "s" };
+        writeln!(f, "{}: {} examples, {seeds} seed{plural}", self.task, self.examples)?;
         let columns = self.metrics.iter().map(|m| m.metric.to_string());
         row(f, "seed", columns, "")?;
         let metrics = || self.metrics.iter().map(|m| m.metric);
@@ -149,7 +180,8 @@ impl fmt::Display for SeedSummary {
         if let Some(error) = self.binomial_standard_error {
             writeln!(f, "sampling error of one accuracy: {error:.4} (binomial)")?;
         }
-        write!(f, "degenerate runs: {} of {}", self.degenerate_runs, self.runs.len())
+        write!(f, "degenerate runs: {} of {}", self.degenerate_runs, self.runs.len())?;
+        self.warnings().iter().try_for_each(|text| write!(f, "\nwarning: {text}"))
     }
 }
 
@@ -212,8 +244,24 @@ rte: 100 examples, 3 seeds
   max           0.6500
   majority      0.5200
 sampling error of one accuracy: 0.0492 (binomial)
-degenerate runs: 1 of 3"
+degenerate runs: 1 of 3
+warning: 1 of 3 runs give one answer to everything: they have not learnt the task, and their scores are those \
+of a constant. Another --learning-rate, more epochs or more warm-up helps.
+warning: The mean accuracy (0.5900) is not above the majority class (0.5200) by two standard errors of 0.0492: \
+it may be luck."
         );
+    }
+
+    #[test]
+    fn constants_and_luck_are_warned_of() {
+        let warnings = summary().warnings();
+        assert!(warnings[0].starts_with("1 of 3 runs give one answer to everything"), "{warnings:?}");
+        // 0.59 against 0.52 + 2 * 0.049.
+        assert!(
+            warnings[1].starts_with("The mean accuracy (0.5900) is not above the majority class (0.5200)")
+        );
+        let baseline = [(Metric::Accuracy, 0.4)].into_iter().collect();
+        assert!(SeedSummary::new(Task::Rte, 100, vec![run(1, 0.6, false)], baseline).warnings().is_empty());
     }
 
     #[test]

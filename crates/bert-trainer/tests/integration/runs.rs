@@ -350,8 +350,8 @@ fn a_skipped_step_changes_nothing_and_resumes_bit_exactly() {
         assert_same(&world.at("whole"), &config.output, &format!("stopped after step {stop}"));
     }
     // The page of such a run can be drawn.
-    let page = bert_trainer::report::pretraining_page(&world.at("whole")).unwrap();
-    assert!(page.contains(&format!("{} steps were skipped", skipped.len())));
+    let page = bert_trainer::report::report(&world.at("whole"), &[]).unwrap().html;
+    assert!(page.contains(&format!("{} of 10 steps were skipped", skipped.len())));
 }
 
 #[test]

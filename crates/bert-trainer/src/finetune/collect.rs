@@ -1,0 +1,229 @@
+//! Fine-tunings of one task that were run apart, put together: the seeds of a job array, the cells of a grid.
+//!
+//! In: folders with a `report.json` each. Out: one [`Group`] per configuration, its seeds summarized as if they had
+//! been one run, and the settings in which the groups differ. Not for choosing: that is done on dev, by the reader.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::report::read_json;
+use crate::tasks::{SeedRun, SeedSummary, Statistics};
+
+/// What of a configuration does not decide the scores of a seed.
+const PLACES: [&str; 6] = ["seeds", "output", "predict", "data", "checkpoint", "device"];
+
+/// Fine-tunings of one configuration.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// The settings in which it differs from the other groups.
+    pub settings: BTreeMap<String, Value>,
+    /// The folders.
+    pub folders: Vec<PathBuf>,
+    /// All seeds together, on dev.
+    pub dev: SeedSummary,
+}
+
+/// The groups, the best mean of the task's main metric first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Collection {
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+/// Reads the reports of `folders` and groups them by configuration.
+///
+/// # Errors
+/// When a folder has no report, a report is not of this program, the tasks or dev sets differ, or a seed is there twice.
+pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
+    let mut found: Vec<(Map<String, Value>, Vec<PathBuf>, SeedSummary)> = Vec::new();
+    for folder in folders {
+        let (settings, dev) = read(folder)?;
+        if let Some((_, _, first)) = found.first()
+            && (first.task, first.examples) != (dev.task, dev.examples)
+        {
+            let (path, task, examples) = (folder.clone(), dev.task, dev.examples);
+            let (first_task, first_examples) = (first.task, first.examples);
+            return Err(Error::DifferentDevSets { path, task, examples, first_task, first_examples });
+        }
+        match found.iter_mut().find(|(of_group, ..)| *of_group == settings) {
+            Some((_, folders, group)) => {
+                add_runs(group, dev, folder)?;
+                folders.push(folder.clone());
+            }
+            None => found.push((settings, vec![folder.clone()], dev)),
+        }
+    }
+    let varied = varied(&found.iter().map(|(settings, ..)| settings).collect::<Vec<_>>());
+    let mut groups: Vec<Group> = found
+        .into_iter()
+        .map(|(settings, folders, dev)| Group {
+            settings: settings.into_iter().filter(|(name, _)| varied.contains(name)).collect(),
+            folders,
+            dev,
+        })
+        .collect();
+    groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
+    Ok(Collection { groups })
+}
+
+/// The settings of a report that decide its scores, and its runs on dev.
+fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
+    let path = folder.join("report.json");
+    if !path.exists() {
+        return Err(Error::NoFinetuning { path: folder.to_path_buf() });
+    }
+    let report = read_json(&path)?;
+    let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.clone(), reason };
+    let dev = serde_json::from_value(report["dev"].clone()).map_err(|e| corrupt(format!("dev: {e}")))?;
+    let config = report["config"].as_object().ok_or_else(|| corrupt("it has no \"config\"".to_string()))?;
+    let mut settings = config.clone();
+    // What was left to the task's defaults is compared by its value.
+    settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
+    settings.retain(|name, _| !PLACES.contains(&name.as_str()));
+    settings.insert("start".to_string(), report["start"].clone());
+    settings.insert("train_examples".to_string(), report["train_examples"].clone());
+    Ok((settings, dev))
+}
+
+fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
+    let known = |run: &SeedRun| group.runs.iter().any(|of_group| of_group.seed == run.seed);
+    if let Some(twice) = more.runs.iter().find(|run| known(run)) {
+        return Err(Error::SeedTwice { path: folder.to_path_buf(), seed: twice.seed });
+    }
+    let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
+    runs.sort_by_key(|run| run.seed);
+    *group = SeedSummary::new(group.task, group.examples, runs, group.majority_baseline.clone());
+    Ok(())
+}
+
+/// The names of the settings that are not the same everywhere.
+fn varied(all: &[&Map<String, Value>]) -> BTreeSet<String> {
+    let names: BTreeSet<&String> = all.iter().flat_map(|settings| settings.keys()).collect();
+    let differs = |name: &str| all.iter().any(|settings| settings.get(name) != all[0].get(name));
+    names.into_iter().filter(|name| differs(name)).cloned().collect()
+}
+
+fn main_statistics(summary: &SeedSummary) -> Option<&Statistics> {
+    let primary = summary.task.spec().primary;
+    summary.metrics.iter().find(|m| m.metric == primary).map(|m| &m.statistics)
+}
+
+fn mean(summary: &SeedSummary) -> f64 {
+    main_statistics(summary).map_or(f64::NEG_INFINITY, |s| s.mean)
+}
+
+impl fmt::Display for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [only] = self.groups.as_slice() else { return self.table(f) };
+        write!(f, "dev\n{}", only.dev)
+    }
+}
+
+impl Collection {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.groups.first() else { return Ok(()) };
+        let primary = first.dev.task.spec().primary;
+        writeln!(f, "{} on dev, {} examples: {primary}", first.dev.task, first.dev.examples)?;
+        writeln!(f, "    mean      sd  median     max  seeds  degenerate  settings")?;
+        for group in &self.groups {
+            let Some(s) = main_statistics(&group.dev) else { continue };
+            let sd = s.sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
+            let settings: Vec<String> =
+                group.settings.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
+            writeln!(
+                f,
+                "  {:.4}  {sd:>6}  {:.4}  {:.4}  {:>5}  {:>10}  {}",
+                s.mean,
+                s.median,
+                s.max,
+                group.dev.runs.len(),
+                group.dev.degenerate_runs,
+                settings.join(", ")
+            )?;
+        }
+        match first.dev.binomial_standard_error {
+            Some(error) => {
+                write!(
+                    f,
+                    "sampling error of one accuracy: {error:.4} (binomial); the best of many is optimistic"
+                )
+            }
+            None => write!(f, "the best of many is optimistic"),
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tasks::{Metric, Task};
+
+    fn write(folder: &Path, name: &str, task: Task, rate: f64, seeds: &[(u64, f64)]) -> PathBuf {
+        let runs = seeds.iter().map(|&(seed, accuracy)| SeedRun {
+            seed,
+            scores: [(Metric::Accuracy, accuracy)].into_iter().collect(),
+            degenerate: accuracy == 0.5,
+        });
+        let baseline = [(Metric::Accuracy, 0.5)].into_iter().collect();
+        let dev = SeedSummary::new(task, 100, runs.collect(), baseline);
+        let config = json!({ "task": task, "seeds": seeds.iter().map(|s| s.0).collect::<Vec<_>>(), "output": name,
+            "learning_rate": null, "schedule": "bert" });
+        let report = json!({ "config": config, "resolved": { "learning_rate": rate }, "start": "run", "dev": dev,
+            "train_examples": 7 });
+        let path = folder.join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("report.json"), report.to_string()).unwrap();
+        path
+    }
+
+    #[test]
+    fn seeds_of_an_array_are_one_summary() {
+        let folder = tempfile::tempdir().unwrap();
+        let a = write(folder.path(), "a", Task::Rte, 5e-5, &[(2, 0.7)]);
+        let b = write(folder.path(), "b", Task::Rte, 5e-5, &[(1, 0.5), (3, 0.6)]);
+        let all = collect(&[a.clone(), b]).unwrap();
+        let [group] = all.groups.as_slice() else { panic!("one group: {all:?}") };
+        assert_eq!(group.dev.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!((group.dev.metrics[0].statistics.mean - 0.6).abs() < 1e-12 && group.dev.degenerate_runs == 1);
+        assert!(group.settings.is_empty() && all.to_string().contains("rte: 100 examples, 3 seeds"));
+        let again = write(folder.path(), "again", Task::Rte, 5e-5, &[(2, 0.7)]);
+        assert!(collect(&[a, again]).unwrap_err().to_string().contains("seed 2 of this configuration"));
+    }
+
+    #[test]
+    fn a_grid_is_a_row_for_each_configuration_the_best_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let low = write(folder.path(), "low", Task::Rte, 5e-5, &[(1, 0.5), (2, 0.6)]);
+        let high = write(folder.path(), "high", Task::Rte, 3e-4, &[(1, 0.7)]);
+        let all = collect(&[low.clone(), high]).unwrap();
+        assert_eq!(all.groups[0].settings, [("learning_rate".to_string(), json!(3e-4))].into());
+        let text = all.to_string();
+        assert!(
+            text.contains("  0.7000       -  0.7000  0.7000      1           0  learning_rate 0.0003\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("  0.5500  0.0707  0.5500  0.6000      2           1  learning_rate 0.00005\n"),
+            "{text}"
+        );
+        assert!(
+            collect(&[folder.path().to_path_buf()])
+                .unwrap_err()
+                .to_string()
+                .contains("no finished fine-tuning")
+        );
+        let other = write(folder.path(), "other", Task::Wnli, 5e-5, &[(1, 0.5)]);
+        assert!(collect(&[low, other]).unwrap_err().to_string().contains("wnli on 100 examples"));
+    }
+}

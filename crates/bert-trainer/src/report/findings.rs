@@ -1,0 +1,356 @@
+//! "Is my pre-training working?": what stands out in a run, in words.
+//!
+//! In: the record of a run. Out: [`Finding`]s, each with the figures it rests on. The rules are those that users of
+//! the reference found out one by one: a loss at the level of guessing, a next sentence that is solved too
+//! early (its labels leak), labels of one kind, text learnt by heart, a loss that rises. Not for stopping a run.
+
+use super::chart::{smooth, thin};
+use super::record::{EvaluationRecord, RunRecord};
+
+/// Fewer steps say nothing.
+const FEW_STEPS: usize = 200;
+
+/// How a finding is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// Probably wrong.
+    Warning,
+}
+
+impl Weight {
+    /// The word before the finding.
+    pub fn word(self) -> &'static str {
+        match self {
+            Weight::Good => "good",
+            Weight::Note => "note",
+            Weight::Warning => "warning",
+        }
+    }
+}
+
+/// One thing that stands out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How it is meant.
+    pub weight: Weight,
+    /// What was seen, why it matters, what helps.
+    pub text: String,
+}
+
+fn good(text: String) -> Option<Finding> {
+    Some(Finding { weight: Weight::Good, text })
+}
+
+fn note(text: String) -> Option<Finding> {
+    Some(Finding { weight: Weight::Note, text })
+}
+
+fn warning(text: String) -> Option<Finding> {
+    Some(Finding { weight: Weight::Warning, text })
+}
+
+/// What stands out in a run, warnings first.
+pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
+    let rules: [fn(&RunRecord) -> Option<Finding>; 10] = [
+        skipped_steps,
+        masked_lm_level,
+        leaking_labels,
+        lopsided_labels,
+        next_sentence_level,
+        overfitting,
+        learnt_by_heart,
+        rising_loss,
+        waiting,
+        unfinished,
+    ];
+    let mut found: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.weight as u8));
+    found
+}
+
+/// The mean masked-LM loss of the last twentieth of the steps, at most 200 of them.
+fn recent_loss(run: &RunRecord) -> f64 {
+    let losses = run.curve(|m| m.masked_lm_loss);
+    let last = (losses.len() / 20).clamp(1, 200).min(losses.len());
+    losses[losses.len() - last..].iter().map(|(_, loss)| loss).sum::<f64>() / last as f64
+}
+
+fn skipped_steps(run: &RunRecord) -> Option<Finding> {
+    let skipped = run.metrics.iter().filter(|m| m.skipped).count();
+    if skipped == 0 {
+        return None;
+    }
+    warning(format!(
+        "{skipped} of {} steps were skipped: loss or gradient was not finite. A lower --learning-rate or more \
+         --warmup-steps helps.",
+        run.metrics.len()
+    ))
+}
+
+fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
+    if run.metrics.len() < FEW_STEPS {
+        return note(format!("{} steps are too few to judge by.", run.metrics.len()));
+    }
+    let (now, uniform) = (recent_loss(run), run.uniform_loss());
+    if now > uniform - 0.1 {
+        return warning(format!(
+            "The masked LM loss ({now:.2}) is that of a uniform guess ({uniform:.2}): nothing is learnt. Look at the \
+             instances (bert inspect) and at --learning-rate."
+        ));
+    }
+    let (held_out, words) = (run.last_evaluation()?, run.word_frequencies?);
+    let (loss, guess) = (held_out.evaluation.masked_lm_loss, words.masked_lm_loss);
+    match loss < guess - 0.1 {
+        true => good(format!(
+            "The masked LM uses context: its held-out loss, {loss:.2}, is {:.2} below guessing by word frequency.",
+            guess - loss
+        )),
+        false => note(format!(
+            "The masked LM is at the level of word frequencies: held-out loss {loss:.2}, guessing {guess:.2}. Every \
+             run rests there for a while; one that stays needs more steps, larger batches or another \
+             --learning-rate."
+        )),
+    }
+}
+
+fn leaking_labels(run: &RunRecord) -> Option<Finding> {
+    const WINDOW: usize = 50;
+    if !run.has_next_sentence() {
+        return None;
+    }
+    let early =
+        run.metrics.iter().take_while(|m| m.step < 1000).map(|m| m.next_sentence_loss).collect::<Vec<_>>();
+    let solved = early.windows(WINDOW).position(|w| w.iter().sum::<f64>() < 0.02 * WINDOW as f64)?;
+    warning(format!(
+        "The next sentence is solved at step {}, which is too easy: the text is one document, the labels are all \
+         alike, the segments differ in form, or the data is small enough to know by heart.",
+        solved + WINDOW
+    ))
+}
+
+fn lopsided_labels(run: &RunRecord) -> Option<Finding> {
+    let random = run.last_evaluation().filter(|_| run.has_next_sentence())?.evaluation.random_next;
+    let share = 100.0 * random.max(1.0 - random);
+    if share <= 60.0 {
+        return None;
+    }
+    warning(format!(
+        "{share:.0} % of the held-out next sentence labels are of one kind; an accuracy of {:.2} is guessing. Blank \
+         lines belong between documents only.",
+        share / 100.0
+    ))
+}
+
+fn next_sentence_level(run: &RunRecord) -> Option<Finding> {
+    let last = &run
+        .last_evaluation()
+        .filter(|_| run.has_next_sentence() && run.metrics.len() >= FEW_STEPS)?
+        .evaluation;
+    let larger = last.random_next.max(1.0 - last.random_next);
+    let error = (larger * (1.0 - larger) / last.instances.max(1) as f64).sqrt();
+    let accuracy = last.next_sentence_accuracy;
+    match accuracy > larger + 2.0 * error {
+        true => good(format!(
+            "Next sentences are learnt: held-out accuracy {accuracy:.3}, the larger class {larger:.3}."
+        )),
+        false => note(format!(
+            "Next sentences are not learnt yet: held-out accuracy {accuracy:.3}, the larger class {larger:.3}. They come \
+             after the masked LM as a rule, often after thousands of steps, and need many documents."
+        )),
+    }
+}
+
+fn overfitting(run: &RunRecord) -> Option<Finding> {
+    let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
+    let (best, last) = (run.best_evaluation()?, run.last_evaluation()?);
+    if loss(last) < loss(best) + 0.05 {
+        return None;
+    }
+    let checkpoint = run.folder.join(format!("checkpoints/step-{:08}", best.step));
+    let kept = match checkpoint.is_dir() {
+        true => format!("its checkpoint is {}", checkpoint.display()),
+        false => "its checkpoint is not kept (--keep-checkpoints)".to_string(),
+    };
+    warning(format!(
+        "The held-out masked LM loss was lowest after step {} ({:.3}) and is {:.3} now: overfitting; {kept}.",
+        best.step,
+        loss(best),
+        loss(last)
+    ))
+}
+
+fn learnt_by_heart(run: &RunRecord) -> Option<Finding> {
+    let gap = run.last_evaluation().filter(|_| run.metrics.len() >= FEW_STEPS)?.evaluation.masked_lm_loss
+        - recent_loss(run);
+    if gap < 0.7 {
+        return None;
+    }
+    let passes = run.instances.zip(run.setting("batch_size")).map(|(instances, batch)| {
+        let seen = batch * run.metrics.len() as f64 / instances as f64;
+        format!(" after {seen:.1} passes over the instances")
+    });
+    note(format!(
+        "The training loss is {gap:.2} below the held-out loss{}: the model knows its text by heart, or the held-out \
+         text is of another kind. More text helps most; --masking dynamic and fewer steps help a little.",
+        passes.unwrap_or_default()
+    ))
+}
+
+fn rising_loss(run: &RunRecord) -> Option<Finding> {
+    if run.metrics.len() < FEW_STEPS {
+        return None;
+    }
+    let curve = smooth(&thin(&run.curve(|m| m.masked_lm_loss), 200), 9);
+    let mut lowest = f64::INFINITY;
+    for (step, loss) in curve {
+        lowest = lowest.min(loss);
+        if loss > lowest + 0.7 {
+            return warning(format!(
+                "The training loss rose from {lowest:.2} to {loss:.2} around step {step:.0}: the run diverges. A lower \
+                 --learning-rate or more --warmup-steps helps."
+            ));
+        }
+    }
+    None
+}
+
+fn waiting(run: &RunRecord) -> Option<Finding> {
+    let (seconds, waiting) = run.seconds();
+    let share = 100.0 * waiting / seconds.max(1e-9);
+    if share <= 5.0 {
+        return None;
+    }
+    note(format!(
+        "{share:.0} % of the time is spent waiting for the data loader: a slow disk, or too few cores."
+    ))
+}
+
+fn unfinished(run: &RunRecord) -> Option<Finding> {
+    let (done, steps) = (run.metrics.last().map_or(0, |m| m.step), run.setting("steps")? as u64);
+    if done >= steps {
+        return None;
+    }
+    note(format!("Step {done} of {steps}: running, or stopped (--resume goes on)."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::Evaluation;
+    use crate::pretrain::{StepMetrics, StepTiming};
+    use crate::unigram::Unigram;
+
+    /// A run of `steps` steps with the losses of a function, evaluated at its end.
+    fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> RunRecord {
+        let metrics = (1..=steps).map(|step| {
+            let (masked_lm_loss, next_sentence_loss) = losses(step);
+            let loss = masked_lm_loss + next_sentence_loss;
+            let (learning_rate, gradient_norm, predictions) = (1e-3, 1.0, 20);
+            StepMetrics {
+                step,
+                loss,
+                masked_lm_loss,
+                next_sentence_loss,
+                learning_rate,
+                gradient_norm,
+                predictions,
+                skipped: false,
+                precision: crate::precision::PrecisionChoice::F32,
+            }
+        });
+        RunRecord {
+            folder: "run".into(),
+            metrics: metrics.collect(),
+            timing: vec![StepTiming { step: 1, seconds: 1.0, waiting: 0.0 }],
+            evaluations: vec![
+                EvaluationRecord { step: steps / 2, evaluation: held_out.clone() },
+                EvaluationRecord { step: steps, evaluation: held_out },
+            ],
+            settings: serde_json::json!({ "identity": { "steps": steps, "batch_size": 32, "model": { "vocab_size": 8000 } } }),
+            instances: Some(1000),
+            word_frequencies: Some(Unigram { masked_lm_loss: 6.5, masked_lm_accuracy: 0.06 }),
+        }
+    }
+
+    fn evaluation(masked_lm_loss: f64, next_sentence_accuracy: f64) -> Evaluation {
+        Evaluation {
+            instances: 1000,
+            random_next: 0.5,
+            masked_lm_loss,
+            next_sentence_accuracy,
+            ..Evaluation::default()
+        }
+    }
+
+    fn texts(run: &RunRecord) -> Vec<String> {
+        findings(run).into_iter().map(|f| format!("{}: {}", f.weight.word(), f.text)).collect()
+    }
+
+    #[test]
+    fn a_good_run_has_nothing_but_good_findings() {
+        let good = run(2000, |step| (8.0 - 3.0 * step as f64 / 2000.0, 0.6), evaluation(5.2, 0.8));
+        assert!(findings(&good).iter().all(|f| f.weight == Weight::Good), "{:?}", texts(&good));
+        assert_eq!(findings(&good).len(), 2);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let falling = |step: u64| (8.0 - 3.0 * step as f64 / 2000.0, 0.6);
+        let uniform = 8000f64.ln();
+        let has = |run: RunRecord, wanted: &str| {
+            let texts = texts(&run);
+            assert!(texts.iter().any(|text| text.contains(wanted)), "{wanted}: {texts:?}");
+        };
+        has(
+            run(2000, |_| (uniform, 0.69), evaluation(uniform, 0.5)),
+            "warning: The masked LM loss (8.99) is that of a uniform guess",
+        );
+        has(
+            run(2000, |_| (6.5, 0.69), evaluation(6.5, 0.8)),
+            "note: The masked LM is at the level of word frequencies",
+        );
+        has(
+            run(2000, |step| (6.0, if step > 300 { 0.001 } else { 0.5 }), evaluation(5.5, 0.8)),
+            "warning: The next sentence is solved at step 3",
+        );
+        has(run(2000, falling, evaluation(5.2, 0.52)), "note: Next sentences are not learnt yet");
+        has(
+            run(2000, |_| (3.0, 0.6), evaluation(5.2, 0.8)),
+            "after 64.0 passes over the instances: the model knows its text by heart",
+        );
+        has(
+            run(2000, |step| (if step > 1500 { 9.5 } else { 6.0 }, 0.6), evaluation(5.2, 0.8)),
+            "warning: The training loss rose",
+        );
+        has(run(20, falling, evaluation(5.2, 0.8)), "20 steps are too few");
+        let mut lopsided = run(2000, falling, evaluation(5.2, 0.8));
+        lopsided.evaluations[1].evaluation.random_next = 0.9;
+        has(lopsided, "warning: 90 % of the held-out next sentence labels are of one kind");
+        let mut worse = run(2000, falling, evaluation(5.2, 0.8));
+        worse.evaluations[0].evaluation.masked_lm_loss = 5.0;
+        has(
+            worse,
+            "lowest after step 1000 (5.000) and is 5.200 now: overfitting; its checkpoint is not kept",
+        );
+        let mut skipped = run(2000, falling, evaluation(5.2, 0.8));
+        skipped.metrics[1999] =
+            StepMetrics { skipped: true, masked_lm_loss: f64::NAN, ..skipped.metrics[1999].clone() };
+        has(skipped, "warning: 1 of 2000 steps were skipped");
+        let mut slow = run(2000, falling, evaluation(5.2, 0.8));
+        slow.timing[0].waiting = 0.5;
+        has(slow, "50 % of the time is spent waiting");
+        let mut stopped = run(2000, falling, evaluation(5.2, 0.8));
+        stopped.settings["identity"]["steps"] = 9000.into();
+        has(stopped, "Step 2000 of 9000");
+    }
+
+    #[test]
+    fn without_next_sentences_nothing_is_said_of_them() {
+        let off = run(2000, |step| (8.0 - 3.0 * step as f64 / 2000.0, 0.0), evaluation(5.2, 0.1));
+        assert!(texts(&off).iter().all(|text| !text.contains("ext sentence")), "{:?}", texts(&off));
+    }
+}

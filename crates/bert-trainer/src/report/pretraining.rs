@@ -1,0 +1,202 @@
+//! The page of a pre-training run.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bert_data::html::{escape, grouped};
+use bert_model::BertConfig;
+
+use super::chart::{Chart, Curve, Level, Line, smooth, thin};
+use super::findings::findings;
+use super::record::{EvaluationRecord, RunRecord};
+use super::{Report, findings_list, page, settings, table, tiles};
+use crate::error::Error;
+use crate::evaluation::Evaluation;
+use crate::pretrain::StepMetrics;
+
+/// Points of a curve; longer ones are means over stretches.
+const POINTS: usize = 400;
+
+/// What others reached: source, training, masked-LM accuracy, masked-LM loss, next-sentence accuracy.
+const REFERENCES: [[&str; 5]; 4] = [
+    [
+        "BERT-base (Devlin et al.; google-research/bert#90)",
+        "1,000,000 steps of 256",
+        ".70 to .72",
+        "1.4",
+        ".97 to .98",
+    ],
+    ["SciBERT base, length 512 (allenai/scibert#32)", "800,000 steps", ".719", "1.29", ".994"],
+    ["BERT-large, the target of MLPerf", "", ".720", "", ""],
+    ["BERT-base, 720 M words (google-research/bert#649)", "90,000 steps of 896", ".60 to .63", "", ""],
+];
+
+/// The page of a pre-training run, with the curves of `others` beside its own.
+///
+/// # Errors
+/// When the files of a run cannot be read.
+pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
+    let run = RunRecord::read(run)?;
+    let others = others.iter().map(|path| RunRecord::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let findings = findings(&run);
+    let mut body = tiles(&first_figures(&run));
+    let _ = write!(body, "<h2>Is it working?</h2>\n{}", findings_list(&findings));
+    let _ = write!(body, "<h2>Masked LM loss</h2>\n{}", masked_lm_chart(&run, &others));
+    body.push_str(&explain_loss(&run));
+    if run.has_next_sentence() {
+        let _ = write!(body, "<h2>Next sentence loss</h2>\n{}", next_sentence_chart(&run, &others));
+    }
+    let _ = write!(body, "<h2>Held out</h2>\n{}", held_out_table(&run));
+    body.push_str(&references());
+    let _ =
+        write!(body, "<h2>Learning rate</h2>\n{}", plain_chart(&run, "learning rate", |m| m.learning_rate));
+    let _ = write!(
+        body,
+        "<h2>Gradient norm</h2>\n{}",
+        plain_chart(&run, "norm before clipping", |m| m.gradient_norm)
+    );
+    body.push_str(&settings(&run.settings));
+    let title = format!("Pre-training: {}", run.folder.display());
+    Ok(Report { html: page(&title, &body), findings })
+}
+
+fn first_figures(run: &RunRecord) -> Vec<(&'static str, String, String)> {
+    let done = run.metrics.last().map_or(0, |m| m.step);
+    let steps =
+        run.setting("steps").map_or_else(String::new, |steps| format!("of {}", grouped(steps as u64)));
+    let mut tiles = vec![("steps", grouped(done), steps)];
+    if let Some(last) = run.last_evaluation() {
+        let e = &last.evaluation;
+        let perplexity = format!("nats held out; perplexity {:.1}", e.masked_lm_loss.exp());
+        tiles.push(("masked LM loss", format!("{:.3}", e.masked_lm_loss), perplexity));
+        let guess = run
+            .word_frequencies
+            .map_or_else(String::new, |u| format!("; guessing {:.3}", u.masked_lm_accuracy));
+        tiles.push((
+            "masked LM accuracy",
+            format!("{:.3}", e.masked_lm_accuracy),
+            format!("held out{guess}"),
+        ));
+        if run.has_next_sentence() {
+            let larger = e.random_next.max(1.0 - e.random_next);
+            let guess = format!("held out; guessing {larger:.3}");
+            tiles.push(("next sentence accuracy", format!("{:.3}", e.next_sentence_accuracy), guess));
+        }
+    } else if let Some(last) = run.metrics.last() {
+        tiles.push((
+            "masked LM loss",
+            format!("{:.3}", last.masked_lm_loss),
+            "nats, last training batch".into(),
+        ));
+    }
+    let model = run.settings["identity"]["model"].as_object().cloned();
+    if let Some(config) = model.and_then(|json| BertConfig::from_json(json).ok()) {
+        let millions = config.pretraining_parameter_count() as f64 / 1e6;
+        let shape = format!("{} layers, {} wide", config.num_hidden_layers, config.hidden_size);
+        tiles.push(("parameters", format!("{millions:.2} M"), shape));
+    }
+    if let Some(batch) = run.setting("batch_size") {
+        let sequences = batch * run.timing.len() as f64;
+        let (seconds, waiting) = run.seconds();
+        let remark =
+            format!("{:.0} s; {:.1} % waiting for data", seconds, 100.0 * waiting / seconds.max(1e-9));
+        tiles.push(("sequences a second", format!("{:.1}", sequences / seconds.max(1e-9)), remark));
+        let seen = grouped((batch * done as f64) as u64);
+        let passes = run
+            .instances
+            .map(|n| format!("{:.2} passes over {}", batch * done as f64 / n as f64, grouped(n)));
+        tiles.push(("sequences seen", seen, passes.unwrap_or_default()));
+    }
+    tiles
+}
+
+fn masked_lm_chart(run: &RunRecord, others: &[RunRecord]) -> String {
+    let mut levels = vec![Level { name: "uniform guess".into(), value: run.uniform_loss() }];
+    if let Some(words) = run.word_frequencies {
+        levels.push(Level { name: "word frequencies".into(), value: words.masked_lm_loss });
+    }
+    let curves = loss_curves(run, others, |m| m.masked_lm_loss, |e| e.masked_lm_loss);
+    Chart { x: "step", y: "masked LM loss (nats)", curves, levels }.svg()
+}
+
+fn next_sentence_chart(run: &RunRecord, others: &[RunRecord]) -> String {
+    let levels = vec![Level { name: "a fair coin".into(), value: 2f64.ln() }];
+    let curves = loss_curves(run, others, |m| m.next_sentence_loss, |e| e.next_sentence_loss);
+    Chart { x: "step", y: "next sentence loss (nats)", curves, levels }.svg()
+}
+
+/// Training loss, pale and smoothed, the held-out loss, and the same of other runs.
+fn loss_curves(
+    run: &RunRecord,
+    others: &[RunRecord],
+    training: impl Fn(&StepMetrics) -> f64,
+    held_out: impl Fn(&Evaluation) -> f64,
+) -> Vec<Curve> {
+    const OTHERS: [&str; 3] = ["var(--soft)", "var(--good)", "var(--warn)"];
+    let steps = thin(&run.curve(&training), POINTS);
+    let smoothed = smooth(&steps, (steps.len() / 20).max(1));
+    let curve = |name: &str, color, line, points| Curve { name: name.to_string(), color, line, points };
+    let mut curves = vec![
+        curve("", "var(--a)", Line::Pale, steps),
+        curve("training, smoothed", "var(--a)", Line::Plain, smoothed),
+        curve("held out", "var(--b)", Line::Marked, run.held_out(&held_out)),
+    ];
+    for (other, color) in others.iter().zip(OTHERS.iter().cycle()) {
+        let points = match other.evaluations.len() {
+            0 | 1 => smooth(&thin(&other.curve(&training), POINTS), POINTS / 20),
+            _ => other.held_out(&held_out),
+        };
+        curves.push(curve(&other.folder.display().to_string(), color, Line::Broken, points));
+    }
+    curves
+}
+
+fn plain_chart(run: &RunRecord, y: &'static str, value: impl Fn(&StepMetrics) -> f64) -> String {
+    let points = thin(&run.curve(value), POINTS);
+    let curve = Curve { name: String::new(), color: "var(--a)", line: Line::Plain, points };
+    Chart { x: "step", y, curves: vec![curve], levels: Vec::new() }.svg()
+}
+
+fn explain_loss(run: &RunRecord) -> String {
+    let words = match run.word_frequencies {
+        Some(_) => "Word frequencies: the held-out loss of a model that ignores the context.",
+        None => {
+            "The level of word frequencies is drawn where training and held-out data still lie where they were, and \
+             are not too large to count."
+        }
+    };
+    format!(
+        "<p class=\"note\">Uniform guess: the logarithm of the vocabulary's size, where a fresh model begins. {words} \
+         Losses are comparable between runs of one vocabulary only.</p>\n"
+    )
+}
+
+fn held_out_table(run: &RunRecord) -> String {
+    if run.evaluations.is_empty() {
+        return "<p class=\"note\">Nothing was held out: give --eval-data.</p>\n".to_string();
+    }
+    let header = ["step", "masked LM loss", "accuracy", "next sentence loss", "accuracy", "instances"];
+    let best = run.best_evaluation().map(|best| best.step);
+    let row = |record: &EvaluationRecord| {
+        let e = &record.evaluation;
+        let step = grouped(record.step) + if Some(record.step) == best { " (lowest loss)" } else { "" };
+        let figures =
+            [e.masked_lm_loss, e.masked_lm_accuracy, e.next_sentence_loss, e.next_sentence_accuracy];
+        let mut row = vec![step];
+        row.extend(figures.iter().map(|x| format!("{x:.4}")));
+        row.push(grouped(e.instances));
+        row
+    };
+    table(&header, &run.evaluations.iter().map(row).collect::<Vec<_>>())
+}
+
+fn references() -> String {
+    let rows: Vec<Vec<String>> = REFERENCES.iter().map(|row| row.map(str::to_string).to_vec()).collect();
+    let header = ["", "training", "masked LM accuracy", "masked LM loss", "next sentence accuracy"];
+    format!(
+        "<details><summary>What others reached, with vocabularies of 30,000 word pieces</summary>\n{}\
+         <p class=\"note\">{}</p></details>\n",
+        table(&header, &rows),
+        escape("An accuracy above 0.8 on little text means that it is known by heart.")
+    )
+}

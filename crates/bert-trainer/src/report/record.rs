@@ -1,0 +1,145 @@
+//! The files of a pre-training run, read for a page.
+//!
+//! In: a run's folder; the data folders that it names, where they are still there. Out: [`RunRecord`]. Not for
+//! going on with the run: `run_folder.rs` and `checkpoint.rs` are.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use bert_data::Manifest;
+use bert_data::files::digest_bytes;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::data_loader::DataLoader;
+use crate::error::Error;
+use crate::evaluation::Evaluation;
+use crate::pretrain::{StepMetrics, StepTiming};
+use crate::unigram::{Unigram, unigram_baseline};
+
+/// With more training instances the word frequencies are not counted: a page should not take minutes.
+const MOST_COUNTED: u64 = 2_000_000;
+
+/// A line of `evaluations.jsonl`.
+#[derive(serde::Deserialize)]
+pub(crate) struct EvaluationRecord {
+    pub(crate) step: u64,
+    #[serde(flatten)]
+    pub(crate) evaluation: Evaluation,
+}
+
+/// What a run has written.
+pub(crate) struct RunRecord {
+    pub(crate) folder: PathBuf,
+    pub(crate) metrics: Vec<StepMetrics>,
+    pub(crate) timing: Vec<StepTiming>,
+    pub(crate) evaluations: Vec<EvaluationRecord>,
+    /// `run.json`.
+    pub(crate) settings: Value,
+    /// Instances of the training data, where it is still there.
+    pub(crate) instances: Option<u64>,
+    /// What guessing by word frequency gives on the held-out data, where both are still there.
+    pub(crate) word_frequencies: Option<Unigram>,
+}
+
+impl RunRecord {
+    /// Reads a run, and its data where it can.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let settings = read_json(&folder.join("run.json"))?;
+        let data = settings["config"]["data"].as_str().map(PathBuf::from);
+        let held_out = settings["config"]["eval_data"].as_str().map(PathBuf::from);
+        let manifest = data.as_deref().and_then(|path| same_data(path, &settings));
+        let instances = manifest.map(|manifest| manifest.instances);
+        let few = instances.is_some_and(|instances| instances <= MOST_COUNTED);
+        let word_frequencies = data.zip(held_out).filter(|_| few).and_then(|(train, held_out)| {
+            let loaders =
+                DataLoader::open(&train, 0).and_then(|train| Ok((train, DataLoader::open(&held_out, 0)?)));
+            let (mut train, mut held_out) = loaders.ok()?;
+            unigram_baseline(&mut train, &mut held_out).ok()
+        });
+        Ok(Self {
+            metrics: read_lines(&folder.join("metrics.jsonl"))?,
+            timing: read_lines(&folder.join("timing.jsonl"))?,
+            evaluations: read_lines(&folder.join("evaluations.jsonl"))?,
+            folder: folder.to_path_buf(),
+            settings,
+            instances,
+            word_frequencies,
+        })
+    }
+
+    /// One value of every step where it is finite.
+    pub(crate) fn curve(&self, value: impl Fn(&StepMetrics) -> f64) -> Vec<(f64, f64)> {
+        let points = self.metrics.iter().map(|m| (m.step as f64, value(m)));
+        points.filter(|(_, y)| y.is_finite()).collect()
+    }
+
+    /// One value of every evaluation.
+    pub(crate) fn held_out(&self, value: impl Fn(&Evaluation) -> f64) -> Vec<(f64, f64)> {
+        self.evaluations.iter().map(|e| (e.step as f64, value(&e.evaluation))).collect()
+    }
+
+    /// The last evaluation.
+    pub(crate) fn last_evaluation(&self) -> Option<&EvaluationRecord> {
+        self.evaluations.last()
+    }
+
+    /// The evaluation with the lowest masked-LM loss.
+    pub(crate) fn best_evaluation(&self) -> Option<&EvaluationRecord> {
+        let loss = |e: &&EvaluationRecord| e.evaluation.masked_lm_loss;
+        self.evaluations.iter().min_by(|a, b| loss(a).total_cmp(&loss(b)))
+    }
+
+    /// Whether the next-sentence loss counts: its data was not made with `--nsp off`.
+    pub(crate) fn has_next_sentence(&self) -> bool {
+        self.metrics.is_empty() || self.metrics.iter().any(|m| m.next_sentence_loss != 0.0)
+    }
+
+    /// A number of what decides the run's results.
+    pub(crate) fn setting(&self, name: &str) -> Option<f64> {
+        self.settings["identity"][name].as_f64()
+    }
+
+    /// The loss of giving every token of the vocabulary the same probability.
+    pub(crate) fn uniform_loss(&self) -> f64 {
+        self.settings["identity"]["model"]["vocab_size"].as_f64().map_or(f64::NAN, f64::ln)
+    }
+
+    /// Seconds of all steps, and seconds of them waiting for data.
+    pub(crate) fn seconds(&self) -> (f64, f64) {
+        self.timing.iter().fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))
+    }
+}
+
+/// The manifest of the data the run was trained on, when that is still what lies there.
+fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
+    let manifest = Manifest::read(folder).ok()?;
+    let shards: Vec<&str> = manifest.shards.iter().map(|shard| shard.blake3.as_str()).collect();
+    let digest = digest_bytes(shards.concat().as_bytes());
+    (settings["identity"]["data"] == digest.as_str()).then_some(manifest)
+}
+
+/// The records of a log. A run in progress may have half a line at the end, and a new one no log yet.
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    let mut records = Vec::new();
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(|e| Error::io(path, e))?;
+        if let Ok(record) = serde_json::from_str(&line) {
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+/// A JSON file.
+pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
+    let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
+    serde_json::from_slice(&text)
+        .map_err(|e| Error::CheckpointCorrupt { path: path.to_path_buf(), reason: e.to_string() })
+}

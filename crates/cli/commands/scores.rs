@@ -1,0 +1,35 @@
+//! `bert scores`: fine-tunings that were run apart, summarized together.
+
+use std::path::PathBuf;
+
+use bert_trainer::finetune::collect::collect;
+use clap::Args as ClapArgs;
+
+use crate::exit::{print, print_json};
+
+/// Put fine-tunings of one task together: the seeds of a job array, the cells of a grid.
+///
+/// Folders with equal settings are one summary over all their seeds. With several settings it is a table, the best mean
+/// first, with the settings in which they differ.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Output folders of finetune.
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a folder has no report, or the reports are of different tasks.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let collection = collect(&args.folders)?;
+    match args.json {
+        true => print_json(&collection),
+        false => print(collection.to_string().trim_end()),
+    }
+}
