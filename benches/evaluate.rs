@@ -69,11 +69,11 @@ fn main() {
     let (name, mut pass): (_, Box<dyn FnMut()>) = match args.task {
         Task::Classifier => {
             let mut classes = synthetic_classification(&config, batch, seq, &device);
-            ("classifier", Box::new(move || drop(black_box(classes()))))
+            ("classifier", Box::new(move || _ = black_box(classes())))
         }
         Task::Pretraining => {
             let mut sums = synthetic_evaluation(&config, batch, seq, args.predictions, &device);
-            ("pretraining", Box::new(move || drop(black_box(sums()))))
+            ("pretraining", Box::new(move || _ = black_box(sums())))
         }
     };
     for _ in 0..3 {

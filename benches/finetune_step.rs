@@ -4,8 +4,8 @@
 //! BERT_PYTHON=python cargo bench --profile dev --bench finetune_step -- --model mini
 //! ```
 //!
-//! The work is that of `benches/peers/torch_finetune.py`: two labels, dropout 0.1, forward + backward + clip
-//! + AdamW. Random weights and words; the rows hold 24 to 116 tokens (mean 70, like RTE's pairs) and both
+//! The work is that of `benches/peers/torch_finetune.py`: two labels, dropout 0.1, forward, backward, clip and
+//! AdamW. Random weights and words; the rows hold 24 to 116 tokens (mean 70, like RTE's pairs) and both
 //! sides compute all of the padded places.
 
 use bert_model::{BertConfig, Preset};
