@@ -1,31 +1,39 @@
 //! The data builder, start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
 //!
-//! In goes a [`BuildConfig`], out comes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`,
-//! or an error and an unchanged folder. The stages are other modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
+//! In goes a [`BuildConfig`], out comes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`, or
+//! an error and, once there is something to keep, a work folder from which the same command goes on. The stages are other
+//! modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
 
 use std::path::PathBuf;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::budget::{self, Tuning};
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Masking, Nsp, RandomMode};
-use crate::document::Documents;
+use crate::config::{BuildConfig, Nsp, RandomMode};
+use crate::conservation::{MadeTally, check_passes, check_rows};
+use crate::document::Counts;
 use crate::error::{Error, Result};
-use crate::files::write_atomic;
+use crate::files::{Disk, FileSystem, write_atomic_on};
 use crate::input::{Format, expand, first_duplicate};
-use crate::instance::{PairRules, create_instances_from_document};
-use crate::manifest::{FORMAT_VERSION, Manifest, VOCABULARY, VocabularyEntry};
-use crate::masking::{MaskRules, MaskedInstance, Masker, is_special_token};
+use crate::manifest::{Manifest, VOCABULARY, VocabularyEntry};
+use crate::masking::is_special_token;
 use crate::output::{self, Output};
+use crate::part::Part;
+use crate::plan::Plan;
 use crate::preview::render_rows;
-use crate::reading::{ReadReport, ReadRules, read_documents};
-use crate::report::DataReport;
+use crate::receipt::PartReceipt;
+use crate::reference::make_reference;
+use crate::report::Counters;
 use crate::resolved_config::ResolvedConfig;
-use crate::rng::{Domain, Stream};
+use crate::rounds::{RowJob, make_rows};
 use crate::shard_rows::read_shard_rows;
-use crate::spread::{Plan, make_keyed, make_reference, write_shards};
+use crate::shards::{RowSource, ShardJob, ShardReceipt, ShuffledSlots, make_shards};
+use crate::spill::kept_segments;
+use crate::store::{StoreReceipt, make_store};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
+use crate::work::Identity;
 
 /// What a build is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +45,12 @@ pub enum BuildStage {
     Instances,
     /// Writing shards; counted in rows.
     Writing,
+    /// The tokenized text of an earlier run is used; counted in documents. Told once.
+    KeptText,
+    /// Rows of an earlier run are used; counted in documents, once for each pass. Told once.
+    KeptRows,
+    /// Shards of an earlier run are used; counted in shards. Told once.
+    KeptShards,
 }
 
 /// How far a build is.
@@ -66,60 +80,119 @@ pub struct BuildOutcome {
 /// # Errors
 /// Any [`Error`]; the output folder then holds no new data set.
 pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<BuildOutcome> {
-    let folder = config.output()?;
+    build_on(&Disk, config, progress)
+}
+
+/// [`build`] on a file system of choice.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_on(
+    files: &dyn FileSystem,
+    config: &BuildConfig,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<BuildOutcome> {
+    if config.part()? != Part::WHOLE {
+        let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
+        return Err(Error::ConflictingOptions { option: "part", with, reason });
+    }
     let prepared = prepare(config)?;
-    output::check(folder, config.overwrite)?;
-    let (mut documents, read) = prepared.read(progress)?;
-    check_instances(config, &documents)?;
-    let plan = Plan::new(config, &documents, prepared.vocabulary.len());
-
-    let output = Output::open(folder, config.overwrite)?;
-    let spilled = match config.random {
-        RandomMode::Keyed => make_keyed(&prepared, &documents, &plan, &output, progress)?,
-        RandomMode::Reference => make_reference(&prepared, &mut documents, &plan, &output, progress)?,
-    };
-    let report = DataReport::new(config, &documents, &read, &spilled.counters);
-    // The text has become rows: give its memory back before the rows are written.
-    drop(documents);
-    let shards = write_shards(&prepared, &plan, &spilled, &output, progress)?;
-
-    let vocabulary = copy_vocabulary(&prepared.vocabulary, &output)?;
-    let first = output.work_path(&shards[0].file);
-    let manifest = Manifest {
-        format_version: FORMAT_VERSION,
-        program: concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned(),
-        config: ResolvedConfig::new(config, plan.shards, prepared.tables),
-        inputs: read.inputs,
-        vocabulary,
-        instances: report.instances,
-        shards,
-        report,
-    };
-    let preview = match config.preview {
-        0 => Vec::new(),
-        n => render_rows(&read_shard_rows(&first, Some(n))?, 0, &manifest, &prepared.vocabulary),
-    };
-    drop(spilled);
-    write_atomic(&output.work_path(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
+    let output = prepared.open(files)?;
+    if let Some(manifest) = output.committed()? {
+        let preview = prepared.preview(&manifest, &output.folder.join(&manifest.shards[0].file))?;
+        return Ok(BuildOutcome { output: output.folder.clone(), manifest, preview });
+    }
+    let made = prepared.make(&output, progress)?;
+    let manifest = Manifest::of_parts(vec![made])?;
+    let preview = prepared.preview(&manifest, &output.find(&manifest.shards[0].file))?;
+    write_beside_shards(files, &output, &prepared, &manifest)?;
+    let folder = output.folder.clone();
     output.commit(&manifest)?;
-    Ok(BuildOutcome { output: folder.to_owned(), manifest, preview })
+    Ok(BuildOutcome { output: folder, manifest, preview })
+}
+
+fn write_beside_shards(
+    files: &dyn FileSystem,
+    output: &Output<'_>,
+    prepared: &Prepared<'_>,
+    manifest: &Manifest,
+) -> Result<()> {
+    let bytes = prepared.vocabulary.bytes();
+    write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(bytes))?;
+    write_atomic_on(files, &output.work.path(CARD), |out| out.write_all(card(manifest).as_bytes()))?;
+    Ok(())
+}
+
+/// What a part of a build made.
+#[derive(Clone, Debug)]
+pub struct PartOutcome {
+    /// The folder that the parts share.
+    pub output: PathBuf,
+    /// Shards that this part made; none where there are more parts than shards.
+    pub shards: usize,
+    /// Their rows.
+    pub rows: u64,
+    /// Whether the part was finished before.
+    pub was_finished: bool,
+}
+
+/// Makes one part of a data set, as `--part` and `--parts` say; [`crate::merge`] makes a data set of all parts.
+///
+/// # Errors
+/// Any [`Error`]; the part is then not finished.
+pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartOutcome> {
+    build_part_on(&Disk, config, progress)
+}
+
+/// [`build_part`] on a file system of choice.
+///
+/// # Errors
+/// As [`build_part`].
+pub fn build_part_on(
+    files: &dyn FileSystem,
+    config: &BuildConfig,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PartOutcome> {
+    let part = config.part()?;
+    let prepared = prepare(config)?;
+    let output = prepared.open(files)?;
+    let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
+        output: output.folder.clone(),
+        shards: receipt.shards.len(),
+        rows: receipt.shards.iter().map(|shard| shard.entry.rows).sum(),
+        was_finished,
+    };
+    if let Some(receipt) = PartReceipt::read(&output.folder, part)? {
+        let same = receipt.identity == output.work.identity.digest();
+        if same {
+            output.work.remove_all()?;
+            output.work.keep();
+            return Ok(outcome(&receipt, true));
+        }
+        let option = "--part".to_owned();
+        let (found, expected) = ("a finished part of another build".to_owned(), part.index.to_string());
+        return Err(Error::UnfinishedBuild { path: output.folder.clone(), option, found, expected });
+    }
+    let made = prepared.make(&output, progress)?;
+    write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(prepared.vocabulary.bytes()))?;
+    output.start_publishing()?;
+    output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
+    made.write(files, &output.folder)?;
+    output.work.remove_all()?;
+    output.work.keep();
+    Ok(outcome(&made, false))
 }
 
 /// Refuses a corpus of which no instance can be made.
-fn check_instances(config: &BuildConfig, documents: &Documents) -> Result<()> {
-    let all_have_one = documents.sentences() == documents.len();
+fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
+    let all_have_one = text.sentences == text.documents;
     match config.nsp {
-        Nsp::On if config.random == RandomMode::Keyed && all_have_one && documents.len() == 1 => {
+        Nsp::On if config.random == RandomMode::Keyed && all_have_one && text.documents == 1 => {
             Err(Error::NoInstances { sentences: 1 })
         }
-        Nsp::Sop if all_have_one => Err(Error::NoSentencePairs { documents: documents.len() }),
+        Nsp::Sop if all_have_one => Err(Error::NoSentencePairs { documents: text.documents as usize }),
         _ => Ok(()),
     }
-}
-
-fn copy_vocabulary(vocabulary: &Vocabulary, output: &Output) -> Result<VocabularyEntry> {
-    let written = write_atomic(&output.work_path(VOCABULARY), |out| out.write_all(vocabulary.bytes()))?;
-    Ok(VocabularyEntry { file: VOCABULARY.to_owned(), size: vocabulary.len(), blake3: written.blake3 })
 }
 
 /// Everything that is checked and loaded before text is read.
@@ -129,7 +202,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) files: Vec<PathBuf>,
     /// Whether an input is JSON Lines or Parquet.
-    tables: bool,
+    pub(crate) tables: bool,
     pub(crate) pool: ThreadPool,
 }
 
@@ -158,63 +231,114 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
         .num_threads(config.threads)
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
+    budget::check(config.memory_budget, pool.current_num_threads())?;
     Ok(Prepared { config, vocabulary, tokenizer, files, tables, pool })
 }
 
+/// The rows of a part and what was seen while they were made, after they were written.
+struct Rows {
+    made: MadeTally,
+    counters: Counters,
+    shards: Vec<ShardReceipt>,
+}
+
 impl Prepared<'_> {
-    pub(crate) fn read(&self, progress: &mut dyn FnMut(BuildProgress)) -> Result<(Documents, ReadReport)> {
-        let total =
-            self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|data| data.len()).sum();
-        let mut told = |done| progress(BuildProgress { stage: BuildStage::Reading, done, total });
-        let (vocabulary, rules) = (&self.vocabulary, ReadRules::new(self.config));
-        read_documents(
-            &self.files,
-            &self.tokenizer,
-            vocabulary.len(),
-            vocabulary.unk_id(),
-            &rules,
-            &self.pool,
-            &mut told,
-        )
+    fn threads(&self) -> usize {
+        self.pool.current_num_threads()
     }
 
-    pub(crate) fn pair_rules(&self) -> PairRules {
-        let config = self.config;
-        let reference = config.random == RandomMode::Reference;
-        PairRules::new(&self.vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, reference)
+    /// Opens the output folder, locked, or refuses it.
+    fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
+        let (folder, part) = (self.config.output()?, self.config.part()?);
+        let options = ResolvedConfig::new(self.config, self.config.num_shards.unwrap_or(0), self.tables);
+        let identity = Identity::new(options, self.vocabulary.bytes());
+        output::check(folder, self.config.overwrite, part, &identity)?;
+        Output::open(files, folder, self.config.overwrite, part, identity)
     }
 
-    pub(crate) fn masker(&self) -> Masker {
-        let rules = MaskRules {
-            masked_lm_prob: self.config.masked_lm_prob,
-            max_predictions_per_seq: self.config.max_predictions_per_seq,
-            do_whole_word_mask: self.config.do_whole_word_mask,
-            max_ngram: self.config.max_ngram,
-            random_word_skip_special: self.config.random_word_skip_special,
-            reference: self.config.random == RandomMode::Reference,
+    /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
+    fn make(&self, output: &Output<'_>, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartReceipt> {
+        let (config, part) = (self.config, self.config.part()?);
+        let store = make_store(self, &output.work, progress)?;
+        check_instances(config, &store.counts)?;
+        // From here on an error leaves something to go on from.
+        output.work.keep();
+        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.vocabulary.len());
+        let rows = self.make_rows(output, &store, &plan, progress)?;
+        check_passes(store.counts.seen, config.dupe_factor as u64, &rows.made.passes)?;
+        let written: Vec<_> = rows.shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
+        check_rows(&rows.made, plan.shards as u64, &written)?;
+        let vocabulary = VocabularyEntry {
+            file: VOCABULARY.to_owned(),
+            size: self.vocabulary.len(),
+            blake3: crate::files::digest_bytes(self.vocabulary.bytes()),
         };
-        Masker::new(&self.vocabulary, rules)
+        Ok(PartReceipt {
+            identity: output.work.identity.digest(),
+            build: store.build(),
+            part: part.index,
+            parts: part.of,
+            config: ResolvedConfig::new(config, plan.shards, self.tables),
+            vocabulary,
+            read: store.read,
+            counts: store.counts,
+            made: rows.made,
+            counters: rows.counters,
+            shards: rows.shards,
+        })
     }
 
-    /// Makes the instances of one document in one pass from its own streams.
-    pub(crate) fn keyed_instances(
+    fn make_rows(
         &self,
-        documents: &Documents,
-        pass: u64,
-        document: usize,
-        masker: &mut Masker,
-        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
-    ) -> Result<()> {
-        let address = [pass, document as u64];
-        let mut pairs = Stream::new(self.config.random_seed, Domain::Pairs, &address);
-        let mut masks = Stream::new(self.config.random_seed, Domain::Masks, &address);
-        let mut masked = MaskedInstance::default();
-        create_instances_from_document(documents, document, &self.pair_rules(), &mut pairs, |_, instance| {
-            match self.config.masking {
-                Masking::Static => masker.mask(instance, &mut masks, &mut masked),
-                Masking::Dynamic => masked.copy_unmasked(instance),
-            }
-            emit(&masked)
-        })
+        output: &Output<'_>,
+        store: &StoreReceipt,
+        plan: &Plan,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Rows> {
+        let (config, part, build) = (self.config, self.config.part()?, store.build());
+        let share = plan.bytes / part.of as f64;
+        let tuning = Tuning::new(config.memory_budget, self.threads(), share, plan.group_bytes());
+        let mut documents = store.open(&output.work, plan.width, &tuning)?;
+        let write = |source: &dyn RowSource, rows, progress: &mut dyn FnMut(BuildProgress)| {
+            let writers = tuning.writers;
+            let job = ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
+            make_shards(&job, source, progress)
+        };
+        if config.random == RandomMode::Reference {
+            let shape = (plan.width, plan.buckets);
+            let rows = make_reference(self, &mut documents, shape, &output.work, progress)?;
+            drop(documents);
+            let shards = write(&rows, rows.made.all_rows, progress)?;
+            return Ok(Rows { shards, made: rows.made, counters: rows.counters });
+        }
+        let kept = kept_segments(&output.work, &build)?;
+        if let Some(last) = kept.last() {
+            let total = store.counts.documents * config.dupe_factor as u64;
+            progress(BuildProgress { stage: BuildStage::KeptRows, done: last.units.1, total });
+        }
+        let job = RowJob {
+            prepared: self,
+            documents: &documents,
+            plan,
+            tuning: &tuning,
+            part,
+            work: &output.work,
+            build: &build,
+        };
+        let spilled = make_rows(&job, kept, progress)?;
+        // The text has become rows: give its memory back before the rows are written.
+        drop(documents);
+        let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
+        let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
+        let shards = write(&source, spilled.made.rows.count, progress)?;
+        Ok(Rows { shards, made: spilled.made, counters: spilled.counters })
+    }
+
+    /// The first rows of a shard as words, as many as `--preview` asks for.
+    fn preview(&self, manifest: &Manifest, shard: &std::path::Path) -> Result<Vec<String>> {
+        match self.config.preview {
+            0 => Ok(Vec::new()),
+            n => Ok(render_rows(&read_shard_rows(shard, Some(n))?, 0, manifest, &self.vocabulary)),
+        }
     }
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::ByteSize;
 use crate::error::{Error, Result};
+use crate::part::Part;
 
 /// Where the random draws come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -119,6 +121,18 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 
+    /// Memory to use, as 400M or 2G. The output does not depend on it.
+    #[arg(long, default_value_t = DEFAULT_BUDGET, value_name = "SIZE")]
+    pub memory_budget: ByteSize,
+
+    /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
+    #[arg(long, requires = "parts", value_name = "I")]
+    pub part: Option<usize>,
+
+    /// Into how many parts the work is split.
+    #[arg(long, requires = "part", value_name = "N")]
+    pub parts: Option<usize>,
+
     /// Random draws: independent streams, or exactly those of the reference script (one shard, its defects too).
     #[arg(long, value_enum, default_value_t = RandomMode::Keyed)]
     pub random: RandomMode,
@@ -168,6 +182,9 @@ impl Default for BuildConfig {
             random_seed: 12345,
             num_shards: None,
             threads: 0,
+            memory_budget: DEFAULT_BUDGET,
+            part: None,
+            parts: None,
             random: RandomMode::Keyed,
             preview: 0,
             split_sentences: false,
@@ -178,6 +195,9 @@ impl Default for BuildConfig {
         }
     }
 }
+
+/// The memory that a build uses unless told otherwise.
+const DEFAULT_BUDGET: ByteSize = ByteSize(256 << 20);
 
 /// The longest span of words that is masked at once: longer ones are refused as mistakes.
 const MOST_WORDS: usize = 64;
@@ -240,7 +260,50 @@ impl BuildConfig {
         if self.split_sentences {
             self.check_language()?;
         }
+        self.check_part()?;
         self.check_reference_mode()
+    }
+
+    fn check_part(&self) -> Result<()> {
+        let (part, parts) = match (self.part, self.parts) {
+            (None, None) => return Ok(()),
+            (Some(part), Some(parts)) => (part, parts),
+            (Some(_), None) => {
+                return Err(Error::MissingOption { option: "parts", reason: "--part is one of so many" });
+            }
+            (None, Some(_)) => {
+                return Err(Error::MissingOption {
+                    option: "part",
+                    reason: "--parts needs to know which one",
+                });
+            }
+        };
+        if !(2..=99_999).contains(&parts) {
+            let expected = "between 2 and 99999";
+            return Err(Error::InvalidOption { option: "parts", value: parts.to_string(), expected });
+        }
+        if !(1..=parts).contains(&part) {
+            let expected = "between 1 and --parts";
+            return Err(Error::InvalidOption { option: "part", value: part.to_string(), expected });
+        }
+        let with = "--part";
+        let refused = [
+            (self.overwrite, "overwrite", "parts share a folder, and one would remove what the others made"),
+            (self.preview > 0, "preview", "a part need not have the first shard"),
+        ];
+        match refused.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Which part of the work this is.
+    pub(crate) fn part(&self) -> Result<Part> {
+        self.check_part()?;
+        Ok(match (self.part, self.parts) {
+            (Some(index), Some(of)) => Part { index, of },
+            _ => Part::WHOLE,
+        })
     }
 
     fn check_language(&self) -> Result<()> {
@@ -276,6 +339,7 @@ impl BuildConfig {
                 "num-shards",
                 "the reference's order is kept in one shard",
             ),
+            (self.part.is_some(), "part", "the reference draws serially"),
             (self.nsp != Nsp::On, "nsp", "the reference knows next sentence prediction only"),
             (self.masking == Masking::Dynamic, "masking", "the reference masks when it makes the data"),
             (self.max_ngram > 1, "max-ngram", "the reference masks single pieces or words"),

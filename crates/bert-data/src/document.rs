@@ -1,139 +1,296 @@
-//! Documents of token ids, in memory.
+//! Documents of token ids, in memory or on disk.
 //!
-//! In go sentences of ids in the order of the text; out come [`Documents`]: all ids in one flat buffer with the
-//! borders of sentences and documents, and [`Document`], a view of one. Not for reading text (`reading`), pairs or
+//! In go sentences of ids in the order of the text; out come [`Documents`]: all ids one after another with the borders
+//! of sentences and documents, each of the three in memory or read piece by piece from a file, and [`DocumentReader`],
+//! which looks at one document after another without holding any as a whole. Not for reading text (`reading`), pairs or
 //! masks. The reference holds lists of lists of strings.
 
 use std::ops::Range;
 
+use crate::column::{Column, ColumnWriter, Cursor};
+use crate::conservation::Tally;
+use crate::error::Result;
+use crate::packed::Width;
 use crate::rng::Random;
 
-/// Token ids, two bytes each where the vocabulary allows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Ids {
-    Narrow(Vec<u16>),
-    Wide(Vec<u32>),
+/// All documents of a corpus, in the order of the input unless shuffled. No document and no sentence is empty.
+#[derive(Debug)]
+pub struct Documents {
+    pub(crate) width: Width,
+    /// The ids of all documents.
+    pub(crate) tokens: Column,
+    /// Where each sentence begins among the ids, and where the last one ends; eight bytes each.
+    pub(crate) sentences: Column,
+    /// Which sentence each document begins with, and the number of sentences; eight bytes each.
+    pub(crate) index: Column,
+    pub(crate) counts: Counts,
+    /// The documents in another order, if they were shuffled.
+    pub(crate) order: Option<Vec<u32>>,
 }
 
-/// All documents of a corpus, in the order of the input unless shuffled. No document and no sentence is empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Documents {
-    ids: Ids,
-    /// Where each sentence begins in `ids`, and where the last one ends.
-    sentence_starts: Vec<u64>,
-    /// The sentences of each document.
-    documents: Vec<Range<usize>>,
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counts {
+    pub(crate) documents: u64,
+    pub(crate) sentences: u64,
+    pub(crate) tokens: u64,
+    /// All documents, for the law of conservation.
+    pub(crate) seen: Tally,
 }
 
 impl Documents {
-    /// An empty corpus for ids below `vocabulary`.
-    #[must_use]
-    pub fn new(vocabulary: usize) -> Self {
-        let narrow = vocabulary <= 1 << 16;
-        let ids = if narrow { Ids::Narrow(Vec::new()) } else { Ids::Wide(Vec::new()) };
-        Self { ids, sentence_starts: vec![0], documents: Vec::new() }
-    }
-
     /// Number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.documents.len()
+        self.counts.documents as usize
     }
 
     /// Whether there is no document.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.documents.is_empty()
+        self.counts.documents == 0
     }
 
     /// Number of tokens.
     #[must_use]
     pub fn tokens(&self) -> u64 {
-        self.sentence_starts.last().copied().unwrap_or(0)
+        self.counts.tokens
     }
 
     /// Number of sentences.
     #[must_use]
     pub fn sentences(&self) -> usize {
-        self.sentence_starts.len() - 1
-    }
-
-    /// A view of one document.
-    ///
-    /// # Panics
-    /// When there is no such document.
-    #[must_use]
-    pub fn document(&self, index: usize) -> Document<'_> {
-        let sentences = self.documents[index].clone();
-        Document { all: self, starts: &self.sentence_starts[sentences.start..=sentences.end] }
+        self.counts.sentences as usize
     }
 
     /// Puts the documents in random order; sentences stay in theirs.
     pub fn shuffle<R: Random>(&mut self, random: &mut R) {
-        random.shuffle(&mut self.documents);
+        let mut order = self.order.take().unwrap_or_else(|| (0..self.counts.documents as u32).collect());
+        random.shuffle(&mut order);
+        self.order = Some(order);
     }
 
-    pub(crate) fn push_ids(&mut self, new: &[u32]) {
-        match &mut self.ids {
-            Ids::Narrow(ids) => ids.extend(new.iter().map(|&id| id as u16)),
-            Ids::Wide(ids) => ids.extend_from_slice(new),
+    /// A reader with buffers of its own.
+    #[must_use]
+    pub fn reader(&self) -> DocumentReader<'_> {
+        // What is read ahead: of a document itself much, because it is read on; of one that is drawn at random a few
+        // sentences.
+        let place =
+            |sentences, tokens| Place { sentences: Cursor::new(sentences), tokens: Cursor::new(tokens) };
+        let (here, there) = (place(1 << 12, 1 << 15), place(1 << 8, 0));
+        DocumentReader {
+            documents: self,
+            index: Cursor::new(1 << 10),
+            far_index: Cursor::new(0),
+            here,
+            there,
         }
-    }
-
-    pub(crate) fn push_sentence_end(&mut self, tokens: usize) {
-        let start = self.tokens();
-        self.sentence_starts.push(start + tokens as u64);
-    }
-
-    /// Makes a document of the sentences since the last one; false when there are none.
-    pub(crate) fn close_document(&mut self) -> bool {
-        let start = self.documents.last().map_or(0, |last| last.end);
-        let end = self.sentences();
-        if start < end {
-            self.documents.push(start..end);
-        }
-        start < end
     }
 }
 
-/// One document: sentences of token ids.
-#[derive(Clone, Copy, Debug)]
-pub struct Document<'a> {
-    all: &'a Documents,
-    /// Where each sentence begins, and where the last one ends.
-    starts: &'a [u64],
+/// Where a reader looks: at the document that is being read, or at one that was drawn at random. Each has buffers of
+/// its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// At the document that is read.
+    Here,
+    /// At another one.
+    There,
 }
 
-impl Document<'_> {
-    /// Number of sentences, at least 1.
+#[derive(Clone, Debug)]
+struct Place {
+    sentences: Cursor,
+    tokens: Cursor,
+}
+
+/// Looks at documents; keeps its buffers from one to the next.
+#[derive(Clone, Debug)]
+pub struct DocumentReader<'a> {
+    documents: &'a Documents,
+    index: Cursor,
+    far_index: Cursor,
+    here: Place,
+    there: Place,
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+impl<'a> DocumentReader<'a> {
+    /// What is read.
     #[must_use]
-    pub fn sentences(&self) -> usize {
-        self.starts.len() - 1
+    pub fn documents(&self) -> &'a Documents {
+        self.documents
     }
 
-    /// Number of tokens.
-    #[must_use]
-    pub fn tokens(&self) -> usize {
-        (self.starts[self.sentences()] - self.starts[0]) as usize
+    /// The number of a document in the order of the text, which is not its place once they were shuffled.
+    pub(crate) fn number_of(&self, index: usize) -> u64 {
+        self.documents.order.as_ref().map_or(index as u64, |order| u64::from(order[index]))
     }
 
-    /// Number of tokens of one sentence.
-    #[must_use]
-    pub fn sentence_tokens(&self, sentence: usize) -> usize {
-        (self.starts[sentence + 1] - self.starts[sentence]) as usize
+    /// The sentences of a document, by their numbers in the corpus.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// # Panics
+    /// When there is no such document.
+    pub fn document(&mut self, look: Look, index: usize) -> Result<Range<u64>> {
+        let documents = self.documents;
+        let index = self.number_of(index);
+        assert!(index < documents.counts.documents, "document {index} of {}", documents.counts.documents);
+        let cursor = if look == Look::Here { &mut self.index } else { &mut self.far_index };
+        let length = 8 * (documents.counts.documents + 1);
+        let pair = cursor.get(&documents.index, 8 * index..8 * index + 16, length)?;
+        Ok(number(pair)..number(&pair[8..]))
     }
 
-    /// Where in the corpus the tokens of these sentences lie.
-    #[must_use]
-    pub fn token_range(&self, sentences: Range<usize>) -> Range<usize> {
-        self.starts[sentences.start] as usize..self.starts[sentences.end] as usize
+    /// Where a sentence begins among the corpus's tokens; of the number behind the last one, where that ends.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn sentence_start(&mut self, look: Look, sentence: u64) -> Result<u64> {
+        let documents = self.documents;
+        let length = 8 * (documents.counts.sentences + 1);
+        let cursor = &mut self.place(look).sentences;
+        cursor.get(&documents.sentences, 8 * sentence..8 * sentence + 8, length).map(number)
+    }
+
+    /// The tokens of these sentences, by their places in the corpus.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn token_range(&mut self, look: Look, sentences: Range<u64>) -> Result<Range<u64>> {
+        Ok(self.sentence_start(look, sentences.start)?..self.sentence_start(look, sentences.end)?)
     }
 
     /// Appends the tokens at a place in the corpus to `out`.
-    pub fn append_tokens(&self, range: Range<usize>, out: &mut Vec<u32>) {
-        match &self.all.ids {
-            Ids::Narrow(ids) => out.extend(ids[range].iter().map(|&id| u32::from(id))),
-            Ids::Wide(ids) => out.extend_from_slice(&ids[range]),
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn append_tokens(&mut self, look: Look, range: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
+        let documents = self.documents;
+        let width = documents.width;
+        let size = width.bytes() as u64;
+        let cursor = &mut self.place(look).tokens;
+        let range = size * range.start..size * range.end;
+        width.get_ids(cursor.get(&documents.tokens, range, size * documents.counts.tokens)?, out);
+        Ok(())
+    }
+
+    fn place(&mut self, look: Look) -> &mut Place {
+        match look {
+            Look::Here => &mut self.here,
+            Look::There => &mut self.there,
         }
+    }
+}
+
+/// Collects documents: ids of sentences in the order of the text, and where sentences and documents end.
+pub struct DocumentsBuilder {
+    width: Width,
+    pub(crate) tokens: ColumnWriter,
+    pub(crate) sentences: ColumnWriter,
+    pub(crate) index: ColumnWriter,
+    pub(crate) counts: Counts,
+    /// The sentences up to the last closed document.
+    closed: u64,
+    packed: Vec<u8>,
+}
+
+impl DocumentsBuilder {
+    /// Begins a corpus for ids below `vocabulary`, in memory.
+    #[must_use]
+    pub fn new(vocabulary: usize) -> Self {
+        let memory = || ColumnWriter::Memory(Vec::new());
+        Self::to_columns(vocabulary, [memory(), memory(), memory()])
+    }
+
+    /// Begins a corpus in columns of choice: tokens, sentences, index.
+    pub(crate) fn to_columns(vocabulary: usize, columns: [ColumnWriter; 3]) -> Self {
+        let [tokens, sentences, index] = columns;
+        let (width, counts) = (Width::of(vocabulary), Counts::default());
+        Self { width, tokens, sentences, index, counts, closed: 0, packed: Vec::new() }
+    }
+
+    /// Appends ids of one or more sentences.
+    ///
+    /// # Errors
+    /// Those of writing, where the corpus is on disk.
+    pub fn push_ids(&mut self, new: &[u32]) -> Result<()> {
+        self.packed.clear();
+        self.width.put(new, &mut self.packed);
+        self.tokens.push(&self.packed)
+    }
+
+    /// Ends a sentence of so many tokens (at least 1), which begins where the one before it ended.
+    ///
+    /// # Errors
+    /// As [`DocumentsBuilder::push_ids`].
+    pub fn push_sentence_end(&mut self, tokens: usize) -> Result<()> {
+        let start = self.counts.tokens;
+        self.counts.tokens += tokens as u64;
+        self.counts.sentences += 1;
+        self.sentences.push(&start.to_le_bytes())
+    }
+
+    /// Makes a document of the sentences since the last one and returns how many they are; 0 makes none.
+    ///
+    /// # Errors
+    /// As [`DocumentsBuilder::push_ids`].
+    pub fn close_document(&mut self) -> Result<u64> {
+        let sentences = self.counts.sentences - self.closed;
+        if sentences > 0 {
+            self.index.push(&self.closed.to_le_bytes())?;
+            self.counts.seen.see_document(self.counts.documents, self.closed..self.counts.sentences);
+            self.counts.documents += 1;
+            self.closed = self.counts.sentences;
+        }
+        Ok(sentences)
+    }
+
+    /// Number of documents so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.counts.documents as usize
+    }
+
+    /// Whether there is no document yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counts.documents == 0
+    }
+
+    /// Writes the last borders, after the last document was closed.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.sentences.push(&self.counts.tokens.to_le_bytes())?;
+        self.index.push(&self.counts.sentences.to_le_bytes())
+    }
+
+    /// The corpus, where it is in memory. Sentences after the last closed document make a last one.
+    ///
+    /// # Errors
+    /// As [`DocumentsBuilder::push_ids`].
+    ///
+    /// # Panics
+    /// When the corpus is on disk: it is opened from there.
+    pub fn finish(mut self) -> Result<Documents> {
+        self.close_document()?;
+        self.end()?;
+        Ok(self.ended())
+    }
+
+    /// The corpus in memory, after [`DocumentsBuilder::end`].
+    pub(crate) fn ended(self) -> Documents {
+        let resident = |column| match column {
+            ColumnWriter::Memory(bytes) => Column::Resident(bytes),
+            ColumnWriter::File(_) => panic!("a corpus on disk is opened from its files"),
+        };
+        let (tokens, sentences, index) =
+            (resident(self.tokens), resident(self.sentences), resident(self.index));
+        Documents { width: self.width, tokens, sentences, index, counts: self.counts, order: None }
     }
 }

@@ -12,20 +12,26 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::budget::Tuning;
 use crate::build::{Prepared, prepare};
 use crate::config::{BuildConfig, RandomMode};
+use crate::conservation::Tally;
 use crate::document::Documents;
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
+use crate::keyed::KeyedInstances;
+use crate::packed::{PackedRow, Width, pack};
+use crate::parallel::share_out;
+use crate::plan::Plan;
 use crate::reading::{ReadRules, sample_documents};
+use crate::record_batch::BatchBuilder;
+use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
-use crate::shard::ShardWriter;
-use crate::spill::PackedRow;
-use crate::spread::{Plan, Unit, keyed_unit};
+use crate::shard::{RowGroup, ShardWriter};
+use crate::spill::Rows;
 use crate::table::InputReader;
 
 /// Blocks that are kept: enough for a per cent, little enough for a second.
@@ -91,7 +97,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 
     let start = Instant::now();
     let sampled = sample_documents(
-        sample.blocks,
+        &sample.blocks,
         &prepared.files,
         &prepared.tokenizer,
         &prepared.vocabulary,
@@ -110,8 +116,10 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
-    let plan = Plan::of_size(config, documents as usize, tokens, prepared.vocabulary.len());
-    let written = write_nowhere(&prepared, &plan, &made)?;
+    let plan = Plan::new(config, documents, tokens, prepared.vocabulary.len());
+    let threads = prepared.pool.current_num_threads();
+    let tuning = Tuning::new(config.memory_budget, threads, plan.bytes, plan.group_bytes());
+    let written = write_nowhere(&prepared, &plan, &tuning, &made)?;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
     // What is packed goes to a scratch file and comes back: two copies at memory's speed.
@@ -177,25 +185,33 @@ struct Made {
 /// Makes the instances of a few passes over the sample, with as many threads as the build would.
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
+    let width = Width::of(prepared.vocabulary.len());
     let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
-    let plan = Plan::new(config, documents, prepared.vocabulary.len());
+    let serial = config.random == RandomMode::Reference;
+    let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
+    let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
+    let mask = prepared.vocabulary.mask_id();
     while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
-        let units = made.passes * documents.len()..(made.passes + 1) * documents.len();
-        let unit = |masker: &mut _, unit: usize| keyed_unit(prepared, documents, plan.width, masker, unit);
-        let units: Vec<Result<Unit>> = match config.random {
-            RandomMode::Keyed => {
-                prepared.pool.install(|| units.into_par_iter().map_init(|| prepared.masker(), unit).collect())
-            }
-            RandomMode::Reference => {
-                let mut masker = prepared.masker();
-                units.map(|at| unit(&mut masker, at)).collect()
-            }
+        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<Rows> {
+            let (mut rows, mut tally) = (Rows::default(), Tally::default());
+            let mut counters = Counters::new(config.max_seq_length);
+            keyed.make(documents, made.passes as u64, document, |row| {
+                let start = rows.bytes.len();
+                pack(row, width, &mut rows.bytes);
+                rows.ends.push((0, rows.bytes.len() as u32));
+                tally.see(&rows.bytes[start..]);
+                counters.count(row, mask);
+                Ok(())
+            })?;
+            Ok(rows)
         };
+        let all = (0..documents.len()).collect();
+        let units = prepared.pool.install(|| share_out(&mut makers, all, unit));
         for unit in units {
             let unit = unit?;
             let base = made.bytes.len() as u32;
-            let starts = std::iter::once(0).chain(unit.row_ends.iter().copied());
-            made.rows.extend(starts.take(unit.row_ends.len()).map(|start| base + start as u32));
+            let starts = std::iter::once(0).chain(unit.ends.iter().map(|&(_, end)| end));
+            made.rows.extend(starts.take(unit.ends.len()).map(|start| base + start));
             made.bytes.extend_from_slice(&unit.bytes);
         }
         made.passes += 1;
@@ -210,22 +226,31 @@ struct WrittenSample {
     seconds_per_row: f64,
 }
 
-fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, made: &Made) -> Result<WrittenSample> {
+fn write_nowhere(
+    prepared: &Prepared<'_>,
+    plan: &Plan,
+    tuning: &Tuning,
+    made: &Made,
+) -> Result<WrittenSample> {
     let start = Instant::now();
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
-    let write = |rows: &[u32]| -> Result<u64> {
-        let mut writer = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"))?;
-        for &row in rows {
-            writer.push(PackedRow::first_of(&made.bytes[row as usize..], plan.width))?;
-        }
-        Ok(writer.finish()?.1.bytes)
+    let mut shard = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"))?;
+    // Row groups as large as those of the build, and as many at a time.
+    let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
+    let mut batches: Vec<BatchBuilder> = (0..tuning.writers).map(|_| BatchBuilder::default()).collect();
+    let mut items = Vec::new();
+    for rows in order.chunks(order.len().div_ceil(groups).max(1)) {
+        items.push((rows, shard.next_group()?));
+    }
+    let encode = |batch: &mut BatchBuilder, (rows, columns): (&[u32], RowGroup)| {
+        let rows = rows.iter().map(|&row| PackedRow::first_of(&made.bytes[row as usize..], plan.width));
+        columns.encode(rows, batch)
     };
-    // As many shards at a time as the build would write.
-    let at_once = prepared.pool.current_num_threads().min(plan.shards);
-    let share = order.len().div_ceil(at_once).max(1);
-    let written: Vec<Result<u64>> = prepared.pool.install(|| order.par_chunks(share).map(write).collect());
-    let bytes: u64 = written.into_iter().sum::<Result<u64>>()?;
+    for group in prepared.pool.install(|| share_out(&mut batches, items, encode)) {
+        shard.append(group?)?;
+    }
+    let bytes = shard.finish()?.1.bytes;
     let rows = order.len().max(1) as f64;
     Ok(WrittenSample {
         bytes_per_row: bytes as f64 / rows,

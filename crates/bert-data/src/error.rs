@@ -62,6 +62,80 @@ pub enum Error {
         /// What it is needed for.
         reason: &'static str,
     },
+    /// The memory budget is too small to work in.
+    #[error("--memory-budget is {budget}, but {threads} thread(s) need at least {least}")]
+    BudgetTooSmall {
+        /// What was given.
+        budget: crate::budget::ByteSize,
+        /// What would do.
+        least: crate::budget::ByteSize,
+        /// Worker threads.
+        threads: usize,
+    },
+    /// The output folder holds what another command left unfinished.
+    #[error(
+        "{} holds an unfinished build in which {option} is {found}, not {expected}: give that command again to finish \
+         it, or --overwrite to discard it", path.display()
+    )]
+    UnfinishedBuild {
+        /// The output folder.
+        path: PathBuf,
+        /// The first thing that differs.
+        option: String,
+        /// What it is there.
+        found: String,
+        /// What it is now.
+        expected: String,
+    },
+    /// A part of a build has not been made, or not finished.
+    #[error(
+        "{found} of {parts} parts are finished; part {missing} is missing: make it with --part {missing} --parts {parts}"
+    )]
+    PartsMissing {
+        /// Finished parts.
+        found: usize,
+        /// All parts.
+        parts: usize,
+        /// The first part that is missing.
+        missing: usize,
+    },
+    /// A folder has no parts to merge.
+    #[error("{} holds no parts of a build", path.display())]
+    NoParts {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A part's receipt is not what this program writes.
+    #[error("{} is not the receipt of a part that this program made", path.display())]
+    PartInvalid {
+        /// The receipt.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// A part was made of another text, with other options or by another program.
+    #[error("part {part} does not belong to the others: it has other {what}")]
+    PartsDiffer {
+        /// The part.
+        part: usize,
+        /// What differs from the first one.
+        what: &'static str,
+    },
+    /// Something was lost or made twice: a fault of this program or of the machine.
+    #[error(
+        "the law of conservation is broken: {what}{} is {found}, but must be {expected}; nothing was committed",
+        pass.map(|pass| format!(" of pass {pass}")).unwrap_or_default()
+    )]
+    NotConserved {
+        /// What was counted.
+        what: &'static str,
+        /// In which pass over the text, where it is counted for each.
+        pass: Option<u64>,
+        /// What came out.
+        found: u64,
+        /// What went in.
+        expected: u64,
+    },
     /// A configuration file is not the JSON that is expected.
     #[error("{} is not a valid configuration", path.display())]
     InvalidConfiguration {
@@ -557,6 +631,8 @@ impl Error {
             | Self::InputTwice { .. }
             | Self::OutputHoldsOtherData { .. }
             | Self::OutputFinished { .. }
+            | Self::BudgetTooSmall { .. }
+            | Self::UnfinishedBuild { .. }
             | Self::OutputNotAFolder { .. } => 2,
             Self::InUse { .. } => 6,
             Self::Io { .. } | Self::DiskFull { .. } | Self::Threads { .. } | Self::ShardWrite { .. } => 1,

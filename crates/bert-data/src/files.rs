@@ -349,9 +349,28 @@ impl OutputLock {
     /// # Errors
     /// As [`OutputLock::acquire`].
     pub fn acquire_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
-        let path = folder.join(LOCK);
+        Self::acquire_as(files, folder, LOCK)
+    }
+
+    /// Takes a lock of another name in a folder, for those who share the folder.
+    pub(crate) fn acquire_as(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<Self> {
+        Self::take(files, folder, name, File::try_lock)
+    }
+
+    /// Takes a share in the lock of a folder: others may have one too, but nobody the lock alone.
+    pub(crate) fn share_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
+        Self::take(files, folder, LOCK, File::try_lock_shared)
+    }
+
+    fn take(
+        files: &dyn FileSystem,
+        folder: &Path,
+        name: &str,
+        lock: fn(&File) -> Result<(), TryLockError>,
+    ) -> Result<Self> {
+        let path = folder.join(name);
         let file = files.open_lock(&path).map_err(Error::io("create", &path))?;
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => Ok(Self { _file: file, folder: folder.to_owned() }),
             Err(TryLockError::WouldBlock) => Err(Error::InUse { path: folder.to_owned() }),
             Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),

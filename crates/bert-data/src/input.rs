@@ -5,13 +5,12 @@
 //! Not for decoding or splitting text: a block is bytes; nor for tables, whose rows are documents (`table`). Of the
 //! reference it ports the line terminator (`\n` only); unlike it, inputs are sorted and a missing one is an error.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -223,16 +222,26 @@ impl Block {
     }
 }
 
+/// The bytes that came from disk: their digest and number. Behind a lock because a reader may change threads.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<(blake3::Hasher, u64)>>);
+
+impl Seen {
+    fn get(&self) -> MutexGuard<'_, (blake3::Hasher, u64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Counts and digests the bytes that come from disk.
 struct Tee {
     file: File,
-    seen: Rc<RefCell<(blake3::Hasher, u64)>>,
+    seen: Seen,
 }
 
 impl Read for Tee {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(buffer)?;
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.get();
         seen.0.update(&buffer[..length]);
         seen.1 += length as u64;
         Ok(length)
@@ -245,8 +254,8 @@ pub struct BlockReader {
     file: usize,
     format: Format,
     compression: Option<&'static str>,
-    text: Box<dyn BufRead>,
-    seen: Rc<RefCell<(blake3::Hasher, u64)>>,
+    text: Box<dyn BufRead + Send>,
+    seen: Seen,
     next_line: u64,
     text_bytes: u64,
     done: bool,
@@ -259,7 +268,7 @@ impl BlockReader {
     /// [`Error::Io`] when it cannot be opened, [`Error::CorruptCompression`] when its first bytes promise a format
     /// that does not follow.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
-        let seen = Rc::new(RefCell::new((blake3::Hasher::new(), 0)));
+        let seen = Seen::default();
         let source = File::open(path).map_err(Error::io("open", path))?;
         let mut raw = BufReader::with_capacity(1 << 17, Tee { file: source, seen: seen.clone() });
         let head = raw.fill_buf().map_err(Error::io("read", path))?;
@@ -268,7 +277,7 @@ impl BlockReader {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
             _ => None,
         };
-        let text: Box<dyn BufRead> = match compression {
+        let text: Box<dyn BufRead + Send> = match compression {
             Some("gzip") => {
                 Box::new(BufReader::with_capacity(1 << 17, flate2::bufread::MultiGzDecoder::new(raw)))
             }
@@ -351,7 +360,7 @@ impl BlockReader {
     /// What was read, once the last block is out.
     #[must_use]
     pub fn entry(&self) -> InputEntry {
-        let seen = self.seen.borrow();
+        let seen = self.seen.get();
         InputEntry {
             path: self.path.to_string_lossy().into_owned(),
             bytes: seen.1,
@@ -364,6 +373,6 @@ impl BlockReader {
     /// Bytes taken from disk so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
-        self.seen.borrow().1
+        self.seen.get().1
     }
 }

@@ -13,9 +13,12 @@
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
 
+mod budget;
 mod build;
 pub mod card;
+mod column;
 pub mod config;
+mod conservation;
 pub mod document;
 mod dry_run;
 pub mod dynamic;
@@ -25,34 +28,51 @@ pub mod files;
 pub mod input;
 pub mod inspect;
 pub mod instance;
+pub mod keyed;
 pub mod make_vocab;
 pub mod manifest;
 pub mod masking;
+mod merge;
 mod ngram;
 mod output;
+mod packed;
 pub mod page;
+mod parallel;
+mod part;
+mod plan;
 pub mod preview;
 pub mod reading;
+mod receipt;
 pub mod record_batch;
+mod reference;
 pub mod report;
 mod resolved_config;
 pub mod rng;
+mod rounds;
 pub mod sealed;
 pub mod shard;
 pub mod shard_rows;
+mod shards;
+mod slots;
 mod spill;
-mod spread;
+mod store;
 pub mod table;
 pub mod tokenization;
 pub mod vocabulary;
+mod work;
 
-pub use build::{BuildOutcome, BuildProgress, BuildStage, build};
+pub use budget::ByteSize;
+pub use build::{
+    BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
+};
 pub use config::{BuildConfig, Masking, Nsp, RandomMode};
+pub use conservation::Conservation;
 pub use dry_run::{Estimate, dry_run};
 pub use dynamic::RowMasker;
 pub use error::{Error, Result, RowProblem, TextProblem, is_disk_full};
 pub use inspect::{inspect, verify};
 pub use manifest::Manifest;
+pub use merge::{merge, merge_on};
 pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;

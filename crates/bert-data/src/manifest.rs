@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Masking;
+use crate::conservation::Conservation;
 use crate::error::{Error, Result};
-use crate::files::{Disk, digest_file, read_limited};
+use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
@@ -29,7 +30,9 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file name of the vocabulary's copy.
 pub const VOCABULARY: &str = "vocab.txt";
 /// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// Name and version of this program.
+pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
 /// One Parquet file of the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +78,8 @@ pub struct Manifest {
     pub shards: Vec<ShardEntry>,
     /// Rows of all shards.
     pub instances: u64,
+    /// What was checked before this file was written: that no document and no row was lost or made twice.
+    pub conservation: Conservation,
     /// What is in the data.
     pub report: DataReport,
 }
@@ -151,10 +156,10 @@ impl Manifest {
     }
 
     /// Writes the manifest, which commits the data set.
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn write_on(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
         self.check(&path)?;
-        write_sealed_on(&Disk, &path, self).map(drop)
+        write_sealed_on(files, &path, self).map(drop)
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -176,6 +181,7 @@ impl Manifest {
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
         same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), self.instances)?;
+        same("the number of rows in the law of conservation", self.conservation.rows, self.instances)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
@@ -219,6 +225,11 @@ impl Manifest {
             self.read_verified(folder, index)?;
         }
         Ok(())
+    }
+
+    /// Compares a shard's digest.
+    pub(crate) fn verify_digest(&self, folder: &Path, index: usize) -> Result<()> {
+        same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.

@@ -1,124 +1,222 @@
 //! The output folder: what may be there before a build, and the steps that end with a committed data set.
 //!
-//! In goes a folder's path, out comes an [`Output`] that this process alone writes to. Files are made in a hidden
-//! work folder and moved to their names at the end; the manifest is written last. A folder with anything in it that
-//! is not ours is refused, and nothing is changed. Not for the files' content.
+//! In goes a folder's path, out comes an [`Output`] that this process alone writes to (or, of a build in parts, whose
+//! part it alone makes). Files are made in a hidden work folder and moved to their names at the end; the manifest is
+//! written last. A failure leaves the work folder for the same command to go on with, once there is something to keep.
+//! A folder with anything in it that is not ours is refused, and nothing is changed. Not for the files' content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::card::CARD;
 use crate::error::{Error, Result};
-use crate::files::{Disk, FileSystem, LOCK, OutputLock, is_temporary, remove_temporaries};
+use crate::files::{FileSystem, LOCK, OutputLock, create_folder, is_temporary, remove_temporaries};
 use crate::manifest::{MANIFEST, Manifest, VOCABULARY};
+use crate::part::{Owner, Part, owner_of};
 use crate::shard::is_shard_name;
+use crate::work::{self, Identity, Work};
 
-/// The work folder inside the output folder.
-const WORK: &str = ".build";
+/// The receipt that says that former files are cleared and everything in the work folder is complete.
+const COMMITTING: &str = "commit.json";
 
 /// An output folder, locked.
 #[derive(Debug)]
-pub(crate) struct Output {
-    folder: PathBuf,
-    work: PathBuf,
-    _lock: OutputLock,
+pub(crate) struct Output<'a> {
+    files: &'a dyn FileSystem,
+    pub(crate) folder: PathBuf,
+    pub(crate) work: Work<'a>,
+    /// Whether the folder was made for this build.
+    created: bool,
+    _locks: Vec<OutputLock>,
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
+        let name = entry.map_err(Error::io("read folder", folder))?.file_name();
+        names.push(name.to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The first name that belongs to somebody else.
+fn find_foreign(names: &[String]) -> Option<&String> {
+    // Shards, a vocabulary and a data card are ours only beside a manifest, or what a build leaves that did not end.
+    let ours = names
+        .iter()
+        .any(|name| name == MANIFEST || matches!(owner_of(name), Some(Owner::Work(_) | Owner::Receipt(_))));
+    names.iter().find(|name| {
+        let known = owner_of(name).is_some() || is_temporary(name) || *name == MANIFEST;
+        !(known || (ours && ([VOCABULARY, CARD].contains(&name.as_str()) || is_shard_name(name))))
+    })
 }
 
 /// Refuses a folder that cannot be used. Changes nothing.
-pub(crate) fn check(folder: &Path, overwrite: bool) -> Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(_) if folder.exists() && !folder.is_dir() => {
-            return Err(Error::OutputNotAFolder { path: folder.to_owned() });
-        }
-        Err(source) => return Err(Error::io("read folder", folder)(source)),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(entry.map_err(Error::io("read folder", folder))?.file_name());
+pub(crate) fn check(folder: &Path, overwrite: bool, part: Part, identity: &Identity) -> Result<()> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(Error::OutputNotAFolder { path: folder.to_owned() });
     }
-    names.sort();
-    let has = |name: &str| names.iter().any(|other| other == name);
-    // Shards, a vocabulary and a data card are ours only beside a manifest or the work folder of a build that did not end.
-    let ours = has(MANIFEST) || has(WORK);
-    let foreign = names.iter().find(|name| match name.to_str() {
-        Some(LOCK | WORK | MANIFEST) => false,
-        Some(name) if is_temporary(name) => false,
-        Some(name) => !(ours && ([VOCABULARY, CARD].contains(&name) || is_shard_name(name))),
-        None => true,
-    });
-    if let Some(found) = foreign {
+    if !folder.exists() {
+        return Ok(());
+    }
+    let names = names_in(folder)?;
+    if let Some(found) = find_foreign(&names) {
         return Err(Error::OutputHoldsOtherData { path: folder.to_owned(), found: found.into() });
     }
-    if has(MANIFEST) {
+    let committing = folder.join(part.work_name()).join(COMMITTING).exists();
+    if names.iter().any(|name| name == MANIFEST) {
         // A manifest that is not one of ours belongs to somebody else.
-        let readable = Manifest::read(folder);
-        match readable {
+        match Manifest::read(folder) {
             Err(Error::ManifestInvalid { .. }) => {
                 return Err(Error::OutputHoldsOtherData { path: folder.to_owned(), found: MANIFEST.into() });
             }
-            _ if !overwrite => return Err(Error::OutputFinished { path: folder.to_owned() }),
+            // It may be that of this very command, killed at its end.
+            _ if !overwrite && !committing => {
+                return Err(Error::OutputFinished { path: folder.to_owned() });
+            }
             _ => {}
+        }
+    }
+    for name in &names {
+        let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
+        if other.of != part.of && !overwrite {
+            return Err(Error::UnfinishedBuild {
+                path: folder.to_owned(),
+                option: "--parts".to_owned(),
+                found: other.of.to_string(),
+                expected: part.of.to_string(),
+            });
+        }
+        if name.starts_with(".build") {
+            work::check(&folder.join(name), identity, overwrite)?;
         }
     }
     Ok(())
 }
 
-impl Drop for Output {
-    /// After a failure nothing but the lock file stays; after a commit the work folder is gone already.
+impl Drop for Output<'_> {
+    /// After a failure with nothing to go on from, nothing stays.
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.work);
+        if self.work.is_kept() {
+            return;
+        }
+        let _ = self.work.remove_all();
+        if self.created && names_in(&self.folder).is_ok_and(|names| names == [LOCK]) {
+            let _ = self.files.remove_dir_all(&self.folder);
+        }
     }
 }
 
-impl Output {
-    /// Makes the folder if need be, locks it, and clears what an unfinished build left.
-    pub(crate) fn open(folder: &Path, overwrite: bool) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-        let lock = OutputLock::acquire(folder)?;
+impl<'a> Output<'a> {
+    /// Makes the folder if need be, locks it, and opens its work folder: that of this build, or a new one.
+    pub(crate) fn open(
+        files: &'a dyn FileSystem,
+        folder: &Path,
+        overwrite: bool,
+        part: Part,
+        identity: Identity,
+    ) -> Result<Self> {
+        let created = !folder.exists();
+        create_folder(files, folder)?;
+        let locks = if part.is_whole() {
+            vec![OutputLock::acquire_on(files, folder)?]
+        } else {
+            // Parts work side by side, each alone on its part.
+            vec![
+                OutputLock::share_on(files, folder)?,
+                OutputLock::acquire_as(files, folder, &part.lock_name())?,
+            ]
+        };
         // Again under the lock: another process may just have finished here.
-        check(folder, overwrite)?;
-        remove_temporaries(&Disk, folder)?;
-        let work = folder.join(WORK);
-        if work.exists() {
-            fs::remove_dir_all(&work).map_err(Error::io("remove", &work))?;
+        check(folder, overwrite, part, &identity)?;
+        if part.is_whole() {
+            remove_temporaries(files, folder)?;
         }
-        fs::create_dir(&work).map_err(Error::io("create folder", &work))?;
-        Ok(Self { folder: folder.to_owned(), work, _lock: lock })
+        let work = Work::open(files, &folder.join(part.work_name()), identity)?;
+        Ok(Self { files, folder: folder.to_owned(), work, created, _locks: locks })
     }
 
-    /// The path of a file while it is made.
-    pub(crate) fn work_path(&self, name: &str) -> PathBuf {
-        self.work.join(name)
+    /// Whether an earlier run of this command got as far as moving its files.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.work.path(COMMITTING).exists()
+    }
+
+    /// Where a finished file is: in the work folder, or under its name already.
+    pub(crate) fn find(&self, name: &str) -> PathBuf {
+        let work = self.work.path(name);
+        if self.is_committing() && !work.exists() { self.folder.join(name) } else { work }
+    }
+
+    /// Where an earlier run of this command got as far as the manifest: what it says. Only the work folder is left then.
+    pub(crate) fn committed(&self) -> Result<Option<Manifest>> {
+        if !self.is_committing() || !Manifest::path(&self.folder).exists() {
+            return Ok(None);
+        }
+        let manifest = Manifest::read(&self.folder)?;
+        manifest.verify(&self.folder, false)?;
+        self.work.remove_all()?;
+        self.work.keep();
+        Ok(Some(manifest))
     }
 
     /// Moves the files to their names, writes the manifest and removes the work folder.
     pub(crate) fn commit(self, manifest: &Manifest) -> Result<()> {
-        self.clear()?;
-        let names = manifest.shards.iter().map(|shard| shard.file.as_str()).chain([VOCABULARY, CARD]);
-        for name in names {
-            let to = self.folder.join(name);
-            Disk.rename(&self.work_path(name), &to).map_err(Error::io("rename to", &to))?;
+        if !self.is_committing() {
+            clear(self.files, &self.folder)?;
         }
-        Disk.sync_folder(&self.folder).map_err(Error::io("sync", &self.folder))?;
-        manifest.write(&self.folder)?;
-        fs::remove_dir_all(&self.work).map_err(Error::io("remove", &self.work))
+        self.start_publishing()?;
+        let names = manifest.shards.iter().map(|shard| shard.file.as_str()).chain([VOCABULARY, CARD]);
+        self.publish(names)?;
+        manifest.write_on(self.files, &self.folder)?;
+        self.work.remove_all()?;
+        self.work.keep();
+        Ok(())
     }
 
-    /// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards.
-    fn clear(&self) -> Result<()> {
-        let manifest = self.folder.join(MANIFEST);
-        if manifest.exists() {
-            Disk.remove_file(&manifest).map_err(Error::io("remove", &manifest))?;
-            Disk.sync_folder(&self.folder).map_err(Error::io("sync", &self.folder))?;
-        }
-        for entry in fs::read_dir(&self.folder).map_err(Error::io("read folder", &self.folder))? {
-            let entry = entry.map_err(Error::io("read folder", &self.folder))?;
-            if entry.file_name().to_str().is_some_and(is_shard_name) {
-                Disk.remove_file(&entry.path()).map_err(Error::io("remove", &entry.path()))?;
-            }
+    /// Says for good that from now on files move to their names.
+    pub(crate) fn start_publishing(&self) -> Result<()> {
+        if !self.is_committing() {
+            self.work.write_receipt(COMMITTING, &true)?;
+            let work = self.work.path("");
+            self.files.sync_folder(&work).map_err(Error::io("sync", &work))?;
         }
         Ok(())
     }
+
+    /// Moves finished files to their names, as far as they are not there yet.
+    pub(crate) fn publish<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
+        for name in names {
+            let (from, to) = (self.work.path(name), self.folder.join(name));
+            if from.exists() {
+                self.files.rename(&from, &to).map_err(Error::io("rename to", &to))?;
+            }
+        }
+        self.files.sync_folder(&self.folder).map_err(Error::io("sync", &self.folder))
+    }
+}
+
+/// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts left.
+fn clear(files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    let manifest = folder.join(MANIFEST);
+    if manifest.exists() {
+        files.remove_file(&manifest).map_err(Error::io("remove", &manifest))?;
+        files.sync_folder(folder).map_err(Error::io("sync", folder))?;
+    }
+    clear_beside(files, folder, &[])
+}
+
+/// Removes shards but those named, and what parts left.
+pub(crate) fn clear_beside(files: &dyn FileSystem, folder: &Path, keep: &[&str]) -> Result<()> {
+    for name in names_in(folder)? {
+        let path = folder.join(&name);
+        let removed = match owner_of(&name) {
+            Some(Owner::Work(part)) if !part.is_whole() => files.remove_dir_all(&path),
+            Some(Owner::Receipt(_) | Owner::Lock(_)) => files.remove_file(&path),
+            None if is_shard_name(&name) && !keep.contains(&name.as_str()) => files.remove_file(&path),
+            _ => Ok(()),
+        };
+        removed.map_err(Error::io("remove", &path))?;
+    }
+    files.sync_folder(folder).map_err(Error::io("sync", folder))
 }

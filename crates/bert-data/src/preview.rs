@@ -4,6 +4,7 @@
 //! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
 
 use crate::build::prepare;
+use crate::column::ColumnWriter;
 use crate::config::{BuildConfig, Nsp, RandomMode};
 use crate::dynamic::{RowMasker, masked};
 use crate::error::Result;
@@ -13,6 +14,7 @@ use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
 use crate::shard_rows::{Row, ShardRows};
+use crate::store::read_into;
 use crate::vocabulary::Vocabulary;
 
 /// What a label means.
@@ -68,15 +70,19 @@ pub(crate) fn render_rows(
         .collect()
 }
 
-/// The first `n` instances that a configuration makes, in the order they are made; reads the input, writes nothing.
+/// The first `n` instances that a configuration makes, in the order they are made; reads the input into memory, which
+/// holds two bytes for each token of it, and writes nothing.
 /// Where the loader makes the masks, there are none.
 ///
 /// # Errors
 /// As [`crate::build`], but for the output folder, which is not needed.
 pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     let prepared = prepare(config)?;
-    let (mut documents, _) = prepared.read(&mut |_| {})?;
-    let mut masker = prepared.masker();
+    let memory = || ColumnWriter::Memory(Vec::new());
+    let (builder, _) = read_into(&prepared, [memory(), memory(), memory()], &mut |_| {})?;
+    let mut documents = builder.ended();
+    let mut keyed = config.keyed(&prepared.vocabulary);
+    let mut masker = config.masker(&prepared.vocabulary);
     let mut lines = Vec::new();
     let mut python = PythonRandom::new(config.random_seed);
     if config.random == RandomMode::Reference {
@@ -93,11 +99,11 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
         };
         match config.random {
             RandomMode::Keyed => {
-                prepared.keyed_instances(&documents, pass as u64, document, &mut masker, show)?;
+                keyed.make(&documents, pass as u64, document, show)?;
             }
             RandomMode::Reference => {
                 let mut masked = MaskedInstance::default();
-                let rules = prepared.pair_rules();
+                let rules = config.pair_rules(&prepared.vocabulary);
                 create_instances_from_document(
                     &documents,
                     document,

@@ -1,18 +1,20 @@
 //! From lines of text to documents of token ids.
 //!
-//! In go files and a tokenizer; out come [`Documents`] and a [`ReadReport`]. Blocks of lines are tokenized in parallel
-//! and joined in order, so the result never depends on threads. Not for finding files (`input`). Ports the reading
+//! In go files and a tokenizer; out come documents, as they are read, to a [`DocumentsBuilder`], and a [`ReadReport`].
+//! Blocks of lines are tokenized in parallel while the next ones are read, and joined in order, so the result never
+//! depends on threads. Not for finding files (`input`). Ports the reading
 //! part of the reference's `create_training_instances`; what differs outside its mode is in [`ReadRules`].
 
 use std::path::{Path, PathBuf};
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::config::{BuildConfig, RandomMode};
-use crate::document::Documents;
+use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{Error, Result};
-use crate::input::{Block, Format, InputEntry};
+use crate::input::{BLOCK, Block, Format, InputEntry};
+use crate::parallel::share_out;
 use crate::table::{InputReader, json_text};
 use crate::tokenization::{Encoder, Tokenizer, python_strip};
 use crate::vocabulary::Vocabulary;
@@ -57,7 +59,8 @@ pub fn speaks(language: &str) -> bool {
 }
 
 /// What was seen while reading.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReadReport {
     /// The files in the order they were read.
     pub inputs: Vec<InputEntry>,
@@ -91,39 +94,85 @@ struct Tokenized {
     ends_file: bool,
 }
 
-/// Reads and tokenizes files. `progress` is told the number of bytes that were taken from disk.
+/// Reads and tokenizes files into `documents`. `progress` is told the number of bytes that were taken from disk.
 ///
 /// # Errors
-/// Errors of reading; [`Error::InvalidUtf8`] under `strict_utf8`; [`Error::NoText`] when no token came out.
+/// Errors of reading and of the builder; [`Error::InvalidUtf8`] under `strict_utf8`; [`Error::NoText`] when no token
+/// came out.
 pub fn read_documents(
     files: &[PathBuf],
     tokenizer: &Tokenizer,
-    vocabulary: usize,
     unknown: u32,
     rules: &ReadRules,
     pool: &ThreadPool,
+    documents: DocumentsBuilder,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Documents, ReadReport)> {
-    let mut joiner = Joiner::new(vocabulary, unknown, rules.reference);
+) -> Result<(DocumentsBuilder, ReadReport)> {
+    let mut joiner = Joiner::new(documents, unknown, rules.reference);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut waiting: Vec<Block> = Vec::new();
-    let mut bytes_before = 0;
-    for (index, path) in files.iter().enumerate() {
-        let mut reader = InputReader::open(path, index, &rules.text_column)?;
-        while let Some(block) = reader.next_block()? {
-            waiting.push(block);
-            if waiting.len() == 2 * encoders.len() {
-                joiner.add(tokenize(&mut waiting, files, &mut encoders, rules, pool)?);
-                progress(bytes_before + reader.bytes_read());
+    let mut source = Source::new(files, &rules.text_column, 2 * encoders.len());
+    let mut blocks = source.next_blocks()?;
+    while !blocks.is_empty() {
+        let tokenized = pool.install(|| {
+            rayon::join(|| tokenize(&blocks, files, &mut encoders, rules), || source.next_blocks())
+        });
+        joiner.add(tokenized.0?)?;
+        blocks = tokenized.1?;
+        progress(source.bytes_read());
+    }
+    joiner.report.inputs = source.inputs;
+    joiner.finish()
+}
+
+/// The blocks of all files, some at a time.
+struct Source<'a> {
+    files: &'a [PathBuf],
+    text_column: &'a str,
+    at_once: usize,
+    open: Option<InputReader>,
+    /// The files that were read to their ends.
+    inputs: Vec<InputEntry>,
+    bytes_before: u64,
+}
+
+impl<'a> Source<'a> {
+    fn new(files: &'a [PathBuf], text_column: &'a str, at_once: usize) -> Self {
+        Self { files, text_column, at_once, open: None, inputs: Vec::new(), bytes_before: 0 }
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes_before + self.open.as_ref().map_or(0, InputReader::bytes_read)
+    }
+
+    /// The next blocks; none at the end of the last file.
+    fn next_blocks(&mut self) -> Result<Vec<Block>> {
+        let mut blocks = Vec::with_capacity(self.at_once);
+        let mut bytes = 0;
+        // Few blocks at once where lines are very long.
+        while blocks.len() < self.at_once && bytes < self.at_once * BLOCK {
+            let reader = match &mut self.open {
+                Some(reader) => reader,
+                None => {
+                    let index = self.inputs.len();
+                    let Some(path) = self.files.get(index) else { break };
+                    self.open.insert(InputReader::open(path, index, self.text_column)?)
+                }
+            };
+            match reader.next_block()? {
+                Some(block) => {
+                    bytes += block.bytes.len();
+                    blocks.push(block);
+                }
+                None => {
+                    self.bytes_before += reader.bytes_read();
+                    self.inputs.push(reader.entry()?);
+                    self.open = None;
+                }
             }
         }
-        bytes_before += reader.bytes_read();
-        joiner.report.inputs.push(reader.entry()?);
+        Ok(blocks)
     }
-    joiner.add(tokenize(&mut waiting, files, &mut encoders, rules, pool)?);
-    progress(bytes_before);
-    joiner.finish()
 }
 
 /// Documents of some blocks out of many.
@@ -135,7 +184,7 @@ pub(crate) struct Sampled {
 
 /// Tokenizes blocks that do not follow each other; a document ends where its block ends.
 pub(crate) fn sample_documents(
-    mut blocks: Vec<Block>,
+    blocks: &[Block],
     files: &[PathBuf],
     tokenizer: &Tokenizer,
     vocabulary: &Vocabulary,
@@ -144,41 +193,33 @@ pub(crate) fn sample_documents(
 ) -> Result<Sampled> {
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut joiner = Joiner::new(vocabulary.len(), vocabulary.unk_id(), rules.reference);
+    let documents = DocumentsBuilder::new(vocabulary.len());
+    let mut joiner = Joiner::new(documents, vocabulary.unk_id(), rules.reference);
     let mut cut_documents = 0;
-    for block in tokenize(&mut blocks, files, &mut encoders, rules, pool)? {
+    for block in pool.install(|| tokenize(blocks, files, &mut encoders, rules))? {
         let ends_file = block.ends_file;
-        joiner.add(vec![block]);
+        joiner.add(vec![block])?;
         let before = joiner.documents.len();
-        joiner.close();
+        joiner.close()?;
         if !ends_file {
             cut_documents += (joiner.documents.len() - before) as u64;
         }
     }
     let (documents, _) = joiner.finish()?;
-    Ok(Sampled { documents, cut_documents })
+    Ok(Sampled { documents: documents.finish()?, cut_documents })
 }
 
-/// Tokenizes the waiting blocks, each encoder its share of them, and returns the results in order.
+/// Tokenizes blocks, each encoder its share of them, and returns the results in order. Runs in a pool.
 fn tokenize(
-    waiting: &mut Vec<Block>,
+    blocks: &[Block],
     files: &[PathBuf],
     encoders: &mut [Encoder<'_>],
     rules: &ReadRules,
-    pool: &ThreadPool,
 ) -> Result<Vec<Tokenized>> {
-    let blocks = std::mem::take(waiting);
-    let share = blocks.len().div_ceil(encoders.len()).max(1);
-    let work = |(blocks, encoder): (&[Block], &mut Encoder<'_>)| -> Result<Vec<Tokenized>> {
-        blocks.iter().map(|block| tokenize_block(block, &files[block.file], encoder, rules)).collect()
-    };
-    let results: Vec<Result<Vec<Tokenized>>> =
-        pool.install(|| blocks.par_chunks(share).zip(encoders.par_iter_mut()).map(work).collect());
-    let mut tokenized = Vec::with_capacity(blocks.len());
-    for result in results {
-        tokenized.extend(result?);
-    }
-    Ok(tokenized)
+    let work =
+        |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
+    // In the order of the text, so that of several faults the first one is reported.
+    share_out(encoders, blocks.iter().collect(), work).into_iter().collect()
 }
 
 fn tokenize_block(
@@ -260,7 +301,7 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokeniz
 
 /// Joins tokenized blocks, in order, to documents.
 struct Joiner {
-    documents: Documents,
+    documents: DocumentsBuilder,
     report: ReadReport,
     unknown: u32,
     reference: bool,
@@ -269,45 +310,44 @@ struct Joiner {
 }
 
 impl Joiner {
-    fn new(vocabulary: usize, unknown: u32, reference: bool) -> Self {
-        let documents = Documents::new(vocabulary);
+    fn new(documents: DocumentsBuilder, unknown: u32, reference: bool) -> Self {
         Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
     }
 
-    fn add(&mut self, blocks: Vec<Tokenized>) {
+    fn add(&mut self, blocks: Vec<Tokenized>) -> Result<()> {
         for block in blocks {
-            self.documents.push_ids(&block.ids);
+            self.documents.push_ids(&block.ids)?;
             self.report.unknown_tokens += block.ids.iter().filter(|&&id| id == self.unknown).count() as u64;
             self.report.invalid_utf8_lines += block.invalid_utf8_lines;
             for event in block.events {
                 match event {
                     Event::Sentence(tokens) => {
-                        self.documents.push_sentence_end(tokens as usize);
+                        self.documents.push_sentence_end(tokens as usize)?;
                         self.has_line = true;
                     }
                     Event::Nothing => self.has_line = true,
-                    Event::Break => self.close(),
+                    Event::Break => self.close()?,
                 }
             }
             if block.ends_file && !self.reference {
-                self.close();
+                self.close()?;
             }
         }
+        Ok(())
     }
 
-    fn close(&mut self) {
-        let made = self.documents.close_document();
-        if !made && self.has_line {
-            self.report.empty_documents += 1;
-        }
-        if made && self.documents.document(self.documents.len() - 1).sentences() == 1 {
-            self.report.one_sentence_documents += 1;
+    fn close(&mut self) -> Result<()> {
+        match self.documents.close_document()? {
+            0 => self.report.empty_documents += u64::from(self.has_line),
+            1 => self.report.one_sentence_documents += 1,
+            _ => {}
         }
         self.has_line = false;
+        Ok(())
     }
 
-    fn finish(mut self) -> Result<(Documents, ReadReport)> {
-        self.close();
+    fn finish(mut self) -> Result<(DocumentsBuilder, ReadReport)> {
+        self.close()?;
         if self.documents.is_empty() {
             let lines = self.report.inputs.iter().map(|input| input.lines).sum();
             return Err(Error::NoText { files: self.report.inputs.len(), lines });

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-use crate::spill::PackedRow;
+use crate::packed::PackedRow;
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 5] =

@@ -8,17 +8,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BuildConfig, Masking, Nsp};
-use crate::document::Documents;
+use crate::config::{Masking, Nsp};
+use crate::document::Counts;
 use crate::masking::MaskedInstance;
 use crate::reading::ReadReport;
+use crate::resolved_config::ResolvedConfig;
 use crate::vocabulary::Vocabulary;
 
 /// Number of equal ranges of the length histogram.
 const RANGES: usize = 16;
 
 /// Sums over instances. Adding is commutative, so the sums do not depend on threads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Counters {
     instances: u64,
     tokens: u64,
@@ -59,8 +61,8 @@ impl Counters {
         }
     }
 
-    pub(crate) fn instances(&self) -> u64 {
-        self.instances
+    pub(crate) fn max_seq_length(&self) -> usize {
+        self.lengths.len() - 1
     }
 }
 
@@ -129,19 +131,19 @@ fn share(part: u64, whole: u64) -> f64 {
 
 impl DataReport {
     pub(crate) fn new(
-        config: &BuildConfig,
-        documents: &Documents,
+        config: &ResolvedConfig,
+        text: &Counts,
         read: &ReadReport,
         counters: &Counters,
     ) -> Self {
         let mut report = Self {
             nsp: config.nsp,
             masking: config.masking,
-            documents: documents.len() as u64,
+            documents: text.documents,
             empty_documents: read.empty_documents,
             one_sentence_documents: read.one_sentence_documents,
-            sentences: documents.sentences() as u64,
-            tokens: documents.tokens(),
+            sentences: text.sentences,
+            tokens: text.tokens,
             unknown_tokens: read.unknown_tokens,
             invalid_utf8_lines: read.invalid_utf8_lines,
             instances: counters.instances,

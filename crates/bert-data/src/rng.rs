@@ -46,12 +46,11 @@ pub trait Random {
 pub enum Domain {
     /// Pairs of one document in one pass: `[pass, document]`.
     Pairs = 1,
-    /// Masks of one document's instances in one pass: `[pass, document]`.
+    /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Which shard gets which of the next instances: `[block]`.
-    ShardAssignment = 3,
-    /// Which bucket of its shard an instance waits in: `[block]`.
-    BucketAssignment = 4,
+    /// Which shard and bucket each of the next rows goes to: `[]`, and a [`Stream::branch`] for each block of rows. (3
+    /// and 4 are spent: shards and buckets used to have a stream each.)
+    RowSlots = 6,
     /// The order of rows within one bucket: `[shard, bucket]`.
     ShardOrder = 5,
     /// The order in which a loader visits shards: `[epoch]`.
@@ -90,6 +89,17 @@ impl Stream {
             hasher.update(&part.to_le_bytes());
         }
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
+    }
+
+    /// Stream `number` of this address's 2^64: as independent of the others as streams of other addresses, and much
+    /// cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; what is drawn from the
+    /// address itself is branch 0.
+    #[must_use]
+    pub fn branch(&self, number: u64) -> Self {
+        let mut branch = self.0.clone();
+        branch.set_word_pos(0);
+        branch.set_stream(number);
+        Self(branch)
     }
 
     /// The next 64 bits, for seeding another generator.
@@ -284,6 +294,21 @@ mod tests {
         ] {
             assert_ne!(base, other);
         }
+    }
+
+    #[test]
+    fn branches_depend_on_their_number_alone() {
+        let mut stem = Stream::new(1, Domain::Test, &[5]);
+        let draw = |stem: &Stream, number| stem.branch(number).next_u64();
+        let first = [0, 1, 2, u64::MAX].map(|number| draw(&stem, number));
+        assert_eq!(first[0], stem.next_u64());
+        stem.next_u64();
+        assert_eq!(first, [0, 1, 2, u64::MAX].map(|number| draw(&stem, number)));
+        let mut sorted = first.to_vec();
+        sorted.extend([0, 1, 2].map(|number| draw(&Stream::new(1, Domain::Test, &[6]), number)));
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 7);
     }
 
     #[test]

@@ -1,26 +1,30 @@
 //! From rows to Parquet shards.
 //!
-//! In go packed rows, out comes `train-00000-of-00016.parquet` (zstd). Not for reading (`shard_rows`), nor for
-//! choosing which row goes where (`spread`). The reference writes padded TFRecords round-robin.
+//! In go packed rows, a row group at a time, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any
+//! thread ([`RowGroup`]) and written in order ([`ShardWriter`]). Not for reading (`shard_rows`), nor for choosing which
+//! row goes where (`slots`). The reference writes padded TFRecords round-robin.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 
+use crate::conservation::Tally;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, FileSystem, Written};
+use crate::packed::PackedRow;
 use crate::record_batch::{BatchBuilder, schema};
-use crate::spill::PackedRow;
 
 /// Rows of one record batch on its way to the file.
 pub(crate) const BATCH: usize = 512;
-/// Rows of one row group: what the writer holds in memory, encoded.
-const ROW_GROUP: usize = 16_384;
 
 /// Bytes of one page: small ones keep the writer's buffers small at little cost in size.
 const PAGE: usize = 1 << 17;
@@ -48,46 +52,118 @@ fn properties() -> WriterProperties {
         .set_created_by(concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_data_page_size_limit(PAGE)
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(Some(ROW_GROUP))
+        .set_max_row_group_row_count(None)
         .build()
 }
 
-/// Writes one shard.
+/// A shard that is being written, row group by row group.
 pub(crate) struct ShardWriter<'a> {
-    path: &'a Path,
-    writer: ArrowWriter<AtomicFile<'a>>,
-    batch: BatchBuilder,
-    rows: u64,
+    path: PathBuf,
+    writer: SerializedFileWriter<AtomicFile<'a>>,
+    factory: ArrowRowGroupWriterFactory,
+    groups: usize,
+    written: Tally,
+}
+
+/// The columns of a row group that is to be encoded, on whatever thread.
+pub(crate) struct RowGroup {
+    path: PathBuf,
+    columns: Vec<ArrowColumnWriter>,
+}
+
+/// A row group as it goes into the file.
+pub(crate) struct EncodedRowGroup {
+    chunks: Vec<ArrowColumnChunk>,
+    rows: Tally,
+}
+
+impl EncodedRowGroup {
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.count
+    }
 }
 
 impl<'a> ShardWriter<'a> {
-    pub(crate) fn create(files: &'a dyn FileSystem, path: &'a Path) -> Result<Self> {
+    pub(crate) fn create(files: &'a dyn FileSystem, path: &Path) -> Result<Self> {
         let file = AtomicFile::create(files, path)?;
+        let schema = schema();
         // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
-        let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
-        let writer = ArrowWriter::try_new_with_options(file, schema(), options).map_err(failed(path))?;
-        Ok(Self { path, writer, batch: BatchBuilder::default(), rows: 0 })
+        let parquet_schema = ArrowSchemaConverter::new().convert(&schema).map_err(failed(path))?;
+        let properties = Arc::new(properties());
+        let writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), properties)
+            .map_err(failed(path))?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, schema);
+        Ok(Self { path: path.to_owned(), writer, factory, groups: 0, written: Tally::default() })
     }
 
-    pub(crate) fn push(&mut self, row: PackedRow<'_>) -> Result<()> {
-        self.batch.push(row);
-        self.rows += 1;
-        if self.batch.len() == BATCH { self.flush() } else { Ok(()) }
+    /// The next row group, empty.
+    pub(crate) fn next_group(&mut self) -> Result<RowGroup> {
+        let columns = self.factory.create_column_writers(self.groups).map_err(failed(&self.path))?;
+        self.groups += 1;
+        Ok(RowGroup { path: self.path.clone(), columns })
     }
 
-    fn flush(&mut self) -> Result<()> {
-        let batch = self.batch.finish().map_err(|source| failed(self.path)(source.into()))?;
-        self.writer.write(&batch).map_err(failed(self.path))
+    /// Writes a row group behind those before it. One without rows is left out.
+    pub(crate) fn append(&mut self, group: EncodedRowGroup) -> Result<()> {
+        if group.rows.count == 0 {
+            return Ok(());
+        }
+        let write = || -> Result<(), ParquetError> {
+            let mut writer = self.writer.next_row_group()?;
+            for chunk in group.chunks {
+                chunk.append_to_row_group(&mut writer)?;
+            }
+            writer.close().map(drop)
+        };
+        write().map_err(failed(&self.path))?;
+        self.written.add(group.rows);
+        Ok(())
     }
 
     /// Ends the file and puts it in its place; returns its rows and what it holds.
-    pub(crate) fn finish(mut self) -> Result<(u64, Written)> {
-        if self.batch.len() > 0 {
-            self.flush()?;
+    pub(crate) fn finish(self) -> Result<(Tally, Written)> {
+        let mut file = self.writer.into_inner().map_err(failed(&self.path))?;
+        file.flush().map_err(Error::io("write", &self.path))?;
+        Ok((self.written, file.commit()?))
+    }
+}
+
+impl RowGroup {
+    /// Encodes rows.
+    pub(crate) fn encode<'r>(
+        mut self,
+        rows: impl Iterator<Item = PackedRow<'r>>,
+        batch: &mut BatchBuilder,
+    ) -> Result<EncodedRowGroup> {
+        let mut written = Tally::default();
+        for row in rows {
+            batch.push(row);
+            written.see(row.bytes());
+            if batch.len() == BATCH {
+                self.write(batch)?;
+            }
         }
-        let mut file = self.writer.into_inner().map_err(failed(self.path))?;
-        file.flush().map_err(Error::io("write", self.path))?;
-        Ok((self.rows, file.commit()?))
+        if batch.len() > 0 {
+            self.write(batch)?;
+        }
+        let close = |column: ArrowColumnWriter| column.close().map_err(failed(&self.path));
+        let chunks = self.columns.into_iter().map(close).collect::<Result<_>>()?;
+        Ok(EncodedRowGroup { chunks, rows: written })
+    }
+
+    fn write(&mut self, batch: &mut BatchBuilder) -> Result<()> {
+        let batch = batch.finish().map_err(|source| failed(&self.path)(source.into()))?;
+        let schema = batch.schema();
+        let mut columns = self.columns.iter_mut();
+        for (field, values) in schema.fields().iter().zip(batch.columns()) {
+            for (leaf, column) in
+                compute_leaves(field, values).map_err(failed(&self.path))?.iter().zip(&mut columns)
+            {
+                column.write(leaf).map_err(failed(&self.path))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,238 +1,265 @@
-//! Rows on their way to their shards: a compact form, and one scratch file that holds them.
+//! Rows on their way to their shards, on disk: sorted runs in segments, each with a receipt.
 //!
-//! In go masked instances in the order they are made, out they come bucket by bucket or by their number. The file is
-//! what keeps memory flat in `dupe_factor`. Not for anything that must survive a crash: the file is removed when it
-//! is dropped. Nothing here is from the reference, which holds all instances in memory.
+//! In go rows in the order they are made, each with its slot (a bucket of a shard); out they come slot by slot, in the
+//! order they were made. Rows are collected until a run is full, sorted by slot and written one run after another, each
+//! followed by where its slots begin: so memory is one run, whatever the number of shards, and a slot is one piece of
+//! each run. Some runs make a segment, which ends between two documents and gets a receipt with a digest. A restart
+//! keeps the segments whose receipts hold and makes the others again; for that no fsync is needed, because what a power
+//! cut damaged does not verify. Not for the order of rows within a slot (`shards`). The reference holds all in memory.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
+use crate::column::{ColumnDigest, ScratchFile, digest_of, read_exact_at};
+use crate::conservation::{MadeTally, Tally};
 use crate::error::{Error, Result};
-use crate::masking::MaskedInstance;
+use crate::report::Counters;
+use crate::work::Work;
 
-/// Bytes before the variable part of a packed row: tokens, first segment, masks (two bytes each), label.
-const HEAD: usize = 7;
-
-/// How ids are packed: two bytes where the vocabulary allows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
-    Two,
-    Four,
+/// What a segment holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SegmentReceipt {
+    /// Of which build.
+    pub(crate) build: String,
+    /// The first (pass, document) unit, counted over all passes, and the one after the last.
+    pub(crate) units: (u64, u64),
+    /// The number of the first row, counted over all shards, and the one after the last.
+    pub(crate) all_rows: (u64, u64),
+    pub(crate) made: MadeTally,
+    pub(crate) counters: Counters,
+    /// Bytes of the rows of each run.
+    runs: Vec<u64>,
+    file: ColumnDigest,
 }
 
-impl Width {
-    pub(crate) fn of(vocabulary: usize) -> Self {
-        if vocabulary <= 1 << 16 { Self::Two } else { Self::Four }
-    }
-
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::Two => 2,
-            Self::Four => 4,
-        }
-    }
-
-    fn put(self, ids: &[u32], out: &mut Vec<u8>) {
-        match self {
-            Self::Two => ids.iter().for_each(|&id| out.extend_from_slice(&(id as u16).to_le_bytes())),
-            Self::Four => ids.iter().for_each(|&id| out.extend_from_slice(&id.to_le_bytes())),
-        }
-    }
-
-    fn get(self, bytes: &[u8], out: &mut Vec<i32>) {
-        match self {
-            Self::Two => {
-                out.extend(bytes.as_chunks().0.iter().map(|&pair| i32::from(u16::from_le_bytes(pair))))
-            }
-            Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four) as i32)),
-        }
-    }
+/// Rows of one document, or of a part of a very long one.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) bytes: Vec<u8>,
+    /// The slot of each row and where it ends in `bytes`.
+    pub(crate) ends: Vec<(u32, u32)>,
 }
 
-/// Appends the packed form of a row. Sequences are at most 65,535 tokens long.
-pub(crate) fn pack(row: &MaskedInstance, width: Width, out: &mut Vec<u8>) {
-    let first = row.segment_ids.partition_point(|&segment| segment == 0);
-    for number in [row.tokens.len(), first, row.masked_lm_positions.len()] {
-        out.extend_from_slice(&(number as u16).to_le_bytes());
-    }
-    out.push(u8::from(row.is_random_next));
-    width.put(&row.tokens, out);
-    Width::Two.put(&row.masked_lm_positions, out);
-    width.put(&row.masked_lm_ids, out);
+/// Sorts rows into segments.
+pub(crate) struct SpillWriter<'a> {
+    work: &'a Work<'a>,
+    slots: usize,
+    run_bytes: u64,
+    segment_bytes: u64,
+    rows: Vec<Rows>,
+    waiting: u64,
+    segments: Vec<SegmentReceipt>,
+    open: Option<(ScratchFile, Vec<u64>)>,
+    next: SegmentReceipt,
 }
 
-/// A packed row, looked at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PackedRow<'a> {
-    bytes: &'a [u8],
-    width: Width,
+fn data_name(segment: usize) -> String {
+    format!("rows-{segment:06}")
 }
 
-impl<'a> PackedRow<'a> {
-    /// The row that begins `bytes`.
-    pub(crate) fn first_of(bytes: &'a [u8], width: Width) -> Self {
-        let row = Self { bytes, width };
-        let length = row.length();
-        Self { bytes: &bytes[..length], width }
-    }
-
-    fn number(&self, at: usize) -> usize {
-        usize::from(u16::from_le_bytes([self.bytes[2 * at], self.bytes[2 * at + 1]]))
-    }
-
-    /// Number of bytes of the packed form.
-    pub(crate) fn length(&self) -> usize {
-        HEAD + self.number(0) * self.width.bytes() + self.number(2) * (2 + self.width.bytes())
-    }
-
-    pub(crate) fn tokens(&self) -> usize {
-        self.number(0)
-    }
-
-    pub(crate) fn first_segment_tokens(&self) -> usize {
-        self.number(1)
-    }
-
-    pub(crate) fn next_sentence_label(&self) -> i8 {
-        self.bytes[6] as i8
-    }
-
-    /// Appends tokens, positions and ids to three buffers.
-    pub(crate) fn unpack(&self, tokens: &mut Vec<i32>, positions: &mut Vec<i32>, ids: &mut Vec<i32>) {
-        let tokens_end = HEAD + self.number(0) * self.width.bytes();
-        let positions_end = tokens_end + self.number(2) * 2;
-        self.width.get(&self.bytes[HEAD..tokens_end], tokens);
-        Width::Two.get(&self.bytes[tokens_end..positions_end], positions);
-        self.width.get(&self.bytes[positions_end..], ids);
-    }
+fn receipt_name(segment: usize) -> String {
+    format!("rows-{segment:06}.json")
 }
 
-/// The rows in some packed bytes, first to last: where each begins.
-pub(crate) fn row_offsets(bytes: &[u8], width: Width) -> Vec<u32> {
-    let mut offsets = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        offsets.push(at as u32);
-        at += PackedRow::first_of(&bytes[at..], width).length();
-    }
-    offsets
-}
-
-/// How much memory the buckets of a spill take together before they go to disk.
-const BUFFERS: usize = 8 << 20;
-
-/// Rows in buckets, in one scratch file.
-#[derive(Debug)]
-pub(crate) struct Spill {
-    path: PathBuf,
-    file: File,
-    end: u64,
-    buffers: Vec<Vec<u8>>,
-    /// Where the parts of each bucket lie in the file.
-    parts: Vec<Vec<(u64, u32)>>,
-    buffer_size: usize,
-}
-
-impl Spill {
-    pub(crate) fn create(path: &Path, buckets: usize) -> Result<Self> {
-        let file = File::options()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(Error::io("create", path))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            end: 0,
-            buffers: vec![Vec::new(); buckets],
-            parts: vec![Vec::new(); buckets],
-            buffer_size: (BUFFERS / buckets).clamp(1 << 12, 1 << 20),
-        })
-    }
-
-    pub(crate) fn push(&mut self, bucket: usize, row: &[u8]) -> Result<()> {
-        self.buffers[bucket].extend_from_slice(row);
-        if self.buffers[bucket].len() >= self.buffer_size {
-            self.flush(bucket)?;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self, bucket: usize) -> Result<()> {
-        let buffer = &mut self.buffers[bucket];
-        self.file.write_all(buffer).map_err(Error::io("write", &self.path))?;
-        self.parts[bucket].push((self.end, buffer.len() as u32));
-        self.end += buffer.len() as u64;
-        buffer.clear();
-        Ok(())
-    }
-
-    /// Ends writing; the buffers are given back.
-    pub(crate) fn finish(mut self) -> Result<FinishedSpill> {
-        for bucket in 0..self.buffers.len() {
-            if !self.buffers[bucket].is_empty() {
-                self.flush(bucket)?;
-            }
-        }
-        Ok(FinishedSpill { path: self.path, parts: self.parts })
-    }
-}
-
-/// A spill that is only read; many threads may, each with its own handle.
-#[derive(Debug)]
-pub(crate) struct FinishedSpill {
-    path: PathBuf,
-    parts: Vec<Vec<(u64, u32)>>,
-}
-
-impl FinishedSpill {
-    /// The rows of a bucket, in the order they were pushed.
-    pub(crate) fn bucket(&self, bucket: usize) -> Result<Vec<u8>> {
-        let read = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(&self.path)?;
-            let total: usize = self.parts[bucket].iter().map(|&(_, length)| length as usize).sum();
-            let mut bytes = vec![0; total];
-            let mut at = 0;
-            for &(offset, length) in &self.parts[bucket] {
-                file.seek(SeekFrom::Start(offset))?;
-                file.read_exact(&mut bytes[at..at + length as usize])?;
-                at += length as usize;
-            }
-            Ok(bytes)
+impl<'a> SpillWriter<'a> {
+    /// Goes on behind the segments that are finished already.
+    pub(crate) fn new(
+        work: &'a Work<'a>,
+        build: &str,
+        slots: usize,
+        (run_bytes, segment_bytes): (u64, u64),
+        max_seq_length: usize,
+        segments: Vec<SegmentReceipt>,
+    ) -> Self {
+        let (unit, row) = segments.last().map_or((0, 0), |last| (last.units.1, last.all_rows.1));
+        let next = SegmentReceipt {
+            build: build.to_owned(),
+            units: (unit, unit),
+            all_rows: (row, row),
+            made: MadeTally::default(),
+            counters: Counters::new(max_seq_length),
+            runs: Vec::new(),
+            file: ColumnDigest { bytes: 0, xxh3: 0 },
         };
-        read().map_err(Error::io("read", &self.path))
+        Self {
+            work,
+            slots,
+            run_bytes,
+            segment_bytes,
+            rows: Vec::new(),
+            waiting: 0,
+            segments,
+            open: None,
+            next,
+        }
     }
 
-    /// A handle for reading single rows by their place; for a spill of one bucket places are running sums.
-    pub(crate) fn open(&self) -> Result<RowFile<'_>> {
-        let file = File::open(&self.path).map_err(Error::io("open", &self.path))?;
-        Ok(RowFile { path: &self.path, file })
+    /// Takes rows; after those of a unit's last part the caller calls [`SpillWriter::end_unit`].
+    pub(crate) fn push(&mut self, rows: Rows, tally: Tally, counters: &Counters) -> Result<()> {
+        self.next.made.rows.add(tally);
+        self.next.counters.add(counters);
+        self.waiting += rows.bytes.len() as u64;
+        if !rows.ends.is_empty() {
+            self.rows.push(rows);
+        }
+        if self.waiting >= self.run_bytes { self.write_run() } else { Ok(()) }
+    }
+
+    /// A (pass, document) unit is complete.
+    pub(crate) fn end_unit(&mut self, made: &MadeTally) -> Result<()> {
+        self.next.units.1 += 1;
+        self.next.all_rows.1 += made.all_rows;
+        self.next.made.add(made);
+        let written: u64 = self.open.as_ref().map_or(0, |(_, runs)| runs.iter().sum());
+        if written >= self.segment_bytes { self.end_segment() } else { Ok(()) }
+    }
+
+    fn write_run(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        self.waiting = 0;
+        let mut order: Vec<(u32, u32, u32, u32)> = Vec::new();
+        for (unit, rows) in (0..).zip(&rows) {
+            let mut start = 0;
+            for &(slot, end) in &rows.ends {
+                order.push((slot, unit, start, end));
+                start = end;
+            }
+        }
+        // Within a slot the order in which they were made.
+        order.sort_unstable();
+        let (file, runs) = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let path = self.work.path(&data_name(self.segments.len()));
+                self.open.insert((ScratchFile::create(self.work.files, &path)?, Vec::new()))
+            }
+        };
+        let mut starts = vec![0u32; self.slots + 1];
+        let mut length = 0;
+        for &(slot, unit, start, end) in &order {
+            file.push(&rows[unit as usize].bytes[start as usize..end as usize])?;
+            length += end - start;
+            starts[slot as usize + 1] = length;
+        }
+        // Slots without rows begin where the one before them ended.
+        let mut last = 0;
+        for start in &mut starts {
+            last = last.max(*start);
+            file.push(&last.to_le_bytes())?;
+        }
+        runs.push(u64::from(length));
+        Ok(())
+    }
+
+    fn end_segment(&mut self) -> Result<()> {
+        if !self.rows.is_empty() || self.open.is_none() {
+            self.write_run()?;
+        }
+        let Some((file, runs)) = self.open.take() else { return Ok(()) };
+        let receipt = SegmentReceipt { runs, file: file.finish()?, ..self.next.clone() };
+        self.work.write_receipt(&receipt_name(self.segments.len()), &receipt)?;
+        self.next.units.0 = receipt.units.1;
+        self.next.all_rows.0 = receipt.all_rows.1;
+        self.next.made = MadeTally::default();
+        self.next.counters = Counters::new(receipt.counters.max_seq_length());
+        self.segments.push(receipt);
+        Ok(())
+    }
+
+    /// Ends the last segment.
+    pub(crate) fn finish(mut self) -> Result<Spilled> {
+        if self.next.units.0 < self.next.units.1 {
+            self.end_segment()?;
+        }
+        Spilled::open(self.work, self.slots, &self.segments)
     }
 }
 
-impl Drop for FinishedSpill {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+/// The receipts of the segments of a build that are there and hold, from the first one on; what is behind them is
+/// removed.
+pub(crate) fn kept_segments(work: &Work<'_>, build: &str) -> Result<Vec<SegmentReceipt>> {
+    let mut kept: Vec<SegmentReceipt> = Vec::new();
+    loop {
+        let at = kept.len();
+        let end = kept.last().map_or((0, 0), |last| (last.units.1, last.all_rows.1));
+        let receipt = work.read_receipt::<SegmentReceipt>(&receipt_name(at));
+        let holds = |receipt: &SegmentReceipt| -> Result<bool> {
+            let follows = receipt.build == build && (receipt.units.0, receipt.all_rows.0) == end;
+            Ok(follows && digest_of(&work.path(&data_name(at)))?.as_ref() == Some(&receipt.file))
+        };
+        match receipt {
+            Some(receipt) if holds(&receipt)? => kept.push(receipt),
+            _ => break,
+        }
     }
+    for behind in kept.len().. {
+        let removed = work.remove(&receipt_name(behind))?;
+        if !(work.remove(&data_name(behind))? || removed) {
+            return Ok(kept);
+        }
+    }
+    Ok(kept)
 }
 
-/// Reads single rows from a spill.
+/// All rows, made but not yet in their order. Many threads may read.
 #[derive(Debug)]
-pub(crate) struct RowFile<'a> {
-    path: &'a Path,
-    file: File,
+pub(crate) struct Spilled {
+    slots: usize,
+    segments: Vec<(File, PathBuf)>,
+    /// The segment of each run, where its rows begin and how many bytes they are.
+    runs: Vec<(usize, u64, u64)>,
+    pub(crate) made: MadeTally,
+    pub(crate) counters: Counters,
 }
 
-impl RowFile<'_> {
-    pub(crate) fn read(&mut self, range: std::ops::Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        let start = out.len();
-        out.resize(start + (range.end - range.start) as usize, 0);
-        self.file
-            .seek(SeekFrom::Start(range.start))
-            .and_then(|_| self.file.read_exact(&mut out[start..]))
-            .map_err(Error::io("read", self.path))
+impl Spilled {
+    fn open(work: &Work<'_>, slots: usize, receipts: &[SegmentReceipt]) -> Result<Self> {
+        let mut spilled = Self {
+            slots,
+            segments: Vec::new(),
+            runs: Vec::new(),
+            made: MadeTally::default(),
+            counters: Counters::default(),
+        };
+        for (number, receipt) in receipts.iter().enumerate() {
+            let path = work.path(&data_name(number));
+            let file = File::open(&path).map_err(Error::io("open", &path))?;
+            let mut start = 0;
+            for &bytes in &receipt.runs {
+                spilled.runs.push((number, start, bytes));
+                start += bytes + 4 * (slots as u64 + 1);
+            }
+            spilled.segments.push((file, path));
+            spilled.made.add(&receipt.made);
+            if number == 0 {
+                spilled.counters = Counters::new(receipt.counters.max_seq_length());
+            }
+            spilled.counters.add(&receipt.counters);
+        }
+        Ok(spilled)
+    }
+
+    /// The rows of a slot, in the order they were made.
+    pub(crate) fn slot(&self, slot: usize) -> Result<Vec<u8>> {
+        assert!(slot < self.slots, "slot {slot} of {}", self.slots);
+        let mut rows = Vec::new();
+        for &(segment, start, bytes) in &self.runs {
+            let (file, path) = &self.segments[segment];
+            let mut border = [0; 8];
+            read_exact_at(file, &mut border, start + bytes + 4 * slot as u64)
+                .map_err(Error::io("read", path))?;
+            let [a, b, c, d, e, f, g, h] = border;
+            let (from, to) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+            if from < to {
+                let before = rows.len();
+                rows.resize(before + (to - from) as usize, 0);
+                read_exact_at(file, &mut rows[before..], start + u64::from(from))
+                    .map_err(Error::io("read", path))?;
+            }
+        }
+        Ok(rows)
     }
 }

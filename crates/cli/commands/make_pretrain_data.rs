@@ -39,6 +39,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         };
     }
     let mut view = View::new(args.quiet);
+    if args.config.part.is_some() {
+        return run_part(&args, view);
+    }
     let outcome = build(&args.config, &mut |progress| view.show(progress));
     view.finish();
     let outcome = outcome?;
@@ -57,6 +60,29 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     print(&format!("{shards} shards, {bytes} bytes: {}", outcome.output.display()))
 }
 
+fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
+    let outcome = bert_data::build_part(&args.config, &mut |progress| view.show(progress));
+    view.finish();
+    let outcome = outcome?;
+    let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
+    if args.json {
+        let (shards, rows) = (outcome.shards, outcome.rows);
+        return print_json(&serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }));
+    }
+    if outcome.was_finished {
+        say("this part was finished before");
+    }
+    if outcome.shards == 0 {
+        say("there are more parts than shards: this one had nothing to write");
+    }
+    print(&format!(
+        "part {part} of {parts}: {} shards, {} rows: {folder}\nwhen all parts are done: bert merge {folder}",
+        outcome.shards,
+        outcome.rows,
+        folder = outcome.output.display()
+    ))
+}
+
 /// Draws a build's progress.
 pub struct View {
     quiet: bool,
@@ -71,6 +97,18 @@ impl View {
 
     /// Shows how far it is.
     pub fn show(&mut self, at: BuildProgress) {
+        let (done, total) = (at.done, at.total);
+        let kept = match at.stage {
+            BuildStage::KeptText => Some(format!("the tokenized text ({done} documents)")),
+            BuildStage::KeptRows => Some(format!("the rows of {done} of {total} documents over all passes")),
+            BuildStage::KeptShards => Some(format!("{done} of {total} shards")),
+            _ => None,
+        };
+        if let Some(kept) = kept {
+            self.finish();
+            say(&format!("continuing: kept {kept}"));
+            return;
+        }
         if self.shown.as_ref().is_none_or(|(stage, _)| *stage != at.stage) {
             self.finish();
             let title = match at.stage {

@@ -8,6 +8,7 @@ pub mod finetune;
 pub mod inspect;
 pub mod make_pretrain_data;
 pub mod make_vocab;
+pub mod merge;
 pub mod pretrain;
 pub mod quickstart;
 pub mod report;

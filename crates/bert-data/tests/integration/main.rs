@@ -2,6 +2,8 @@
 //!
 //! Tests that need the reference material look for `../shared` beside the workspace and say so when it is not there.
 
+/// The same bytes whatever the memory, the parts and the stops.
+mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
 /// Masks that the loader makes.

@@ -1,0 +1,183 @@
+//! How much memory a build may take, and what it is used for.
+//!
+//! In goes `--memory-budget`, the number of threads and the size of the text; out comes a [`Tuning`]: what of the text is
+//! held in memory, how much is made and sorted at a time, how many row groups are written at once. None of it changes a
+//! byte of the data set. Not a limit that the operating system enforces.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::Counts;
+use crate::error::{Error, Result};
+use crate::packed::Width;
+
+/// A number of bytes, as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ByteSize(pub u64);
+
+/// One mebibyte.
+const MIB: u64 = 1 << 20;
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("{text:?} is not a number of bytes such as 400M or 2G");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let factor = match unit.to_ascii_uppercase().as_str() {
+            "" | "B" => 1,
+            "K" | "KB" | "KIB" => 1 << 10,
+            "M" | "MB" | "MIB" => MIB,
+            "G" | "GB" | "GIB" => 1 << 30,
+            "T" | "TB" | "TIB" => 1 << 40,
+            _ => return Err(expected()),
+        };
+        let number: u64 = number.parse().map_err(|_| expected())?;
+        number.checked_mul(factor).map(Self).ok_or_else(expected)
+    }
+}
+
+impl TryFrom<String> for ByteSize {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<ByteSize> for String {
+    fn from(size: ByteSize) -> Self {
+        size.to_string()
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes > 0 && bytes.is_multiple_of(1 << 30) => write!(f, "{}G", bytes >> 30),
+            bytes if bytes > 0 && bytes.is_multiple_of(MIB) => write!(f, "{}M", bytes >> 20),
+            bytes => write!(f, "{bytes}"),
+        }
+    }
+}
+
+/// The program, a vocabulary of 30,000 words and its tokenizer.
+pub(crate) const PROGRAM: u64 = 28 * MIB;
+/// What each thread takes: the words its tokenizer remembers, blocks of text, a round of instances.
+pub(crate) const PER_THREAD: u64 = 10 * MIB;
+/// What writing one row group takes beside its packed rows: dictionaries, pages and compression.
+pub(crate) const PER_WRITER: u64 = 10 * MIB;
+/// The least that a build can be asked to use beside [`PROGRAM`] and [`PER_THREAD`].
+const LEAST: u64 = 16 * MIB;
+
+/// Tokens of text for each thread in one round of making instances.
+const ROUND_TOKENS: u64 = 1 << 17;
+/// Packed rows that are sorted at a time: few for a small corpus, so that memory does not follow `dupe_factor`.
+const RUN: u64 = 2 * MIB;
+/// Sorted rows that are kept together: what a restart may have to make again.
+const RUNS_PER_SEGMENT: u64 = 32;
+
+/// What is held in memory, and how much is done at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    /// Bytes of the store of tokens that may be in memory.
+    pub(crate) resident: u64,
+    /// Tokens of one round of making instances, over all threads.
+    pub(crate) round_tokens: u64,
+    /// Bytes of packed rows that are sorted at a time.
+    pub(crate) run_bytes: u64,
+    /// Bytes of packed rows after which a segment ends.
+    pub(crate) segment_bytes: u64,
+    /// Row groups that are written at a time.
+    pub(crate) writers: usize,
+}
+
+/// The least budget with so many threads.
+#[must_use]
+pub(crate) fn least(threads: usize) -> u64 {
+    PROGRAM + threads as u64 * PER_THREAD + LEAST
+}
+
+/// Refuses a budget that cannot be kept.
+pub(crate) fn check(budget: ByteSize, threads: usize) -> Result<()> {
+    let least = least(threads);
+    if budget.0 >= least {
+        return Ok(());
+    }
+    Err(Error::BudgetTooSmall { budget, least: ByteSize(least), threads })
+}
+
+impl Tuning {
+    /// Shares out a budget. `rows_bytes` is the size of all packed rows, `group_bytes` that of one row group.
+    pub(crate) fn new(budget: ByteSize, threads: usize, rows_bytes: f64, group_bytes: f64) -> Self {
+        let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
+        // Making instances takes the store and, twice, a run: one is filled while the other is written.
+        let run_bytes = (rows_bytes / 64.0) as u64;
+        let run_bytes = run_bytes.clamp(RUN, (free / 4).max(RUN));
+        let resident = free - 2 * run_bytes;
+        let writer = PER_WRITER + 2 * group_bytes as u64;
+        let writers = (free / writer).clamp(1, threads as u64) as usize;
+        Self {
+            resident,
+            round_tokens: ROUND_TOKENS * threads as u64,
+            run_bytes,
+            segment_bytes: RUNS_PER_SEGMENT * run_bytes,
+            writers,
+        }
+    }
+
+    /// Which of the index, the sentences and the tokens are held in memory: the most used first.
+    pub(crate) fn resident_columns(&self, counts: &Counts, width: Width) -> [bool; 3] {
+        let mut left = self.resident;
+        let mut fits = |bytes: u64| {
+            let fits = bytes <= left;
+            left -= if fits { bytes } else { 0 };
+            fits
+        };
+        let index = fits(8 * (counts.documents + 1));
+        let sentences = fits(8 * (counts.sentences + 1));
+        let tokens = fits(width.bytes() as u64 * counts.tokens);
+        [tokens, sentences, index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        for (text, bytes) in
+            [("400M", 400 << 20), ("2g", 2 << 30), ("1KiB", 1 << 10), ("77", 77), ("1TB", 1 << 40)]
+        {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)));
+            assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
+        }
+        for wrong in ["", "M", "1.5G", "-1", "4 M", "12X", "99999999999999999999", "18446744073709551615K"] {
+            assert!(wrong.parse::<ByteSize>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_parts_fit_the_budget() {
+        for budget in [64, 100, 256, 4096] {
+            for threads in [1, 2, 16] {
+                for rows in [1e6, 1e8, 1e11] {
+                    let budget = ByteSize(budget * MIB);
+                    if check(budget, threads).is_err() {
+                        continue;
+                    }
+                    let tuning = Tuning::new(budget, threads, rows, 4e6);
+                    let fixed = PROGRAM + threads as u64 * PER_THREAD;
+                    assert!(fixed + tuning.resident + 2 * tuning.run_bytes <= budget.0, "{tuning:?}");
+                    assert!(tuning.writers >= 1 && tuning.writers <= threads);
+                }
+            }
+        }
+        assert!(check(ByteSize(least(2)), 2).is_ok() && check(ByteSize(least(2) - 1), 2).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! The keyed making of instances: a pure function of seed, pass and document.
+//!
+//! In go [`Documents`] and the address of one document in one pass, out come its [`MaskedInstance`]s, in order. Pairs are
+//! drawn from one stream for each (pass, document), masks from one stream for each (pass, document, instance): so a
+//! document's instances can be made on any thread or machine, and one instance can be masked without the others. Not
+//! for the reference's mode, whose draws are serial. Nothing here is from the reference, which has one generator.
+
+use crate::config::{BuildConfig, Masking, RandomMode};
+use crate::document::{DocumentReader, Documents};
+use crate::error::Result;
+use crate::instance::{Instance, Pair, PairRules, draw_pairs};
+use crate::masking::{MaskRules, MaskedInstance, Masker};
+use crate::resolved_config::ResolvedConfig;
+use crate::rng::{Domain, Stream};
+use crate::vocabulary::Vocabulary;
+
+/// Makes the instances of one document in one pass; keeps its buffers from one to the next.
+#[derive(Clone, Debug)]
+pub struct KeyedInstances {
+    seed: u64,
+    masking: Masking,
+    rules: PairRules,
+    masker: Masker,
+    instance: Instance,
+    masked: MaskedInstance,
+}
+
+impl KeyedInstances {
+    /// A maker by rules of choice. With [`Masking::Dynamic`] the instances come out without masks.
+    #[must_use]
+    pub fn new(seed: u64, masking: Masking, rules: PairRules, masker: Masker) -> Self {
+        let (instance, masked) = (Instance::default(), MaskedInstance::default());
+        Self { seed, masking, rules, masker, instance, masked }
+    }
+
+    /// The maker of a data set's options, as its manifest has them.
+    #[must_use]
+    pub fn of(config: &ResolvedConfig, vocabulary: &Vocabulary) -> Self {
+        let rules =
+            PairRules::new(vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, false);
+        let masks = MaskRules {
+            masked_lm_prob: config.masked_lm_prob,
+            max_predictions_per_seq: config.max_predictions_per_seq,
+            do_whole_word_mask: config.do_whole_word_mask,
+            max_ngram: config.max_ngram,
+            random_word_skip_special: config.random_word_skip_special,
+            reference: false,
+        };
+        Self::new(config.random_seed, config.masking, rules, Masker::new(vocabulary, masks))
+    }
+
+    /// Makes the instances of document `document` in pass `pass` and hands each to `emit`.
+    ///
+    /// # Errors
+    /// Those of `emit`, and of reading the documents.
+    pub fn make(
+        &mut self,
+        documents: &Documents,
+        pass: u64,
+        document: usize,
+        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        let mut reader = documents.reader();
+        let masks = self.masks(pass, document);
+        let rules = self.rules;
+        let mut pairs = self.pairs(pass, document);
+        let mut number = 0;
+        draw_pairs(&mut reader, document, &rules, &mut pairs, |_, reader, pair| {
+            number += 1;
+            emit(self.row(reader, &masks, number - 1, pair)?)
+        })
+    }
+
+    /// Draws the pairs of a document in a pass and hands each to `emit`; nothing is filled or masked.
+    pub(crate) fn draw<'a>(
+        &self,
+        reader: &mut DocumentReader<'a>,
+        pass: u64,
+        document: usize,
+        mut emit: impl FnMut(&mut DocumentReader<'a>, Pair) -> Result<()>,
+    ) -> Result<()> {
+        let mut pairs = self.pairs(pass, document);
+        draw_pairs(reader, document, &self.rules, &mut pairs, |_, reader, pair| emit(reader, pair))
+    }
+
+    /// The row of one pair, which is number `number` of its document and pass.
+    pub(crate) fn row(
+        &mut self,
+        reader: &mut DocumentReader<'_>,
+        masks: &MaskStreams,
+        number: u64,
+        pair: Pair,
+    ) -> Result<&MaskedInstance> {
+        pair.fill(reader, &self.rules, &mut self.instance)?;
+        match self.masking {
+            Masking::Static => {
+                self.masker.mask(&self.instance, &mut masks.0.branch(number), &mut self.masked);
+            }
+            Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
+        }
+        Ok(&self.masked)
+    }
+
+    fn pairs(&self, pass: u64, document: usize) -> Stream {
+        Stream::new(self.seed, Domain::Pairs, &[pass, document as u64])
+    }
+
+    /// The streams of the masks of a document's instances in a pass.
+    pub(crate) fn masks(&self, pass: u64, document: usize) -> MaskStreams {
+        MaskStreams(Stream::new(self.seed, Domain::Masks, &[pass, document as u64]))
+    }
+}
+
+/// The streams of the masks of a document's instances in one pass, each addressed by its instance's number.
+pub(crate) struct MaskStreams(Stream);
+
+impl BuildConfig {
+    /// How pairs are made with these options.
+    pub(crate) fn pair_rules(&self, vocabulary: &Vocabulary) -> PairRules {
+        let reference = self.random == RandomMode::Reference;
+        PairRules::new(vocabulary, self.max_seq_length, self.short_seq_prob, self.nsp, reference)
+    }
+
+    /// How tokens are masked with these options.
+    pub(crate) fn masker(&self, vocabulary: &Vocabulary) -> Masker {
+        let rules = MaskRules {
+            masked_lm_prob: self.masked_lm_prob,
+            max_predictions_per_seq: self.max_predictions_per_seq,
+            do_whole_word_mask: self.do_whole_word_mask,
+            max_ngram: self.max_ngram,
+            random_word_skip_special: self.random_word_skip_special,
+            reference: self.random == RandomMode::Reference,
+        };
+        Masker::new(vocabulary, rules)
+    }
+
+    /// The maker of instances with these options, in keyed mode.
+    pub(crate) fn keyed(&self, vocabulary: &Vocabulary) -> KeyedInstances {
+        KeyedInstances::new(
+            self.random_seed,
+            self.masking,
+            self.pair_rules(vocabulary),
+            self.masker(vocabulary),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Nsp;
+    use crate::document::DocumentsBuilder;
+
+    #[test]
+    fn an_instance_is_masked_without_the_others() {
+        let tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+            .map(String::from)
+            .into_iter()
+            .chain((0..100).map(|word| format!("word{word}")))
+            .collect();
+        let vocabulary = Vocabulary::from_bytes(tokens.join("\n").into(), "vocab.txt".as_ref()).unwrap();
+        let mut builder = DocumentsBuilder::new(vocabulary.len());
+        for document in 0..3 {
+            for sentence in 0..12 {
+                let ids: Vec<u32> = (0..9).map(|word| 5 + document + sentence + word).collect();
+                builder.push_ids(&ids).unwrap();
+                builder.push_sentence_end(ids.len()).unwrap();
+            }
+            builder.close_document().unwrap();
+        }
+        let documents = builder.finish().unwrap();
+        let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
+        let mut keyed = config.keyed(&vocabulary);
+        let mut made = Vec::new();
+        keyed
+            .make(&documents, 4, 1, |row| {
+                made.push(row.clone());
+                Ok(())
+            })
+            .unwrap();
+        assert!(made.len() > 2, "{}", made.len());
+
+        let mut drawn = Vec::new();
+        let mut reader = documents.reader();
+        keyed
+            .draw(&mut reader, 4, 1, |_, pair| {
+                drawn.push(pair);
+                Ok(())
+            })
+            .unwrap();
+        let masks = keyed.masks(4, 1);
+        for number in (0..drawn.len()).rev() {
+            let row = keyed.row(&mut reader, &masks, number as u64, drawn[number]).unwrap();
+            assert_eq!(*row, made[number]);
+            assert_eq!(row.tokens.len(), drawn[number].instance_tokens());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! From finished parts to a data set.
+//!
+//! In goes a folder in which every part of a build has left its shards and its receipt, out comes the manifest: the same
+//! bytes as one machine makes. Before that it is checked that all parts are there, of one build, that every shard is what
+//! its receipt says, and that over all parts together nothing was lost or made twice. Not for making parts (`build`).
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::card::{CARD, card};
+use crate::error::{Error, Result};
+use crate::files::{Disk, FileSystem, OutputLock, remove_temporaries, write_atomic_on};
+use crate::manifest::Manifest;
+use crate::output::clear_beside;
+use crate::part::{Owner, Part, owner_of};
+use crate::receipt::PartReceipt;
+
+/// Makes the parts in a folder a data set.
+///
+/// # Errors
+/// [`Error::NoParts`], [`Error::PartsMissing`], [`Error::PartsDiffer`] or [`Error::NotConserved`]; [`Error::FileDigest`]
+/// and its like for a damaged shard; [`Error::OutputFinished`] where the folder has a manifest and no parts. The parts are
+/// then as they were.
+pub fn merge(folder: &Path) -> Result<Manifest> {
+    merge_on(&Disk, folder)
+}
+
+/// [`merge`] on a file system of choice.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_on(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
+    let parts = find_parts(folder)?;
+    let _lock = OutputLock::acquire_on(files, folder)?;
+    remove_temporaries(files, folder)?;
+    let receipts = read_parts(folder, parts)?;
+    let manifest = Manifest::of_parts(receipts)?;
+    let shards = 0..manifest.shards.len();
+    shards.into_par_iter().try_for_each(|shard| manifest.verify_digest(folder, shard))?;
+    manifest.verify(folder, false)?;
+    write_atomic_on(files, &folder.join(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
+    manifest.write_on(files, folder)?;
+    let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();
+    clear_beside(files, folder, &keep)?;
+    Ok(manifest)
+}
+
+/// How many parts the receipts in a folder speak of.
+fn find_parts(folder: &Path) -> Result<usize> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::NoParts { path: folder.to_owned() });
+        }
+        Err(source) => return Err(Error::io("read folder", folder)(source)),
+    };
+    let mut parts: Option<usize> = None;
+    for entry in entries {
+        let name = entry.map_err(Error::io("read folder", folder))?.file_name();
+        let Some(Owner::Receipt(part)) = owner_of(&name.to_string_lossy()) else { continue };
+        if parts.is_some_and(|parts| parts != part.of) {
+            return Err(Error::PartsDiffer { part: part.index, what: "--parts" });
+        }
+        parts = Some(part.of);
+    }
+    match parts {
+        Some(parts) => Ok(parts),
+        None if Manifest::path(folder).exists() => Err(Error::OutputFinished { path: folder.to_owned() }),
+        None => Err(Error::NoParts { path: folder.to_owned() }),
+    }
+}
+
+/// The receipts of all parts, which belong together.
+fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
+    let mut receipts: Vec<PartReceipt> = Vec::new();
+    let mut missing = None;
+    for index in 1..=parts {
+        match PartReceipt::read(folder, Part { index, of: parts })? {
+            Some(receipt) => receipts.push(receipt),
+            None => missing = missing.or(Some(index)),
+        }
+    }
+    if let Some(missing) = missing {
+        return Err(Error::PartsMissing { found: receipts.len(), parts, missing });
+    }
+    for (index, receipt) in (1..).zip(&receipts) {
+        let first = &receipts[0];
+        let own =
+            receipt.shards.iter().all(|shard| Part { index, of: parts }.has_shard(shard.shard as usize));
+        let checks = [
+            (receipt.part == index && receipt.parts == parts, "number"),
+            (receipt.identity == first.identity && receipt.config == first.config, "options"),
+            (receipt.vocabulary == first.vocabulary, "vocabulary"),
+            (
+                receipt.build == first.build && receipt.read == first.read && receipt.counts == first.counts,
+                "text",
+            ),
+            (own, "shards"),
+        ];
+        if let Some((_, what)) = checks.into_iter().find(|(same, _)| !same) {
+            return Err(Error::PartsDiffer { part: index, what });
+        }
+    }
+    Ok(receipts)
+}

@@ -1,0 +1,129 @@
+//! Rows on their way to their shards, in a compact form.
+//!
+//! In goes a [`MaskedInstance`], out come bytes, and back. Not a file format that anyone keeps: scratch files only.
+//! Nothing here is from the reference, which holds all instances in memory.
+
+use crate::masking::MaskedInstance;
+
+/// Bytes before the variable part of a packed row: tokens, first segment, masks (two bytes each), label.
+const HEAD: usize = 7;
+
+/// How ids are packed: two bytes where the vocabulary allows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    Two,
+    Four,
+}
+
+impl Width {
+    pub(crate) fn of(vocabulary: usize) -> Self {
+        if vocabulary <= 1 << 16 { Self::Two } else { Self::Four }
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
+
+    pub(crate) fn put(self, ids: &[u32], out: &mut Vec<u8>) {
+        match self {
+            Self::Two => ids.iter().for_each(|&id| out.extend_from_slice(&(id as u16).to_le_bytes())),
+            Self::Four => ids.iter().for_each(|&id| out.extend_from_slice(&id.to_le_bytes())),
+        }
+    }
+
+    /// Appends ids as they are.
+    pub(crate) fn get_ids(self, bytes: &[u8], out: &mut Vec<u32>) {
+        match self {
+            Self::Two => {
+                out.extend(bytes.as_chunks().0.iter().map(|&pair| u32::from(u16::from_le_bytes(pair))));
+            }
+            Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four))),
+        }
+    }
+
+    fn get(self, bytes: &[u8], out: &mut Vec<i32>) {
+        match self {
+            Self::Two => {
+                out.extend(bytes.as_chunks().0.iter().map(|&pair| i32::from(u16::from_le_bytes(pair))))
+            }
+            Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four) as i32)),
+        }
+    }
+}
+
+/// Appends the packed form of a row. Sequences are at most 65,535 tokens long.
+pub(crate) fn pack(row: &MaskedInstance, width: Width, out: &mut Vec<u8>) {
+    let first = row.segment_ids.partition_point(|&segment| segment == 0);
+    for number in [row.tokens.len(), first, row.masked_lm_positions.len()] {
+        out.extend_from_slice(&(number as u16).to_le_bytes());
+    }
+    out.push(u8::from(row.is_random_next));
+    width.put(&row.tokens, out);
+    Width::Two.put(&row.masked_lm_positions, out);
+    width.put(&row.masked_lm_ids, out);
+}
+
+/// A packed row, looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedRow<'a> {
+    bytes: &'a [u8],
+    width: Width,
+}
+
+impl<'a> PackedRow<'a> {
+    /// The row that begins `bytes`.
+    pub(crate) fn first_of(bytes: &'a [u8], width: Width) -> Self {
+        let row = Self { bytes, width };
+        let length = row.length();
+        Self { bytes: &bytes[..length], width }
+    }
+
+    /// The packed form.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    fn number(&self, at: usize) -> usize {
+        usize::from(u16::from_le_bytes([self.bytes[2 * at], self.bytes[2 * at + 1]]))
+    }
+
+    /// Number of bytes of the packed form.
+    pub(crate) fn length(&self) -> usize {
+        HEAD + self.number(0) * self.width.bytes() + self.number(2) * (2 + self.width.bytes())
+    }
+
+    pub(crate) fn tokens(&self) -> usize {
+        self.number(0)
+    }
+
+    pub(crate) fn first_segment_tokens(&self) -> usize {
+        self.number(1)
+    }
+
+    pub(crate) fn next_sentence_label(&self) -> i8 {
+        self.bytes[6] as i8
+    }
+
+    /// Appends tokens, positions and ids to three buffers.
+    pub(crate) fn unpack(&self, tokens: &mut Vec<i32>, positions: &mut Vec<i32>, ids: &mut Vec<i32>) {
+        let tokens_end = HEAD + self.number(0) * self.width.bytes();
+        let positions_end = tokens_end + self.number(2) * 2;
+        self.width.get(&self.bytes[HEAD..tokens_end], tokens);
+        Width::Two.get(&self.bytes[tokens_end..positions_end], positions);
+        self.width.get(&self.bytes[positions_end..], ids);
+    }
+}
+
+/// The rows in some packed bytes, first to last: where each begins.
+pub(crate) fn row_offsets(bytes: &[u8], width: Width) -> Vec<u32> {
+    let mut offsets = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        offsets.push(at as u32);
+        at += PackedRow::first_of(&bytes[at..], width).length();
+    }
+    offsets
+}

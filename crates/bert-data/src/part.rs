@@ -1,0 +1,111 @@
+//! Which part of a build a process does, and the names of its files.
+//!
+//! In go `--part I --parts N`, out come names: each part has a work folder, a lock and in the end a receipt of its own
+//! in the shared output folder, hidden beside the shards. Not for what a part does (`build`) or how parts become a data
+//! set (`merge`). The reference leaves parts to the user, who gives each its own files and seed.
+
+use crate::files::LOCK;
+
+/// One part of a build; the whole of it where it is 1 of 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// From 1.
+    pub(crate) index: usize,
+    /// How many there are.
+    pub(crate) of: usize,
+}
+
+impl Part {
+    /// The whole build.
+    pub(crate) const WHOLE: Self = Self { index: 1, of: 1 };
+
+    pub(crate) fn is_whole(self) -> bool {
+        self.of == 1
+    }
+
+    /// Whether a shard is this part's to make.
+    pub(crate) fn has_shard(self, shard: usize) -> bool {
+        shard % self.of + 1 == self.index
+    }
+
+    fn suffix(self) -> String {
+        format!("-{:05}-of-{:05}", self.index, self.of)
+    }
+
+    pub(crate) fn work_name(self) -> String {
+        if self.is_whole() { ".build".to_owned() } else { format!(".build{}", self.suffix()) }
+    }
+
+    pub(crate) fn lock_name(self) -> String {
+        format!("{LOCK}{}", self.suffix())
+    }
+
+    pub(crate) fn receipt_name(self) -> String {
+        format!(".part{}.json", self.suffix())
+    }
+}
+
+/// What a hidden name in an output folder belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The folder as a whole.
+    Folder,
+    /// The work folder of a build, or of a part.
+    Work(Part),
+    /// The receipt of a part.
+    Receipt(Part),
+    /// The lock of a part.
+    Lock(Part),
+}
+
+/// Who a name belongs to; `None` where it is none of these.
+pub(crate) fn owner_of(name: &str) -> Option<Owner> {
+    let part = |rest: &str| {
+        let (index, of) = rest.strip_prefix('-')?.split_once("-of-")?;
+        let number = |text: &str| (text.len() == 5).then(|| text.parse::<usize>().ok()).flatten();
+        Some(Part { index: number(index)?, of: number(of)? })
+    };
+    if name == LOCK {
+        return Some(Owner::Folder);
+    }
+    if name == Part::WHOLE.work_name() {
+        return Some(Owner::Work(Part::WHOLE));
+    }
+    if let Some(rest) = name.strip_prefix(".build") {
+        return part(rest).map(Owner::Work);
+    }
+    if let Some(rest) = name.strip_prefix(".part") {
+        return part(rest.strip_suffix(".json")?).map(Owner::Receipt);
+    }
+    part(name.strip_prefix(LOCK)?).map(Owner::Lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_again() {
+        let part = Part { index: 2, of: 40 };
+        assert_eq!(owner_of(&part.work_name()), Some(Owner::Work(part)));
+        assert_eq!(owner_of(&part.lock_name()), Some(Owner::Lock(part)));
+        assert_eq!(owner_of(&part.receipt_name()), Some(Owner::Receipt(part)));
+        assert_eq!(owner_of(&Part::WHOLE.work_name()), Some(Owner::Work(Part::WHOLE)));
+        assert_eq!(owner_of(".lock"), Some(Owner::Folder));
+        for other in
+            ["train-00000-of-00001.parquet", ".part-1-of-2.json", ".buildx", ".part-00001-of-00002", "x"]
+        {
+            assert_eq!(owner_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_shard_is_in_one_part() {
+        for of in 1..6 {
+            for shard in 0..20 {
+                let owners = (1..=of).filter(|&index| Part { index, of }.has_shard(shard)).count();
+                assert_eq!(owners, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What one part of a build hands over: enough to make the manifest of all parts.
+//!
+//! In goes what a part read, made and wrote, out comes a hidden JSON file beside the shards, and from all of them the
+//! manifest ([`Manifest::of_parts`]), after the law of conservation was checked over their union. A build in one go is
+//! the one part of one. Not for going on after a failure (`work`).
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::conservation::{Conservation, MadeTally};
+use crate::document::Counts;
+use crate::error::{Error, Result};
+use crate::files::{FileSystem, write_json_atomic_on};
+use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VocabularyEntry};
+use crate::part::Part;
+use crate::reading::ReadReport;
+use crate::report::{Counters, DataReport};
+use crate::resolved_config::ResolvedConfig;
+use crate::shards::ShardReceipt;
+
+/// What a part read, made and wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartReceipt {
+    /// The digest of the options, the vocabulary and the program.
+    pub(crate) identity: String,
+    /// The digest of these and of the text.
+    pub(crate) build: String,
+    pub(crate) part: usize,
+    pub(crate) parts: usize,
+    pub(crate) config: ResolvedConfig,
+    pub(crate) vocabulary: VocabularyEntry,
+    pub(crate) read: ReadReport,
+    pub(crate) counts: Counts,
+    pub(crate) made: MadeTally,
+    pub(crate) counters: Counters,
+    pub(crate) shards: Vec<ShardReceipt>,
+}
+
+impl PartReceipt {
+    /// The receipt of a part in the folder that the parts share; `None` where there is none.
+    pub(crate) fn read(folder: &Path, part: Part) -> Result<Option<Self>> {
+        if part.is_whole() {
+            return Ok(None);
+        }
+        let path = folder.join(part.receipt_name());
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::io("read", &path)(source)),
+        };
+        serde_json::from_slice(&bytes).map(Some).map_err(|source| Error::PartInvalid { path, source })
+    }
+
+    /// Writes it beside the shards, which finishes the part.
+    pub(crate) fn write(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
+        let part = Part { index: self.part, of: self.parts };
+        write_json_atomic_on(files, &folder.join(part.receipt_name()), self).map(drop)
+    }
+}
+
+impl Manifest {
+    /// The manifest of parts that belong together, after the law was checked over all of them.
+    pub(crate) fn of_parts(mut parts: Vec<PartReceipt>) -> Result<Self> {
+        let Some(first) = parts.pop() else {
+            return Err(Error::PartsMissing { found: 0, parts: 1, missing: 1 });
+        };
+        let (mut made, mut counters, mut shards) = (first.made, first.counters, first.shards);
+        for part in parts {
+            // Every part draws the pairs of all documents, so each sees them all; its rows are its own.
+            for same in [part.made.passes == made.passes, part.made.all_rows == made.all_rows] {
+                if !same {
+                    return Err(Error::PartsDiffer { part: part.part, what: "documents or rows" });
+                }
+            }
+            made.rows.add(part.made.rows);
+            counters.add(&part.counters);
+            shards.extend(part.shards);
+        }
+        shards.sort_by_key(|shard| shard.shard);
+        let (passes, count) = (first.config.dupe_factor as u64, first.config.num_shards as u64);
+        let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
+        let conservation = Conservation::check(first.counts.seen, passes, &made, count, &written)?;
+        let report = DataReport::new(&first.config, &first.counts, &first.read, &counters);
+        Ok(Self {
+            format_version: FORMAT_VERSION,
+            program: PROGRAM.to_owned(),
+            config: first.config,
+            inputs: first.read.inputs,
+            vocabulary: first.vocabulary,
+            instances: report.instances,
+            shards: shards.into_iter().map(|shard| shard.entry).collect(),
+            conservation,
+            report,
+        })
+    }
+}

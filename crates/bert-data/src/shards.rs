@@ -1,0 +1,220 @@
+//! From rows in their slots to finished shards.
+//!
+//! In goes a [`RowSource`] of row groups, out come Parquet files in the work folder, each with a receipt. Row groups are
+//! read, shuffled and encoded in parallel, also those of one shard, while the ones before them are written; a thread that
+//! only waits for the disk ends the files. Shards that an earlier run finished are kept if they verify. Not for which row
+//! is in which group (`slots`, `reference`).
+
+use std::sync::mpsc;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::build::{BuildProgress, BuildStage, Prepared};
+use crate::conservation::Tally;
+use crate::error::Result;
+use crate::files::digest_file;
+use crate::manifest::ShardEntry;
+use crate::output::Output;
+use crate::packed::{PackedRow, Width, row_offsets};
+use crate::parallel::share_out;
+use crate::part::Part;
+use crate::plan::Plan;
+use crate::record_batch::BatchBuilder;
+use crate::rng::{Domain, Random, Stream};
+use crate::shard::{EncodedRowGroup, RowGroup, ShardWriter, shard_name};
+use crate::spill::Spilled;
+
+/// Where the row groups of the shards come from.
+pub(crate) trait RowSource: Sync {
+    /// The packed rows of a row group, and where each begins, in their final order.
+    fn load(&self, shard: usize, group: usize) -> Result<(Vec<u8>, Vec<u32>)>;
+}
+
+/// Slots of a spill, each shuffled.
+pub(crate) struct ShuffledSlots<'a> {
+    pub(crate) spilled: &'a Spilled,
+    pub(crate) seed: u64,
+    pub(crate) buckets: usize,
+    pub(crate) width: Width,
+}
+
+impl RowSource for ShuffledSlots<'_> {
+    fn load(&self, shard: usize, group: usize) -> Result<(Vec<u8>, Vec<u32>)> {
+        let bytes = self.spilled.slot(shard * self.buckets + group)?;
+        let mut offsets = row_offsets(&bytes, self.width);
+        let address = [shard as u64, group as u64];
+        Stream::new(self.seed, Domain::ShardOrder, &address).shuffle(&mut offsets);
+        Ok((bytes, offsets))
+    }
+}
+
+/// What a finished shard holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShardReceipt {
+    /// Of which build.
+    build: String,
+    /// Its place among the shards.
+    pub(crate) shard: u64,
+    pub(crate) rows: Tally,
+    pub(crate) entry: ShardEntry,
+}
+
+fn receipt_name(shard: usize) -> String {
+    format!("shard-{shard:05}.json")
+}
+
+/// The receipt of a shard that an earlier run finished, if it holds.
+fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> Result<Option<ShardReceipt>> {
+    let Some(receipt) = output.work.read_receipt::<ShardReceipt>(&receipt_name(shard)) else {
+        return Ok(None);
+    };
+    let name = shard_name(shard, shards);
+    let path = output.find(&name);
+    let named = (receipt.build.as_str(), receipt.shard, &receipt.entry.file) == (build, shard as u64, &name);
+    let holds = named && path.exists() && digest_file(&path)? == receipt.entry.blake3;
+    Ok(holds.then_some(receipt))
+}
+
+/// What writing shards needs to know.
+pub(crate) struct ShardJob<'a> {
+    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) output: &'a Output<'a>,
+    pub(crate) plan: &'a Plan,
+    pub(crate) part: Part,
+    /// Row groups at a time.
+    pub(crate) writers: usize,
+    pub(crate) build: &'a str,
+    /// Rows of all shards of this part, for the progress.
+    pub(crate) rows: u64,
+}
+
+/// Makes the shards of this part, or keeps them; in their order.
+pub(crate) fn make_shards(
+    job: &ShardJob<'_>,
+    source: &dyn RowSource,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Vec<ShardReceipt>> {
+    let own: Vec<usize> = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard)).collect();
+    let (mut receipts, mut missing) = (Vec::new(), Vec::new());
+    for &shard in &own {
+        match kept_shard(job.output, job.build, shard, job.plan.shards)? {
+            Some(receipt) => receipts.push(receipt),
+            None => missing.push(shard),
+        }
+    }
+    if !receipts.is_empty() {
+        let (done, total) = (receipts.len() as u64, own.len() as u64);
+        progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
+    }
+    let done = receipts.iter().map(|receipt| receipt.rows.count).sum();
+    thread::scope(|scope| {
+        let (finished, to_end) = mpsc::sync_channel(job.writers);
+        let ender = scope.spawn(move || end_shards(job, to_end));
+        let written = write_shards(job, source, &missing, done, finished, progress);
+        let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Where the ender failed, the writer only sees that nobody listens.
+        receipts.extend(ended?);
+        written
+    })?;
+    receipts.sort_unstable_by_key(|receipt| receipt.shard);
+    Ok(receipts)
+}
+
+/// A shard whose row groups are all written.
+type Finished<'a> = (usize, ShardWriter<'a>);
+
+/// Waits for the disk: ends each file, puts it in its place and writes its receipt.
+fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
+    let mut receipts = Vec::new();
+    for (shard, writer) in shards {
+        let (rows, written) = writer.finish()?;
+        let file = shard_name(shard, job.plan.shards);
+        let entry = ShardEntry { file, rows: rows.count, bytes: written.bytes, blake3: written.blake3 };
+        let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, entry };
+        job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
+        receipts.push(receipt);
+    }
+    Ok(receipts)
+}
+
+/// Row groups that were encoded together, each with its shard and whether the shard ends with it.
+type Wave = Vec<(usize, bool, EncodedRowGroup)>;
+
+/// Encodes the row groups of some shards, some groups at a time, and writes them in order.
+fn write_shards<'a>(
+    job: &ShardJob<'a>,
+    source: &dyn RowSource,
+    shards: &[usize],
+    rows_before: u64,
+    finished: mpsc::SyncSender<Finished<'a>>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<()> {
+    let buckets = job.plan.buckets;
+    let mut groups = shards.iter().flat_map(|&shard| (0..buckets).map(move |group| (shard, group)));
+    let mut batches: Vec<BatchBuilder> = (0..job.writers).map(|_| BatchBuilder::default()).collect();
+    let mut files = OpenShards { job, open: Vec::new(), finished, stopped: false, rows: rows_before };
+    let mut encoded: Wave = Vec::new();
+    loop {
+        let mut next = Vec::new();
+        for (shard, group) in groups.by_ref().take(job.writers) {
+            next.push((shard, group, files.next_group(shard)?));
+        }
+        if files.stopped || (next.is_empty() && encoded.is_empty()) {
+            return Ok(());
+        }
+        let encode = |batch: &mut BatchBuilder, (shard, group, columns): (usize, usize, RowGroup)| {
+            let (bytes, offsets) = source.load(shard, group)?;
+            let width = job.plan.width;
+            let rows = offsets.iter().map(|&offset| PackedRow::first_of(&bytes[offset as usize..], width));
+            Ok((shard, group + 1 == buckets, columns.encode(rows, batch)?))
+        };
+        let before = std::mem::take(&mut encoded);
+        let (made, written) = job.prepared.pool.install(|| {
+            rayon::join(
+                || share_out(&mut batches, next, encode).into_iter().collect::<Result<Wave>>(),
+                || files.write(before),
+            )
+        });
+        written?;
+        encoded = made?;
+        progress(BuildProgress { stage: BuildStage::Writing, done: files.rows, total: job.rows });
+    }
+}
+
+/// The shards that are being written: one, or the end of one and the beginning of the next.
+struct OpenShards<'a, 'j> {
+    job: &'j ShardJob<'a>,
+    open: Vec<Finished<'a>>,
+    finished: mpsc::SyncSender<Finished<'a>>,
+    /// Whether the thread that ends files has stopped, which it does for an error only.
+    stopped: bool,
+    rows: u64,
+}
+
+impl OpenShards<'_, '_> {
+    fn next_group(&mut self, shard: usize) -> Result<RowGroup> {
+        let at = match self.open.iter().position(|(open, _)| *open == shard) {
+            Some(at) => at,
+            None => {
+                let path = self.job.output.work.path(&shard_name(shard, self.job.plan.shards));
+                self.open.push((shard, ShardWriter::create(self.job.output.work.files, &path)?));
+                self.open.len() - 1
+            }
+        };
+        self.open[at].1.next_group()
+    }
+
+    fn write(&mut self, groups: Wave) -> Result<()> {
+        for (shard, is_last, group) in groups {
+            self.rows += group.rows();
+            let at = self.open.iter().position(|(open, _)| *open == shard).unwrap_or_default();
+            self.open[at].1.append(group)?;
+            if is_last {
+                self.stopped |= self.finished.send(self.open.remove(at)).is_err();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! The work folder: what a build has done so far, kept by receipts, so that the same command can go on.
+//!
+//! In go the files of the stages, each with a small JSON receipt written when it is complete; out they come when the
+//! command is given again. Which command that is says the [`Identity`] in the folder: the options that decide the bytes,
+//! the vocabulary's digest and the program's version. Receipts need no fsync: each holds digests, and what does not
+//! verify is made again. Not for the output folder (`output`). The reference starts anew.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::files::{FileSystem, create_folder, digest_bytes};
+use crate::manifest::{FORMAT_VERSION, PROGRAM};
+use crate::resolved_config::ResolvedConfig;
+
+const IDENTITY: &str = "identity.json";
+
+/// What decides the bytes of a data set, as far as it is known before the text is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Identity {
+    format_version: u32,
+    program: String,
+    /// The vocabulary's digest.
+    vocabulary: String,
+    /// The options; the number of shards is 0 where it follows from the text.
+    options: ResolvedConfig,
+}
+
+impl Identity {
+    pub(crate) fn new(options: ResolvedConfig, vocabulary: &[u8]) -> Self {
+        let (format_version, program) = (FORMAT_VERSION, PROGRAM.to_owned());
+        Self { format_version, program, vocabulary: digest_bytes(vocabulary), options }
+    }
+
+    /// A short form of it.
+    pub(crate) fn digest(&self) -> String {
+        digest_bytes(self.text().as_bytes())
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// The first thing in which another identity differs: its name, and the values here and there.
+    fn difference(&self, other: &serde_json::Value) -> Option<(String, String, String)> {
+        let here = serde_json::to_value(self).unwrap_or_default();
+        let flat = |value: &serde_json::Value| -> Vec<(String, String)> {
+            let mut flat = Vec::new();
+            for (key, value) in value.as_object().into_iter().flatten() {
+                match value.as_object() {
+                    Some(options) => {
+                        let named = |(key, value): (&String, &serde_json::Value)| {
+                            (format!("--{}", key.replace('_', "-")), value.to_string())
+                        };
+                        flat.extend(options.iter().map(named));
+                    }
+                    None => flat.push((format!("the {}", key.replace('_', " ")), value.to_string())),
+                }
+            }
+            flat
+        };
+        let there = flat(other);
+        let value_of = |name: &str| there.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+        flat(&here).into_iter().find_map(|(name, value)| {
+            let other = value_of(&name).map_or("not there", String::as_str);
+            (other != value).then(|| (name, value, other.to_owned()))
+        })
+    }
+}
+
+/// A work folder that belongs to this build.
+#[derive(Debug)]
+pub(crate) struct Work<'a> {
+    pub(crate) files: &'a dyn FileSystem,
+    folder: PathBuf,
+    pub(crate) identity: Identity,
+    /// Whether something in it is worth keeping after a failure.
+    worth_keeping: AtomicBool,
+}
+
+/// The identity of a work folder; `None` where there is none or it cannot be read.
+fn identity_in(folder: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&fs::read(folder.join(IDENTITY)).ok()?).ok()
+}
+
+/// Refuses a work folder that another command left, unless it may be discarded.
+pub(crate) fn check(folder: &Path, identity: &Identity, overwrite: bool) -> Result<()> {
+    let Some(found) = identity_in(folder) else { return Ok(()) };
+    match identity.difference(&found) {
+        Some((option, expected, found)) if !overwrite => {
+            let path = folder.parent().unwrap_or(folder).to_owned();
+            Err(Error::UnfinishedBuild { path, option, found, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl<'a> Work<'a> {
+    /// Opens the work folder of this build, or makes it anew where there is none or another one, which is then removed.
+    pub(crate) fn open(files: &'a dyn FileSystem, folder: &Path, identity: Identity) -> Result<Self> {
+        let same = identity_in(folder).is_some_and(|found| identity.difference(&found).is_none());
+        let work = Self { files, folder: folder.to_owned(), identity, worth_keeping: AtomicBool::new(same) };
+        if same {
+            return Ok(work);
+        }
+        if folder.exists() {
+            files.remove_dir_all(folder).map_err(Error::io("remove", folder))?;
+        }
+        create_folder(files, folder)?;
+        work.write_receipt(IDENTITY, &work.identity)?;
+        Ok(work)
+    }
+
+    /// The path of a file in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Says that there is something in the folder that the same command can use.
+    pub(crate) fn keep(&self) {
+        self.worth_keeping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Work::keep`] was called, or the folder was there before.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.worth_keeping.load(Ordering::Relaxed)
+    }
+
+    /// Writes a receipt under its name in one step.
+    pub(crate) fn write_receipt<T: Serialize>(&self, name: &str, receipt: &T) -> Result<()> {
+        let (path, temporary) = (self.path(name), self.path(&format!("{name}.new")));
+        let write = || {
+            let mut file = self.files.create(&temporary)?;
+            serde_json::to_vec(receipt).map_err(Into::into).and_then(|text| file.write_all(&text))?;
+            file.flush()
+        };
+        write().map_err(Error::io("write", &path))?;
+        self.files.rename(&temporary, &path).map_err(Error::io("rename to", &path))
+    }
+
+    /// A receipt; `None` where there is none that can be read.
+    pub(crate) fn read_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(&fs::read(self.path(name)).ok()?).ok()
+    }
+
+    /// Removes a file; says whether it was there.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool> {
+        let path = self.path(name);
+        if !path.exists() {
+            return Ok(false);
+        }
+        self.files.remove_file(&path).map_err(Error::io("remove", &path))?;
+        Ok(true)
+    }
+
+    /// Removes everything but the identity.
+    pub(crate) fn clear(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.folder).map_err(Error::io("read folder", &self.folder))? {
+            let name = entry.map_err(Error::io("read folder", &self.folder))?.file_name();
+            if name != IDENTITY {
+                self.remove(&name.to_string_lossy())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the folder: the identity last, so that what is left of it is known as ours.
+    pub(crate) fn remove_all(&self) -> Result<()> {
+        self.clear()?;
+        self.files.remove_dir_all(&self.folder).map_err(Error::io("remove", &self.folder))
+    }
+}

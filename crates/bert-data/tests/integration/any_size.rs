@@ -1,0 +1,267 @@
+//! The same bytes whatever the memory, the threads, the parts and the moments at which a build was stopped.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use bert_data::faults::{Fault, Faulty};
+use bert_data::files::Disk;
+use bert_data::{
+    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Manifest, build_on, build_part, build_part_on,
+    merge,
+};
+
+use crate::support::{config, reference, run, small_text, small_vocabulary};
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+fn world(text: &str) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.txt");
+    fs::write(&path, text).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let config = BuildConfig {
+        max_seq_length: 32,
+        max_predictions_per_seq: 5,
+        dupe_factor: 3,
+        num_shards: Some(5),
+        threads: 2,
+        ..config(&[&path], &vocab, &folder.path().join("whole"))
+    };
+    World { folder, config }
+}
+
+impl World {
+    fn to(&self, name: &str) -> BuildConfig {
+        BuildConfig { output: Some(self.folder.path().join(name)), ..self.config.clone() }
+    }
+}
+
+/// Every file of a folder but the lock.
+fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap() != ".lock")
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
+        .collect()
+}
+
+/// What an earlier run left and this one used.
+fn build_again(config: &BuildConfig) -> Vec<BuildStage> {
+    let mut kept = Vec::new();
+    let mut see = |at: BuildProgress| {
+        if matches!(at.stage, BuildStage::KeptText | BuildStage::KeptRows | BuildStage::KeptShards) {
+            kept.push(at.stage);
+        }
+    };
+    build_on(&Disk, config, &mut see).unwrap();
+    kept
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_the_budget() {
+    let world = world(&small_text(300));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    for (threads, budget) in [(1, 64), (3, 80), (1, 4096)] {
+        let name = format!("{threads}-{budget}");
+        let memory_budget = ByteSize(budget << 20);
+        run(&BuildConfig { threads, memory_budget, ..world.to(&name) }).unwrap();
+        assert!(content(&world.folder.path().join(&name)) == whole, "{name}");
+    }
+    let small = BuildConfig { memory_budget: ByteSize(20 << 20), ..world.to("small") };
+    let error = run(&small).unwrap_err();
+    assert!(error.to_string().contains("--memory-budget is 20M"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+}
+
+/// Fails each operation of writing in turn, as a full disk does; the same command must then end with the same bytes.
+#[test]
+fn a_build_goes_on_wherever_it_was_stopped() {
+    let world = world(&small_text(40));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    let (mut nth, mut step, mut kept) = (1, 1, Vec::new());
+    loop {
+        let name = format!("stopped-{nth}");
+        let config = BuildConfig { threads: 1, ..world.to(&name) };
+        let files = Faulty::new(Fault::Full, nth);
+        let result = build_on(&files, &config, &mut |_| {});
+        if !files.struck() {
+            assert!(result.is_ok());
+            break;
+        }
+        match result {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.exit_code(), 1, "operation {nth}: {error}");
+                kept.extend(build_again(&config));
+            }
+        }
+        assert!(content(&world.folder.path().join(&name)) == whole, "operation {nth}");
+        fs::remove_dir_all(world.folder.path().join(&name)).unwrap();
+        (nth, step) = (nth + step, 1 + nth / 40);
+    }
+    assert!(nth > 40, "{nth} operations only");
+    for stage in [BuildStage::KeptText, BuildStage::KeptRows, BuildStage::KeptShards] {
+        assert!(kept.contains(&stage), "{stage:?} was never used: {kept:?}");
+    }
+}
+
+#[test]
+fn what_was_left_must_hold_and_be_of_the_same_command() {
+    let world = world(&small_text(40));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    let stopped = |name: &str| {
+        let config = BuildConfig { threads: 1, ..world.to(name) };
+        let counting = Faulty::new(Fault::Full, u64::MAX);
+        build_on(&counting, &config, &mut |_| {}).unwrap();
+        fs::remove_dir_all(world.folder.path().join(name)).unwrap();
+        // Late: shards are there, and nothing has been moved to its name.
+        let files = Faulty::new(Fault::Full, counting.operations() - 30);
+        assert!(build_on(&files, &config, &mut |_| {}).is_err());
+        config
+    };
+    // Another command is refused, and the difference named.
+    let config = stopped("other");
+    let other = BuildConfig { dupe_factor: 4, ..config.clone() };
+    let before = content(&world.folder.path().join("other/.build"));
+    let error = run(&other).unwrap_err();
+    assert!(matches!(error, Error::UnfinishedBuild { .. }) && error.exit_code() == 2);
+    let text = error.to_string();
+    assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
+    assert!(before == content(&world.folder.path().join("other/.build")), "something changed");
+    run(&BuildConfig { overwrite: true, ..other }).unwrap();
+    assert!(content(&world.folder.path().join("other")) != whole);
+
+    // Damage is found and mended; threads and memory may be others.
+    for damaged in ["tokens", "rows-000000", "train-00000-of-00005.parquet", "text.json", "identity.json"] {
+        let config = stopped(damaged);
+        let path = world.folder.path().join(damaged).join(".build").join(damaged);
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x40;
+        fs::write(&path, bytes).unwrap();
+        build_again(&BuildConfig { threads: 3, memory_budget: ByteSize(1 << 30), ..config });
+        assert!(content(&world.folder.path().join(damaged)) == whole, "{damaged}");
+    }
+
+    // Other text under the same name: everything is made again.
+    let config = stopped("text");
+    let path = world.folder.path().join("text.txt");
+    let text = fs::read(&path).unwrap();
+    fs::write(&path, small_text(30)).unwrap();
+    assert!(build_again(&config).is_empty());
+    assert_eq!(Manifest::read(&world.folder.path().join("text")).unwrap().report.documents, 30);
+    fs::write(&path, text).unwrap();
+}
+
+#[test]
+fn the_union_of_the_parts_is_the_whole() {
+    let world = world(&small_text(200));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    for parts in [2, 3, 8] {
+        let name = format!("parts-{parts}");
+        let folder = world.folder.path().join(&name);
+        let part = |index| BuildConfig { part: Some(index), parts: Some(parts), ..world.to(&name) };
+        let mut rows = 0;
+        for index in (1..=parts).rev() {
+            // Stopped once on the way.
+            let files = Faulty::new(Fault::Full, 10 + 7 * index as u64);
+            let _ = build_part_on(&files, &part(index), &mut |_| {});
+            let outcome = build_part(&part(index), &mut |_| {}).unwrap();
+            rows += outcome.rows;
+            assert_eq!(outcome.shards, (0..5).filter(|shard| shard % parts + 1 == index).count());
+            if index > 1 {
+                let error = merge(&folder).unwrap_err();
+                assert!(matches!(error, Error::PartsMissing { missing: 1, .. }), "{error}");
+            }
+        }
+        assert!(build_part(&part(1), &mut |_| {}).unwrap().was_finished);
+        assert_eq!(merge(&folder).unwrap().instances, rows);
+        assert!(content(&folder) == whole, "{parts} parts");
+        assert!(matches!(merge(&folder).unwrap_err(), Error::OutputFinished { .. }));
+    }
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused() {
+    let world = world(&small_text(60));
+    let folder = world.folder.path().join("parts");
+    let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
+    assert!(matches!(merge(&folder).unwrap_err(), Error::NoParts { .. }));
+    build_part(&part(1), &mut |_| {}).unwrap();
+    for (wrong, named) in [
+        (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),
+        (world.to("parts"), "--parts is 2, not 1"),
+        (BuildConfig { random_seed: 1, ..part(1) }, "another build"),
+    ] {
+        let result = match wrong.part {
+            Some(_) => build_part(&wrong, &mut |_| {}).map(drop),
+            None => run(&wrong).map(drop),
+        };
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains(named), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+    // A foreign part: made with another seed elsewhere.
+    let elsewhere = BuildConfig { random_seed: 1, output: world.to("elsewhere").output, ..part(2) };
+    build_part(&elsewhere, &mut |_| {}).unwrap();
+    for (name, kind) in [
+        ("train-00001-of-00005.parquet", 0),
+        ("train-00003-of-00005.parquet", 0),
+        (".part-00002-of-00002.json", 1),
+    ] {
+        fs::copy(world.folder.path().join("elsewhere").join(name), folder.join(name)).unwrap();
+        assert!(kind < 2);
+    }
+    let error = merge(&folder).unwrap_err();
+    assert!(
+        error.to_string().contains("part 2 does not belong to the others: it has other options"),
+        "{error}"
+    );
+    // The first part again under the second one's name.
+    fs::copy(folder.join(".part-00001-of-00002.json"), folder.join(".part-00002-of-00002.json")).unwrap();
+    let error = merge(&folder).unwrap_err();
+    assert!(error.to_string().contains("other number"), "{error}");
+    fs::remove_file(folder.join(".part-00002-of-00002.json")).unwrap();
+    build_part(&part(2), &mut |_| {}).unwrap();
+    // A damaged shard.
+    let shard = folder.join("train-00003-of-00005.parquet");
+    let good = fs::read(&shard).unwrap();
+    fs::write(&shard, &good[1..]).unwrap();
+    let error = merge(&folder).unwrap_err();
+    assert!(matches!(error, Error::FileDigest { .. }), "{error}");
+    assert!(!Manifest::path(&folder).exists());
+    fs::write(&shard, good).unwrap();
+    merge(&folder).unwrap();
+    for wrong in [
+        BuildConfig { parts: None, ..part(1) },
+        BuildConfig { part: None, ..part(1) },
+        BuildConfig { part: Some(0), ..part(1) },
+        BuildConfig { part: Some(3), ..part(1) },
+        BuildConfig { overwrite: true, ..part(1) },
+        reference(BuildConfig { num_shards: None, ..part(1) }),
+    ] {
+        let error = build_part(&wrong, &mut |_| {}).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+    }
+}
+
+/// A corpus that is one document is never held as a whole, and its rows are the same for any number of threads.
+#[test]
+fn one_long_document() {
+    let line = "the cat sat on the mat. the dog ran far away! is the sun hot? walking, talking, far.\n";
+    let world = world(&line.repeat(30_000));
+    run(&BuildConfig { threads: 1, ..world.config.clone() }).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    let least = ByteSize(64 << 20);
+    run(&BuildConfig { threads: 2, memory_budget: least, ..world.to("other") }).unwrap();
+    assert!(content(&world.folder.path().join("other")) == whole);
+}

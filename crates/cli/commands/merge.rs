@@ -1,0 +1,36 @@
+//! `bert merge`: the parts of a data set become the data set.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::exit::{print, print_json};
+use crate::progress::say;
+
+/// Check the parts that `make-pretrain-data --part` made, and commit them as one data set.
+#[derive(Parser, Debug)]
+pub struct Args {
+    /// The folder that the parts share.
+    data: PathBuf,
+
+    /// Print the manifest as one JSON object instead of the report.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Those of [`bert_data::merge`].
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let manifest = bert_data::merge(&args.data)?;
+    for warning in &manifest.report.warnings {
+        say(&format!("warning: {warning}"));
+    }
+    if args.json {
+        return print_json(&manifest);
+    }
+    let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
+    print(&format!("{}", manifest.report))?;
+    print(&format!("{} shards, {bytes} bytes: {}", manifest.shards.len(), args.data.display()))
+}
