@@ -67,7 +67,9 @@ fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
-        return print_json(&serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }));
+        return print_json(
+            &serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }),
+        );
     }
     if outcome.was_finished {
         say("this part was finished before");
