@@ -7,6 +7,8 @@ use bert_data::rng::{Domain, Random, Stream};
 
 #[path = "../fuzz/checks.rs"]
 mod checks;
+#[path = "../fuzz/model_checks.rs"]
+mod model_checks;
 
 /// Variants of each file besides itself.
 const VARIANTS: usize = 40;
@@ -14,7 +16,8 @@ const VARIANTS: usize = 40;
 #[test]
 fn every_file_of_the_corpus_and_what_is_near_it() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    for (at, (name, check)) in checks::CHECKS.into_iter().enumerate() {
+    let all = checks::CHECKS.into_iter().chain(model_checks::MODEL_CHECKS);
+    for (at, (name, check)) in all.enumerate() {
         let mut files: Vec<_> = fs::read_dir(corpus.join(name))
             .unwrap_or_else(|error| panic!("{name}: {error}"))
             .map(|entry| entry.expect("an entry").path())

@@ -12,6 +12,8 @@ mod documents;
 mod dynamic;
 /// Every way to fail, and that a failure changes nothing.
 mod errors;
+/// Every n-th file operation fails, or the power does.
+mod faults;
 /// Files, folders, patterns, compression, line ends, encodings.
 mod input;
 /// Training a vocabulary gives the same bytes every time.

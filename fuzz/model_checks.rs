@@ -1,0 +1,35 @@
+//! What must hold for any bytes at all, of weights and of task files: see `checks.rs`. Apart, because the tensor engine is
+//! slow to build for a fuzzer.
+
+use std::path::Path;
+
+use bert_trainer::tasks::{Task, read_file};
+
+use super::checks::{Check, file};
+
+/// All targets of the model side.
+pub(crate) const MODEL_CHECKS: [Check; 2] = [("safetensors", safetensors), ("tsv", tsv)];
+
+/// Weights: what is accepted is finite and as large as its shape says.
+pub(crate) fn safetensors(bytes: &[u8]) {
+    if let Ok(tensors) = bert_model::named_tensors_from_bytes(bytes, Path::new("model.safetensors")) {
+        for (name, (shape, values)) in &tensors {
+            assert_eq!(shape.iter().product::<usize>(), values.len(), "{name}");
+            assert!(values.iter().all(|value| value.is_finite()), "{name}");
+        }
+    }
+    let path = file("model.safetensors", bytes);
+    let _ = bert_model::read_safetensors(&path);
+}
+
+/// A task's file, as each of the tasks.
+pub(crate) fn tsv(bytes: &[u8]) {
+    let path = file("train.tsv", bytes);
+    for task in Task::ALL {
+        for has_labels in [true, false] {
+            if let Ok(examples) = read_file(task, &path, has_labels) {
+                assert!(!examples.is_empty(), "{task}: no examples is an error");
+            }
+        }
+    }
+}
