@@ -78,6 +78,8 @@ const LEAST: u64 = 16 * MIB;
 const ROUND_TOKENS: u64 = 1 << 17;
 /// Packed rows that are sorted at a time: few for a small corpus, so that memory does not follow `dupe_factor`.
 const RUN: u64 = 2 * MIB;
+/// How many runs there may be before they become longer.
+const MOST_RUNS: f64 = 256.0;
 /// The most that is sorted at a time: places in a run take four bytes.
 const LONGEST_RUN: u64 = 1 << 30;
 /// Sorted rows that are kept together: what a restart may have to make again.
@@ -124,7 +126,7 @@ impl Tuning {
     pub(crate) fn new(budget: ByteSize, threads: usize, rows_bytes: f64, group_bytes: f64) -> Self {
         let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
         // Making instances takes the store and, twice, a run: one is filled while the other is written.
-        let run_bytes = (rows_bytes / 64.0) as u64;
+        let run_bytes = (rows_bytes / MOST_RUNS) as u64;
         let run_bytes = run_bytes.clamp(RUN, (free / 4).clamp(RUN, LONGEST_RUN));
         let resident = free - 2 * run_bytes;
         let writer = PER_WRITER + 2 * group_bytes as u64;

@@ -10,7 +10,7 @@ use crate::packed::Width;
 /// How many instances a shard holds where `--num-shards` is not given.
 const ROWS_PER_SHARD: f64 = 65_536.0;
 /// How large the packed rows of a row group are, roughly.
-const GROUP_BYTES: f64 = 2.5e6;
+const GROUP_BYTES: f64 = 2e6;
 /// The most row groups of one shard: the format counts them in 15 bits.
 const MOST_GROUPS: f64 = 32_000.0;
 
