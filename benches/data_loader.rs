@@ -5,13 +5,13 @@
 //! cargo bench --bench data_loader -- --corpus text.zst --vocab vocab.txt --batch-size 256
 //! ```
 //!
-//! Reading, checking digests and rows, shuffling, masking where the data has no masks, and padding are all in the
-//! time; tensors are not. Each figure is the best of several epochs.
+//! Reading, checking digests and rows, shuffling, making pairs and masks where the data has none, and padding are all
+//! in the time; tensors are not. Each figure is the best of several epochs.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bert_data::{BuildConfig, Masking, build};
+use bert_data::{BuildConfig, Layout, Masking, build};
 use bert_trainer::data_loader::DataLoader;
 use clap::Parser;
 
@@ -44,11 +44,15 @@ fn main() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for (what, masking, max_ngram, do_whole_word_mask) in [
-        ("masks stored", Masking::Static, 1, false),
-        ("masks made in the loader", Masking::Dynamic, 1, false),
-        ("whole words, in the loader", Masking::Dynamic, 1, true),
-        ("spans of 3 words, in the loader", Masking::Dynamic, 3, true),
+    let (instances, documents) = (Layout::Instances, Layout::Documents);
+    for (what, layout, masking, max_ngram, do_whole_word_mask) in [
+        ("masks stored", instances, Masking::Static, 1, false),
+        ("masks made in the loader", instances, Masking::Dynamic, 1, false),
+        ("whole words, in the loader", instances, Masking::Dynamic, 1, true),
+        ("spans of 3 words, in the loader", instances, Masking::Dynamic, 3, true),
+        ("documents", documents, Masking::Static, 1, false),
+        ("documents, whole words", documents, Masking::Static, 1, true),
+        ("documents, spans of 3 words", documents, Masking::Static, 3, true),
     ] {
         let data = folder.path().join(what.replace([' ', ','], "-"));
         let config = BuildConfig {
@@ -57,7 +61,12 @@ fn main() {
             output: Some(data.clone()),
             max_seq_length: args.max_seq_length,
             max_predictions_per_seq: args.max_seq_length * 20 / 128,
-            dupe_factor: args.dupe_factor,
+            // Documents on disk have no passes.
+            dupe_factor: match layout {
+                Layout::Instances => args.dupe_factor,
+                Layout::Documents => BuildConfig::default().dupe_factor,
+            },
+            layout,
             masking,
             max_ngram,
             do_whole_word_mask,
@@ -87,12 +96,12 @@ fn rate(data: &Path, args: &Args, buckets: usize) -> (f64, f64) {
     for epoch in 0..args.epochs.max(1) {
         // A new one each time: the last shard of an epoch would still be in memory.
         let start = Instant::now();
-        let loader = DataLoader::open(data, 1).expect("the data opens");
+        let loader = DataLoader::open(data, epoch).expect("the data opens");
         let mut loader = loader.with_length_buckets(buckets, args.batch_size);
         let batches = loader.rows().div_ceil(args.batch_size as u64);
         let (mut cells, mut real) = (0usize, 0i64);
         for batch in 0..batches {
-            let first = (epoch * batches + batch) * args.batch_size as u64;
+            let first = batch * args.batch_size as u64;
             let batch = loader.batch(first, args.batch_size).expect("a batch");
             cells += batch.input_mask.len();
             real += batch.input_mask.iter().map(|&real| i64::from(real)).sum::<i64>();

@@ -87,15 +87,30 @@ fn until_in_time(attempt: impl Fn(&str) -> Option<()>) {
 
 #[test]
 fn stopped_three_times_and_resumed() {
-    let folder = with_whole_run();
+    stop_three_times_and_resume(&with_whole_run());
+}
+
+/// The samples of documents on disk are found again from the place that a checkpoint holds.
+#[test]
+fn stopped_three_times_and_resumed_with_documents_on_disk() {
+    let folder = Folder::with_data();
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --layout documents";
+    folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output data --overwrite"));
+    folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
+    stop_three_times_and_resume(&folder);
+    let state = folder.text("whole/checkpoints/step-00000040/trainer_state.json");
+    assert!(state.contains("\"first_sample\""), "{state}");
+}
+
+fn stop_three_times_and_resume(folder: &Folder) {
     until_in_time(|run| {
         let line = format!("{RUN} --save-every 1000 --output {run}");
         let stops = [("TERM", 1, 143), ("INT", 9, 130), ("TERM", 17, 143)];
         for (at, (signal, steps, code)) in stops.into_iter().enumerate() {
             let resume = if at == 0 { "" } else { " --resume" };
-            let ended = stopped(&folder, &format!("{line}{resume}"), run, signal, steps)?;
+            let ended = stopped(folder, &format!("{line}{resume}"), run, signal, steps)?;
             assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-            let done = steps_done(&folder, run);
+            let done = steps_done(folder, run);
             assert!(done >= steps && done < STEPS);
             let said = format!("after step {done}; a checkpoint was written, continue with --resume");
             assert!(ended.stderr.contains(&said) && ended.stdout.is_empty(), "{}", ended.stderr);
@@ -104,7 +119,7 @@ fn stopped_three_times_and_resumed() {
         }
         let ended = folder.ok(&format!("{line} --resume"));
         assert!(ended.stderr.contains("continuing after step "), "{}", ended.stderr);
-        assert_ends_like_the_whole(&folder, run);
+        assert_ends_like_the_whole(folder, run);
         Some(())
     });
 }

@@ -78,6 +78,10 @@ const LEAST: u64 = 16 * MIB;
 const ROUND_TOKENS: u64 = 1 << 17;
 /// Packed rows that are sorted at a time: few for a small corpus, so that memory does not follow `dupe_factor`.
 const RUN: u64 = 2 * MIB;
+/// How many runs there may be before they become longer.
+const MOST_RUNS: f64 = 256.0;
+/// The most that is sorted at a time: places in a run take four bytes.
+const LONGEST_RUN: u64 = 1 << 30;
 /// Sorted rows that are kept together: what a restart may have to make again.
 const RUNS_PER_SEGMENT: u64 = 32;
 
@@ -96,17 +100,23 @@ pub(crate) struct Tuning {
     pub(crate) writers: usize,
 }
 
+/// The memory that a build uses unless told otherwise, where it has not more threads than that is enough for.
+const DEFAULT: u64 = 256 * MIB;
+
 /// The least budget with so many threads.
-#[must_use]
-pub(crate) fn least(threads: usize) -> u64 {
+fn least(threads: usize) -> u64 {
     PROGRAM + threads as u64 * PER_THREAD + LEAST
 }
 
-/// Refuses a budget that cannot be kept.
-pub(crate) fn check(budget: ByteSize, threads: usize) -> Result<()> {
+/// The budget: what was asked for, or the default.
+///
+/// # Errors
+/// [`Error::BudgetTooSmall`] for one that cannot be kept.
+pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let least = least(threads);
+    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + 4 * LEAST)));
     if budget.0 >= least {
-        return Ok(());
+        return Ok(budget);
     }
     Err(Error::BudgetTooSmall { budget, least: ByteSize(least), threads })
 }
@@ -116,8 +126,8 @@ impl Tuning {
     pub(crate) fn new(budget: ByteSize, threads: usize, rows_bytes: f64, group_bytes: f64) -> Self {
         let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
         // Making instances takes the store and, twice, a run: one is filled while the other is written.
-        let run_bytes = (rows_bytes / 64.0) as u64;
-        let run_bytes = run_bytes.clamp(RUN, (free / 4).max(RUN));
+        let run_bytes = (rows_bytes / MOST_RUNS) as u64;
+        let run_bytes = run_bytes.clamp(RUN, (free / 4).clamp(RUN, LONGEST_RUN));
         let resident = free - 2 * run_bytes;
         let writer = PER_WRITER + 2 * group_bytes as u64;
         let writers = (free / writer).clamp(1, threads as u64) as usize;
@@ -168,7 +178,7 @@ mod tests {
             for threads in [1, 2, 16] {
                 for rows in [1e6, 1e8, 1e11] {
                     let budget = ByteSize(budget * MIB);
-                    if check(budget, threads).is_err() {
+                    if resolve(Some(budget), threads).is_err() {
                         continue;
                     }
                     let tuning = Tuning::new(budget, threads, rows, 4e6);
@@ -178,6 +188,10 @@ mod tests {
                 }
             }
         }
-        assert!(check(ByteSize(least(2)), 2).is_ok() && check(ByteSize(least(2) - 1), 2).is_err());
+        let with = |bytes| resolve(Some(ByteSize(bytes)), 2);
+        assert!(with(least(2)).is_ok() && with(least(2) - 1).is_err());
+        for threads in [1, 16, 1000] {
+            assert!(resolve(None, threads).unwrap().0 > least(threads));
+        }
     }
 }

@@ -4,13 +4,13 @@
 //! an error and, once there is something to keep, a work folder from which the same command goes on. The stages are other
 //! modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::budget::{self, Tuning};
+use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
 use crate::document::Counts;
 use crate::error::{Error, Result};
@@ -21,14 +21,14 @@ use crate::masking::is_special_token;
 use crate::output::{self, Output};
 use crate::part::Part;
 use crate::plan::Plan;
-use crate::preview::render_rows;
+use crate::preview::render_first;
 use crate::receipt::PartReceipt;
 use crate::reference::make_reference;
 use crate::report::Counters;
 use crate::resolved_config::ResolvedConfig;
-use crate::rounds::{RowJob, make_rows};
-use crate::shard_rows::read_shard_rows;
-use crate::shards::{RowSource, ShardJob, ShardReceipt, ShuffledSlots, make_shards};
+use crate::rounds::{RowJob, count_pass, make_rows};
+use crate::segmenter::ChineseSegmenter;
+use crate::shards::{ShardJob, ShardReceipt, ShuffledSlots, make_document_shards, make_shards};
 use crate::spill::kept_segments;
 use crate::store::{StoreReceipt, make_store};
 use crate::tokenization::Tokenizer;
@@ -92,6 +92,7 @@ pub fn build_on(
     config: &BuildConfig,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuildOutcome> {
+    config.output()?;
     if config.part()? != Part::WHOLE {
         let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
         return Err(Error::ConflictingOptions { option: "part", with, reason });
@@ -99,15 +100,15 @@ pub fn build_on(
     let prepared = prepare(config)?;
     let output = prepared.open(files)?;
     if let Some(manifest) = output.committed()? {
-        let preview = prepared.preview(&manifest, &output.folder.join(&manifest.shards[0].file))?;
+        let preview = prepared.preview(&manifest, &output.folder)?;
         return Ok(BuildOutcome { output: output.folder.clone(), manifest, preview });
     }
     let made = prepared.make(&output, progress)?;
     let manifest = Manifest::of_parts(vec![made])?;
-    let preview = prepared.preview(&manifest, &output.find(&manifest.shards[0].file))?;
     write_beside_shards(files, &output, &prepared, &manifest)?;
     let folder = output.folder.clone();
     output.commit(&manifest)?;
+    let preview = prepared.preview(&manifest, &folder)?;
     Ok(BuildOutcome { output: folder, manifest, preview })
 }
 
@@ -153,6 +154,7 @@ pub fn build_part_on(
     config: &BuildConfig,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
+    config.output()?;
     let part = config.part()?;
     let prepared = prepare(config)?;
     let output = prepared.open(files)?;
@@ -198,6 +200,7 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
 /// Everything that is checked and loaded before text is read.
 pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
+    pub(crate) budget: ByteSize,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) files: Vec<PathBuf>,
@@ -226,13 +229,16 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
             reason,
         });
     }
-    let tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
+    let mut tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
+    if config.segmenter == Segmenter::Chinese {
+        tokenizer = tokenizer.with_segmenter(ChineseSegmenter::new());
+    }
     let pool = ThreadPoolBuilder::new()
         .num_threads(config.threads)
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
-    budget::check(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, vocabulary, tokenizer, files, tables, pool })
+    let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
+    Ok(Prepared { config, budget, vocabulary, tokenizer, files, tables, pool })
 }
 
 /// The rows of a part and what was seen while they were made, after they were written.
@@ -243,12 +249,19 @@ struct Rows {
 }
 
 impl Prepared<'_> {
+    /// The size of the vocabulary, where the shards have marks of words beside the ids.
+    pub(crate) fn marked(&self) -> Option<usize> {
+        let stored =
+            self.config.segmenter != Segmenter::None && self.config.stored_masking() == Masking::Dynamic;
+        stored.then(|| self.vocabulary.len())
+    }
+
     fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
     /// Opens the output folder, locked, or refuses it.
-    fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
+    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
         let (folder, part) = (self.config.output()?, self.config.part()?);
         let options = ResolvedConfig::new(self.config, self.config.num_shards.unwrap_or(0), self.tables);
         let identity = Identity::new(options, self.vocabulary.bytes());
@@ -263,11 +276,12 @@ impl Prepared<'_> {
         check_instances(config, &store.counts)?;
         // From here on an error leaves something to go on from.
         output.work.keep();
-        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.vocabulary.len());
+        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.tokenizer.id_space());
         let rows = self.make_rows(output, &store, &plan, progress)?;
-        check_passes(store.counts.seen, config.dupe_factor as u64, &rows.made.passes)?;
+        check_passes(store.counts.seen, config.passes() as u64, &rows.made.passes)?;
         let written: Vec<_> = rows.shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        check_rows(&rows.made, plan.shards as u64, &written)?;
+        let balance = (config.layout == Layout::Instances).then_some(plan.shards as u64);
+        check_rows(&rows.made, balance, &written)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -297,26 +311,28 @@ impl Prepared<'_> {
     ) -> Result<Rows> {
         let (config, part, build) = (self.config, self.config.part()?, store.build());
         let share = plan.bytes / part.of as f64;
-        let tuning = Tuning::new(config.memory_budget, self.threads(), share, plan.group_bytes());
+        let tuning = Tuning::new(self.budget, self.threads(), share, plan.group_bytes());
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
-        let write = |source: &dyn RowSource, rows, progress: &mut dyn FnMut(BuildProgress)| {
-            let writers = tuning.writers;
-            let job = ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
-            make_shards(&job, source, progress)
-        };
+        let writers = tuning.writers;
+        let job = |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
         if config.random == RandomMode::Reference {
             let shape = (plan.width, plan.buckets);
             let rows = make_reference(self, &mut documents, shape, &output.work, progress)?;
             drop(documents);
-            let shards = write(&rows, rows.made.all_rows, progress)?;
+            let shards = make_shards(&job(rows.made.all_rows), &rows, progress)?;
             return Ok(Rows { shards, made: rows.made, counters: rows.counters });
+        }
+        if config.layout == Layout::Documents {
+            let (made, counters) = count_pass(self, &documents, store.counts.seen, progress)?;
+            let shards = make_document_shards(&job(made.all_rows), &documents, progress)?;
+            return Ok(Rows { made, counters, shards });
         }
         let kept = kept_segments(&output.work, &build)?;
         if let Some(last) = kept.last() {
-            let total = store.counts.documents * config.dupe_factor as u64;
+            let total = store.counts.documents * config.passes() as u64;
             progress(BuildProgress { stage: BuildStage::KeptRows, done: last.units.1, total });
         }
-        let job = RowJob {
+        let row_job = RowJob {
             prepared: self,
             documents: &documents,
             plan,
@@ -325,20 +341,20 @@ impl Prepared<'_> {
             work: &output.work,
             build: &build,
         };
-        let spilled = make_rows(&job, kept, progress)?;
+        let spilled = make_rows(&row_job, kept, progress)?;
         // The text has become rows: give its memory back before the rows are written.
         drop(documents);
         let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
         let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
-        let shards = write(&source, spilled.made.rows.count, progress)?;
+        let shards = make_shards(&job(spilled.made.rows.count), &source, progress)?;
         Ok(Rows { shards, made: spilled.made, counters: spilled.counters })
     }
 
-    /// The first rows of a shard as words, as many as `--preview` asks for.
-    fn preview(&self, manifest: &Manifest, shard: &std::path::Path) -> Result<Vec<String>> {
+    /// The first instances as words, as many as `--preview` asks for, from shards in a folder.
+    fn preview(&self, manifest: &Manifest, folder: &Path) -> Result<Vec<String>> {
         match self.config.preview {
             0 => Ok(Vec::new()),
-            n => Ok(render_rows(&read_shard_rows(shard, Some(n))?, 0, manifest, &self.vocabulary)),
+            n => render_first(folder, n as u64, manifest, &self.vocabulary),
         }
     }
 }

@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
-use crate::config::{Masking, Nsp, RandomMode};
+use crate::config::{Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::manifest::Manifest;
+use crate::resolved_config::ResolvedConfig;
 
 /// The file name of the data card.
 pub const CARD: &str = "README.md";
@@ -22,38 +23,35 @@ pub fn card(manifest: &Manifest) -> String {
          # Pre-training data for BERT\n\n",
     );
     // Writing to a string does not fail.
+    let what = match config.layout {
+        Layout::Instances => {
+            format!("{} instances of at most {} tokens", manifest.instances, config.max_seq_length)
+        }
+        Layout::Documents => format!("{} tokenized documents", report.documents),
+    };
     let _ = writeln!(
         out,
-        "{} instances of at most {} tokens in {} Parquet file(s), made by {} from {} document(s). `manifest.json` has \
-         every option, count and digest; `vocab.txt` is the vocabulary of the ids.\n",
-        manifest.instances,
-        config.max_seq_length,
+        "{what} in {} Parquet file(s), made by {} from {} document(s). `manifest.json` has every option, count and \
+         digest; `vocab.txt` is the vocabulary of the ids.\n",
         manifest.shards.len(),
         manifest.program,
         report.documents
     );
     out.push_str("```python\nfrom datasets import load_dataset\n\nrows = load_dataset(\"path/of/this/folder\", split=\"train\")\n```\n\n");
-    let (masks, segments) = (masks(config.masking), segments(config.nsp));
-    let _ = write!(
-        out,
-        "## Columns\n\nRows are not padded.\n\n| column | type | |\n|---|---|---|\n\
-         | `input_ids` | list of int32 | {} |\n\
-         | `segment_ids` | list of int8 | 0 for the first segment, 1 for the second |\n\
-         | `masked_lm_positions` | list of int32 | {masks} |\n\
-         | `masked_lm_ids` | list of int32 | the original tokens at these positions |\n\
-         | `next_sentence_label` | int8 | {segments} |\n\n",
-        match config.masking {
-            Masking::Static => "tokens after masking, with `[CLS]` and `[SEP]`",
-            Masking::Dynamic => "the original tokens, with `[CLS]` and `[SEP]`",
-        }
-    );
+    match config.layout {
+        Layout::Instances => instance_columns(config, &mut out),
+        Layout::Documents => document_columns(config, &mut out),
+    }
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
     let mut rows = vec![
         ("documents", report.documents.to_string()),
         ("sentences", report.sentences.to_string()),
         ("tokens of the text", report.tokens.to_string()),
         ("`[UNK]` among them", percent(report.unknown_share())),
-        ("passes over the text", config.dupe_factor.to_string()),
+        match config.layout {
+            Layout::Instances => ("passes over the text", config.dupe_factor.to_string()),
+            Layout::Documents => ("passes over the text", "one an epoch".to_owned()),
+        },
         ("instances", report.instances.to_string()),
         ("tokens of the instances", report.instance_tokens.to_string()),
     ];
@@ -62,7 +60,7 @@ pub fn card(manifest: &Manifest) -> String {
         Nsp::Sop => rows.push(("swapped sentences", percent(report.random_next_share()))),
         Nsp::Off => {}
     }
-    if config.masking == Masking::Static {
+    if config.masking == Masking::Static || config.layout == Layout::Documents {
         rows.push(("masked tokens", percent(report.masked_share())));
     }
     let mode = if config.random == RandomMode::Keyed { "keyed" } else { "reference" };
@@ -82,6 +80,49 @@ pub fn card(manifest: &Manifest) -> String {
         }
     }
     out
+}
+
+fn instance_columns(config: &ResolvedConfig, out: &mut String) {
+    let (masks, segments) = (masks(config.masking), segments(config.nsp));
+    let _ = write!(
+        out,
+        "## Columns\n\nRows are not padded.\n\n| column | type | |\n|---|---|---|\n\
+         | `input_ids` | list of int32 | {} |\n\
+         | `segment_ids` | list of int8 | 0 for the first segment, 1 for the second |\n\
+         | `masked_lm_positions` | list of int32 | {masks} |\n\
+         | `masked_lm_ids` | list of int32 | the original tokens at these positions |\n\
+         | `next_sentence_label` | int8 | {segments} |\n",
+        match config.masking {
+            Masking::Static => "tokens after masking, with `[CLS]` and `[SEP]`",
+            Masking::Dynamic => "the original tokens, with `[CLS]` and `[SEP]`",
+        }
+    );
+    if config.masking == Masking::Dynamic {
+        marks_column(config, out);
+    }
+    out.push('\n');
+}
+
+fn document_columns(config: &ResolvedConfig, out: &mut String) {
+    let _ = write!(
+        out,
+        "## Columns\n\nA row is a document, in the order of the text. The loader makes sentence pairs of at most {} \
+         tokens and their masks, other ones in every epoch; the counts of instances below are those of one pass.\n\n\
+         | column | type | |\n|---|---|---|\n\
+         | `input_ids` | list of int32 | the tokens, without `[CLS]` and `[SEP]` |\n\
+         | `sentence_lengths` | list of int32 | how many of them each sentence has |\n",
+        config.max_seq_length
+    );
+    marks_column(config, out);
+    out.push('\n');
+}
+
+fn marks_column(config: &ResolvedConfig, out: &mut String) {
+    if config.segmenter != Segmenter::None {
+        out.push_str(
+            "| `continues_word` | list of bool | whether a token goes on with the Chinese word before it |\n",
+        );
+    }
 }
 
 fn masks(masking: Masking) -> &'static str {

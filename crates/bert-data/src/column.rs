@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_disk_full};
 use crate::files::{Durable, FileSystem};
 
 /// Fills `buffer` from a place in a file, whatever its own position is.
@@ -165,7 +165,12 @@ impl ScratchFile {
     /// Hands everything to the operating system, so that other handles see it.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.digester.update(&self.buffer);
-        self.out.write_all(&self.buffer).map_err(Error::io("write", &self.path))?;
+        if let Err(source) = self.out.write_all(&self.buffer) {
+            return Err(match is_disk_full(&source) {
+                true => Error::DiskFull { path: self.path.clone(), needed: self.digester.bytes, source },
+                false => Error::io("write", &self.path)(source),
+            });
+        }
         self.buffer.clear();
         Ok(())
     }

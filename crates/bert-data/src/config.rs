@@ -47,6 +47,38 @@ pub enum Masking {
     Dynamic,
 }
 
+/// Where whole words begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Segmenter {
+    /// Where a piece without `##` begins: every ideograph is a word.
+    #[default]
+    None,
+    /// The ideographs of a Chinese word, found by jieba, are one word.
+    Chinese,
+}
+
+impl Segmenter {
+    /// How many different ids there are on the way from reading to masking ([`crate::word_marks`]).
+    pub(crate) fn id_space(self, vocabulary: usize) -> usize {
+        match self {
+            Self::None => vocabulary,
+            Self::Chinese => 2 * vocabulary,
+        }
+    }
+}
+
+/// What the shards hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Instances, made by the builder in so many passes over the text.
+    #[default]
+    Instances,
+    /// The tokenized documents, each once; the loader makes pairs and masks, other ones in every epoch.
+    Documents,
+}
+
 /// How to make pre-training data from text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
@@ -71,6 +103,16 @@ pub struct BuildConfig {
     /// Mask whole words instead of single word pieces.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
+
+    /// Where whole words begin, for --do-whole-word-mask and --max-ngram: chinese takes the ideographs of a Chinese word
+    /// together (simplified Chinese best). The tokens stay single ideographs.
+    #[arg(long, value_enum, default_value_t = Segmenter::None)]
+    pub segmenter: Segmenter,
+
+    /// Store instances, or the tokenized documents, of which the loader makes other pairs and masks in every epoch
+    /// (then without --dupe-factor and --masking; some fifty times smaller than the reference's files).
+    #[arg(long, value_enum, default_value_t = Layout::Instances)]
+    pub layout: Layout,
 
     /// Mask when the data is made, or leave it to the loader, which makes other masks in every epoch (a small
     /// --dupe-factor is then enough).
@@ -106,14 +148,14 @@ pub struct BuildConfig {
     pub short_seq_prob: f64,
 
     /// How many passes are made over the text, each with other pairs and masks.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = DUPE_FACTOR)]
     pub dupe_factor: usize,
 
     /// Seed of every random draw.
     #[arg(long, default_value_t = 12345)]
     pub random_seed: u64,
 
-    /// Number of Parquet files; default: one for about 65,536 instances.
+    /// Number of Parquet files; default: one for about 65,536 instances, or 8 million tokens of documents.
     #[arg(long)]
     pub num_shards: Option<usize>,
 
@@ -121,9 +163,9 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 
-    /// Memory to use, as 400M or 2G. The output does not depend on it.
-    #[arg(long, default_value_t = DEFAULT_BUDGET, value_name = "SIZE")]
-    pub memory_budget: ByteSize,
+    /// Memory to use, as 400M or 2G; default: 256M, more where there are many threads. The output does not depend on it.
+    #[arg(long, value_name = "SIZE")]
+    pub memory_budget: Option<ByteSize>,
 
     /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
     #[arg(long, requires = "parts", value_name = "I")]
@@ -170,6 +212,8 @@ impl Default for BuildConfig {
             vocab: None,
             do_lower_case: true,
             do_whole_word_mask: false,
+            segmenter: Segmenter::None,
+            layout: Layout::Instances,
             masking: Masking::Static,
             max_ngram: 1,
             random_word_skip_special: false,
@@ -178,11 +222,11 @@ impl Default for BuildConfig {
             max_predictions_per_seq: 20,
             masked_lm_prob: 0.15,
             short_seq_prob: 0.1,
-            dupe_factor: 10,
+            dupe_factor: DUPE_FACTOR,
             random_seed: 12345,
             num_shards: None,
             threads: 0,
-            memory_budget: DEFAULT_BUDGET,
+            memory_budget: None,
             part: None,
             parts: None,
             random: RandomMode::Keyed,
@@ -196,8 +240,8 @@ impl Default for BuildConfig {
     }
 }
 
-/// The memory that a build uses unless told otherwise.
-const DEFAULT_BUDGET: ByteSize = ByteSize(256 << 20);
+/// The passes over the text where nothing else is asked for.
+const DUPE_FACTOR: usize = 10;
 
 /// The longest span of words that is masked at once: longer ones are refused as mistakes.
 const MOST_WORDS: usize = 64;
@@ -260,8 +304,55 @@ impl BuildConfig {
         if self.split_sentences {
             self.check_language()?;
         }
+        if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
+            let (with, reason) = ("masking of single pieces", "add --do-whole-word-mask or --max-ngram N");
+            return Err(Error::ConflictingOptions { option: "segmenter", with, reason });
+        }
         self.check_part()?;
-        self.check_reference_mode()
+        self.check_reference_mode()?;
+        self.check_layout()
+    }
+
+    /// Checks that no option for instances on disk comes with documents on disk.
+    fn check_layout(&self) -> Result<()> {
+        if self.layout == Layout::Instances {
+            return Ok(());
+        }
+        let with = "--layout documents";
+        let refused = [
+            (
+                self.random == RandomMode::Reference,
+                "random",
+                "the reference's draws are serial, over all its instances",
+            ),
+            (
+                self.dupe_factor != DUPE_FACTOR,
+                "dupe-factor",
+                "the loader makes a new pass over the text in every epoch",
+            ),
+            (self.masking != Masking::Static, "masking", "the loader makes the masks, and the pairs too"),
+            (self.part.is_some(), "part", "there is little more to do than what every part does"),
+        ];
+        match refused.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the data set has masks: never where the documents are stored.
+    pub(crate) fn stored_masking(&self) -> Masking {
+        match self.layout {
+            Layout::Instances => self.masking,
+            Layout::Documents => Masking::Dynamic,
+        }
+    }
+
+    /// Passes over the text that are made and stored: one, for its counts, where the documents are stored.
+    pub(crate) fn passes(&self) -> usize {
+        match self.layout {
+            Layout::Instances => self.dupe_factor,
+            Layout::Documents => 1,
+        }
     }
 
     fn check_part(&self) -> Result<()> {
@@ -342,6 +433,11 @@ impl BuildConfig {
             (self.part.is_some(), "part", "the reference draws serially"),
             (self.nsp != Nsp::On, "nsp", "the reference knows next sentence prediction only"),
             (self.masking == Masking::Dynamic, "masking", "the reference masks when it makes the data"),
+            (
+                self.segmenter != Segmenter::None,
+                "segmenter",
+                "the reference takes every ideograph for a word",
+            ),
             (self.max_ngram > 1, "max-ngram", "the reference masks single pieces or words"),
             (
                 self.random_word_skip_special,

@@ -93,7 +93,7 @@ pub struct Conservation {
     pub document_fingerprint: String,
     /// Passes over the text.
     pub passes: u64,
-    /// Rows that were made, and rows in the shards.
+    /// Rows that were made, and rows in the shards. Where the shards hold documents, these are the rows.
     pub rows: u64,
     /// The sum of the rows' hashes, the same for the rows that were made and for those in the shards.
     pub row_fingerprint: String,
@@ -115,15 +115,17 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) ->
     Ok(())
 }
 
-/// Checks that what was made is what was written, shard by shard and as a whole. `shards` is their number in the
-/// whole data set; of `written` each has the shard's number.
-pub(crate) fn check_rows(made: &MadeTally, shards: u64, written: &[(u64, Tally)]) -> Result<()> {
+/// Checks that what was made is what was written, as a whole and shard by shard. Where rows are balanced among shards,
+/// `balance` is the number of shards of the whole data set; of `written` each has the shard's number.
+pub(crate) fn check_rows(made: &MadeTally, balance: Option<u64>, written: &[(u64, Tally)]) -> Result<()> {
     let mut sum = Tally::default();
     for &(_, shard) in written {
         sum.add(shard);
         // Balanced to one row.
-        let least = made.all_rows / shards;
-        if shard.count != least && shard.count != least + 1 {
+        if let Some(least) = balance.map(|shards| made.all_rows / shards)
+            && shard.count != least
+            && shard.count != least + 1
+        {
             same("the rows of a shard", None, shard.count, least)?;
         }
     }
@@ -137,11 +139,11 @@ impl Conservation {
         documents: Tally,
         passes: u64,
         made: &MadeTally,
-        shards: u64,
+        (shards, balanced): (u64, bool),
         written: &[(u64, Tally)],
     ) -> Result<Self> {
         check_passes(documents, passes, &made.passes)?;
-        check_rows(made, shards, written)?;
+        check_rows(made, balanced.then_some(shards), written)?;
         same("the number of shards", None, written.len() as u64, shards)?;
         same("the number of rows made", None, made.rows.count, made.all_rows)?;
         Ok(Self {
@@ -151,5 +153,114 @@ impl Conservation {
             rows: made.all_rows,
             row_fingerprint: format!("{:016x}", made.rows.fingerprint),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Tuning;
+    use crate::build::prepare;
+    use crate::config::BuildConfig;
+    use crate::files::Disk;
+    use crate::part::Part;
+    use crate::plan::Plan;
+    use crate::rounds::{RowJob, make_rows};
+    use crate::shards::{ShardJob, ShuffledSlots, make_shards};
+    use crate::spill::Spilled;
+    use crate::store::make_store;
+
+    fn tally(numbers: &[u64]) -> Tally {
+        let mut tally = Tally::default();
+        numbers.iter().for_each(|&number| tally.see_document(number, number..number + 2));
+        tally
+    }
+
+    #[test]
+    fn every_document_is_in_every_pass_once() {
+        let text = tally(&[0, 1, 2]);
+        let pass = |pass, numbers: &[u64]| PassTally { pass, documents: tally(numbers) };
+        check_passes(text, 2, &[pass(0, &[0, 1, 2]), pass(1, &[2, 0, 1])]).unwrap();
+        for (wrong, named) in [
+            (vec![pass(0, &[0, 1, 2])], "the number of passes is 1, but must be 2"),
+            (vec![pass(0, &[0, 1, 2]), pass(0, &[0, 1, 2])], "the number of the pass of pass 1"),
+            (vec![pass(0, &[0, 1, 2]), pass(1, &[0, 1])], "the number of documents of pass 1 is 2"),
+            (vec![pass(0, &[0, 1, 2, 2]), pass(1, &[0, 1, 2])], "the number of documents of pass 0 is 4"),
+            (vec![pass(0, &[0, 1, 1]), pass(1, &[0, 1, 2])], "the fingerprint of the documents of pass 0"),
+        ] {
+            let error = check_passes(text, 2, &wrong).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+
+    /// A small build as far as its rows, which `damage` changes before they are written and checked.
+    fn build(damage: impl Fn(&mut Spilled)) -> Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
+        std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(500)).unwrap();
+        let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(String::from).into_iter();
+        let words: Vec<String> = words.chain(('a'..='n').map(String::from)).collect();
+        std::fs::write(&vocab, words.join("\n")).unwrap();
+        let config = BuildConfig {
+            input: vec![text],
+            vocab: Some(vocab),
+            output: Some(folder.path().join("data")),
+            max_seq_length: 16,
+            max_predictions_per_seq: 3,
+            dupe_factor: 4,
+            num_shards: Some(3),
+            threads: 2,
+            ..BuildConfig::default()
+        };
+        let prepared = prepare(&config)?;
+        let output = prepared.open(&Disk)?;
+        let store = make_store(&prepared, &output.work, &mut |_| {})?;
+        let plan = Plan::new(&config, store.counts.documents, store.counts.tokens, prepared.vocabulary.len());
+        // Many small runs and segments.
+        let tuning = Tuning {
+            run_bytes: 5_000,
+            segment_bytes: 20_000,
+            round_tokens: 1_000,
+            ..Tuning::new(prepared.budget, 2, plan.bytes, plan.group_bytes())
+        };
+        let documents = store.open(&output.work, plan.width, &tuning)?;
+        let (build, part) = (store.build(), Part::WHOLE);
+        let (prepared, plan, work, output) = (&prepared, &plan, &output.work, &output);
+        let job =
+            RowJob { prepared, documents: &documents, plan, tuning: &tuning, part, work, build: &build };
+        let mut spilled = make_rows(&job, Vec::new(), &mut |_| {})?;
+        assert!(spilled.runs() > 10, "{}", spilled.runs());
+        damage(&mut spilled);
+        let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
+        let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
+        let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, rows: 0 };
+        let shards = make_shards(&job, &source, &mut |_| {})?;
+        let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
+        Conservation::check(store.counts.seen, 4, &spilled.made, (3, true), &written).map(drop)
+    }
+
+    #[test]
+    fn rows_that_are_lost_or_doubled_are_found() {
+        build(|_| {}).unwrap();
+        for (named, damage) in [
+            ("rows", &(|spilled: &mut Spilled| spilled.lose_run(2)) as &dyn Fn(&mut Spilled)),
+            ("rows", &|spilled| spilled.double_run(2)),
+            ("rows", &|spilled| {
+                spilled.lose_run(1);
+                spilled.double_run(3);
+            }),
+            ("the fingerprint of the rows", &|spilled| {
+                spilled.made.rows.fingerprint = spilled.made.rows.fingerprint.wrapping_add(1);
+            }),
+            ("the number of documents of pass 3", &|spilled| {
+                let again = MadeTally { passes: spilled.made.passes[3..].to_vec(), ..MadeTally::default() };
+                spilled.made.add(&again);
+            }),
+        ] {
+            let error = build(damage).unwrap_err();
+            assert!(matches!(error, Error::NotConserved { .. }), "{error}");
+            assert!(error.to_string().contains(named), "{error}");
+        }
     }
 }

@@ -148,6 +148,19 @@ impl<'a> DocumentReader<'a> {
         Ok(number(pair)..number(&pair[8..]))
     }
 
+    /// Number of tokens of a document.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// # Panics
+    /// When there is no such document.
+    pub fn tokens_of(&mut self, index: usize) -> Result<u64> {
+        let sentences = self.document(Look::Here, index)?;
+        let tokens = self.token_range(Look::Here, sentences)?;
+        Ok(tokens.end - tokens.start)
+    }
+
     /// Where a sentence begins among the corpus's tokens; of the number behind the last one, where that ends.
     ///
     /// # Errors

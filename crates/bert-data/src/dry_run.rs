@@ -18,7 +18,7 @@ use crate::budget::Tuning;
 use crate::build::{Prepared, prepare};
 use crate::config::{BuildConfig, RandomMode};
 use crate::conservation::Tally;
-use crate::document::Documents;
+use crate::document::{Counts, Documents};
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
@@ -116,17 +116,19 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
-    let plan = Plan::new(config, documents, tokens, prepared.vocabulary.len());
+    let plan = Plan::new(config, documents, tokens, prepared.tokenizer.id_space());
     let threads = prepared.pool.current_num_threads();
-    let tuning = Tuning::new(config.memory_budget, threads, plan.bytes, plan.group_bytes());
+    let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
     let written = write_nowhere(&prepared, &plan, &tuning, &made)?;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
-    // What is packed goes to a scratch file and comes back: two copies at memory's speed.
+    // What is packed goes to a scratch file and comes back: two copies at memory's speed. This and reading is done
+    // beside the rest, and so shared among the threads.
     let spill = rows * written.packed_per_row * 2.0 / 1.5e9;
-    // Each shard, the vocabulary, the card, the manifest and the folder are waited for.
-    let syncs = (plan.shards + 4) as f64 * SECONDS_PER_SYNC;
-    let seconds = read + tokenize * scale + rows * (per_row + written.seconds_per_row) + spill + syncs;
+    let shared = (read + spill) / threads as f64;
+    // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
+    let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
+    let seconds = shared + tokenize * scale + rows * (per_row + written.seconds_per_row) + syncs;
     Ok(Estimate {
         files: sample.files,
         text_bytes: sample.text_bytes,
@@ -137,7 +139,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         instances: rows as u64,
         shards: plan.shards,
         bytes: (rows * written.bytes_per_row) as u64,
-        memory: memory(&prepared, &plan, &sizes, &written),
+        memory: memory(&plan, &tuning, threads, &sizes, &written),
         seconds,
     })
 }
@@ -185,7 +187,7 @@ struct Made {
 /// Makes the instances of a few passes over the sample, with as many threads as the build would.
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
-    let width = Width::of(prepared.vocabulary.len());
+    let width = Width::of(prepared.tokenizer.id_space());
     let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
     let serial = config.random == RandomMode::Reference;
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
@@ -235,10 +237,11 @@ fn write_nowhere(
     let start = Instant::now();
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
-    let mut shard = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"))?;
+    let mut shard = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"), prepared.marked())?;
     // Row groups as large as those of the build, and as many at a time.
     let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
-    let mut batches: Vec<BatchBuilder> = (0..tuning.writers).map(|_| BatchBuilder::default()).collect();
+    let mut batches: Vec<BatchBuilder> =
+        (0..tuning.writers).map(|_| BatchBuilder::new(prepared.marked())).collect();
     let mut items = Vec::new();
     for rows in order.chunks(order.len().div_ceil(groups).max(1)) {
         items.push((rows, shard.next_group()?));
@@ -267,32 +270,37 @@ struct Sizes {
     documents: u64,
 }
 
-/// Peak resident memory: the larger of making instances (the text in memory, a round of them and the scratch file's
-/// buffers) and writing (one row group for each thread). The constants were measured on the bench corpus.
-fn memory(prepared: &Prepared<'_>, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
-    let threads = prepared.pool.current_num_threads() as f64;
-    let text = (sizes.tokens * plan.width.bytes() as u64 + 8 * sizes.sentences + 16 * sizes.documents) as f64;
+/// Peak resident memory: the larger of making instances (what of the text is held, a run of rows, a round of them) and
+/// writing (some row groups at once). The constants were measured on the bench corpus.
+fn memory(plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes, written: &WrittenSample) -> u64 {
+    let counts = Counts {
+        documents: sizes.documents,
+        sentences: sizes.sentences,
+        tokens: sizes.tokens,
+        seen: Tally::default(),
+    };
+    let columns = [plan.width.bytes() as u64 * counts.tokens, 8 * counts.sentences, 8 * counts.documents];
+    let resident = tuning.resident_columns(&counts, plan.width).into_iter().zip(columns);
+    let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
     let packed = sizes.rows * written.packed_per_row;
-    let makers = if prepared.config.random == RandomMode::Reference { 1.0 } else { threads };
-    let making = text + packed.min(SPILL_BUFFERS) + makers * MAKING_PER_THREAD;
-    let at_once = threads.min(plan.shards as f64);
-    let group = (sizes.rows / plan.shards as f64).min(16_384.0) * written.packed_per_row;
-    let writing = at_once * (WRITING_PER_THREAD + group * WRITING_PER_PACKED);
-    (PROGRAM + threads * WORDS_PER_THREAD + making.max(writing)) as u64
+    let making = text as f64 + packed.min(2.0 * tuning.run_bytes as f64) + threads as f64 * ROUND_PER_THREAD;
+    let group = packed / plan.slots() as f64;
+    let writing = tuning.writers as f64 * (WRITING + WRITING_PER_PACKED * group);
+    (BASE + threads as f64 * WORDS_PER_THREAD + making.max(writing)) as u64
 }
 
 /// Writing a file through to a solid-state disk.
 const SECONDS_PER_SYNC: f64 = 0.02;
 /// The program, a vocabulary of 30,000 words and a tokenizer.
-const PROGRAM: f64 = 24e6;
+const BASE: f64 = 23e6;
 /// The words that a thread's tokenizer remembers.
-const WORDS_PER_THREAD: f64 = 6e6;
-const SPILL_BUFFERS: f64 = 8.4e6;
-const MAKING_PER_THREAD: f64 = 4e6;
-/// Dictionaries, pages and compression.
-const WRITING_PER_THREAD: f64 = 10e6;
-/// A row group before it is compressed: four bytes where a packed row has two.
-const WRITING_PER_PACKED: f64 = 2.4;
+const WORDS_PER_THREAD: f64 = 3.4e6;
+/// A round of instances.
+const ROUND_PER_THREAD: f64 = 3e6;
+/// Dictionaries, pages and compression of a row group.
+const WRITING: f64 = 8e6;
+/// A row group on its way: packed, as columns, and compressed.
+const WRITING_PER_PACKED: f64 = 5.3;
 
 /// A file system on which nothing is kept.
 #[derive(Debug)]

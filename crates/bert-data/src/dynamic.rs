@@ -1,22 +1,25 @@
-//! Masks made when they are needed: the loader's part of `--masking dynamic`.
+//! Masks made when they are needed: the loader's part of `--masking dynamic` and of `--layout documents`.
 //!
-//! In goes a stored row without masks and its address, out comes the row masked: a pure function of seed, epoch and
-//! the row's number in the data set, so that a resumed run sees what an uninterrupted one sees, and every epoch other
-//! masks. The rules are those of the data set's manifest. Not for data that was masked when it was made. The
+//! In goes a row without masks and its address, out comes the row masked: a pure function of seed, epoch and the
+//! row's number in the data set (or document and number in it), so that a resumed run sees what an uninterrupted one
+//! sees, and every epoch other masks. The rules are those of the data set's manifest. Not for data that was masked when it was made. The
 //! reference masks once.
 
-use crate::config::{Masking, RandomMode};
+use crate::config::{Layout, Masking, RandomMode};
 use crate::instance::Instance;
+use crate::keyed::MaskStreams;
 use crate::manifest::Manifest;
 use crate::masking::{MaskRules, MaskedInstance, Masker};
 use crate::rng::{Domain, Stream};
 use crate::shard_rows::Row;
 use crate::vocabulary::Vocabulary;
+use crate::word_marks::marked;
 
 /// Masks stored rows; keeps its buffers from one to the next.
 #[derive(Clone, Debug)]
 pub struct RowMasker {
     seed: u64,
+    vocabulary: usize,
     masker: Masker,
     instance: Instance,
     masked: MaskedInstance,
@@ -30,6 +33,9 @@ impl RowMasker {
     #[must_use]
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
         let config = &manifest.config;
+        if config.masking != Masking::Dynamic {
+            return None;
+        }
         let rules = MaskRules {
             masked_lm_prob: config.masked_lm_prob,
             max_predictions_per_seq: config.max_predictions_per_seq,
@@ -38,8 +44,9 @@ impl RowMasker {
             random_word_skip_special: config.random_word_skip_special,
             reference: config.random == RandomMode::Reference,
         };
-        (config.masking == Masking::Dynamic).then(|| Self {
+        Some(Self {
             seed,
+            vocabulary: vocabulary.len(),
             masker: Masker::new(vocabulary, rules),
             instance: Instance::default(),
             masked: MaskedInstance::default(),
@@ -49,20 +56,42 @@ impl RowMasker {
         })
     }
 
-    /// The masker for looking at a data set and for evaluating on it: the seed is the data set's own, so that everyone
-    /// sees the same masks. The epoch is then 0.
+    /// The masker for looking at stored instances and for evaluating on them: the seed is the data set's own, so that
+    /// everyone sees the same masks. The epoch is then 0.
     #[must_use]
-    pub fn fixed(manifest: &Manifest, vocabulary: &Vocabulary) -> Option<Self> {
-        Self::new(manifest, vocabulary, manifest.config.random_seed)
+    pub(crate) fn fixed(manifest: &Manifest, vocabulary: &Vocabulary) -> Option<Self> {
+        match manifest.config.layout {
+            Layout::Instances => Self::new(manifest, vocabulary, manifest.config.random_seed),
+            Layout::Documents => None,
+        }
     }
 
     /// Masks the row with number `instance`, counted over all shards from 0, for an epoch. All its ids must be inside
     /// the vocabulary ([`crate::ShardRows::check`]).
     pub fn mask<'a>(&'a mut self, row: Row<'a>, epoch: u64, instance: u64) -> Row<'a> {
+        let random = Stream::new(self.seed, Domain::LoaderMasks, &[epoch, instance]);
+        self.mask_by(row, random)
+    }
+
+    /// Masks the instance with number `number` of those that a document gives in a pass, as the builder would.
+    pub fn mask_of_document<'a>(
+        &'a mut self,
+        row: Row<'a>,
+        pass: u64,
+        document: usize,
+        number: u64,
+    ) -> Row<'a> {
+        let random = MaskStreams::new(self.seed, pass, document).of_instance(number);
+        self.mask_by(row, random)
+    }
+
+    fn mask_by<'a>(&'a mut self, row: Row<'a>, mut random: Stream) -> Row<'a> {
         let stored = &mut self.instance;
         stored.tokens.clear();
         stored.tokens.extend(row.input_ids.iter().map(|&id| id as u32));
-        let mut random = Stream::new(self.seed, Domain::LoaderMasks, &[epoch, instance]);
+        for (id, _) in stored.tokens.iter_mut().zip(row.continues_word).filter(|(_, continues)| **continues) {
+            *id = marked(*id, self.vocabulary);
+        }
         self.masker.mask(stored, &mut random, &mut self.masked);
         let copy = |from: &[u32], to: &mut Vec<i32>| {
             to.clear();
@@ -77,6 +106,7 @@ impl RowMasker {
             masked_lm_positions: &self.masked_lm_positions,
             masked_lm_ids: &self.masked_lm_ids,
             next_sentence_label: row.next_sentence_label,
+            continues_word: &[],
         }
     }
 }

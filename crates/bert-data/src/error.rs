@@ -75,7 +75,7 @@ pub enum Error {
     /// The output folder holds what another command left unfinished.
     #[error(
         "{} holds an unfinished build in which {option} is {found}, not {expected}: give that command again to finish \
-         it, or --overwrite to discard it", path.display()
+         it, or --overwrite to discard it (of parts: remove the folder)", path.display()
     )]
     UnfinishedBuild {
         /// The output folder.
@@ -590,6 +590,25 @@ pub enum RowProblem {
     /// A label that is neither 0 nor 1.
     #[error("next_sentence_label {0}")]
     Label(i8),
+    /// A sentence without tokens, or with a negative number of them.
+    #[error("sentence_lengths holds {0}")]
+    SentenceLength(i32),
+    /// The sentences of a document have not the document's tokens.
+    #[error("sentence_lengths add up to {sum}, but there are {tokens} input_ids")]
+    SentenceSum {
+        /// The sum.
+        sum: i64,
+        /// Number of tokens.
+        tokens: usize,
+    },
+    /// `continues_word` has another length than `input_ids`.
+    #[error("{marks} marks in continues_word for {tokens} input_ids")]
+    MarkCount {
+        /// Number of marks.
+        marks: usize,
+        /// Number of tokens.
+        tokens: usize,
+    },
     /// A row without tokens.
     #[error("no tokens")]
     Empty,

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::dynamic::{RowMasker, masked};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::preview::{render, render_rows};
-use crate::shard_rows::{read_shard, read_shard_rows};
+use crate::preview::{render, render_first};
+use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
 /// What a data folder holds.
@@ -31,36 +30,22 @@ pub struct Inspection {
 /// Looks at a data folder: its manifest and the first `instances` rows.
 ///
 /// # Errors
-/// As [`Manifest::read`], [`read_shard`] and [`Vocabulary::read`].
+/// As [`Manifest::read`], [`StoredRows::row`] and [`Vocabulary::read`].
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let manifest = Manifest::read(folder)?;
     manifest.verify(folder, false)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
-    let mut shown = Vec::new();
-    for shard in 0..manifest.shards.len() {
-        if shown.len() >= instances {
-            break;
-        }
-        let path = manifest.shard_path(folder, shard);
-        let rows = read_shard_rows(&path, Some(instances - shown.len()))?;
-        rows.check(&path, vocabulary.len(), usize::MAX, usize::MAX)?;
-        // The shards before this one were shown whole.
-        let first = shown.len() as u64;
-        shown.extend(render_rows(&rows, first, &manifest, &vocabulary));
-    }
-    let frequent_tokens = match manifest.shards.is_empty() {
-        true => Vec::new(),
-        false => frequent(&manifest.shard_path(folder, 0), &vocabulary, 20)?,
-    };
-    Ok(Inspection { folder: folder.to_owned(), manifest, instances: shown, frequent_tokens })
+    let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
+    let frequent_tokens = frequent(&mut rows, &vocabulary, 20)?;
+    let instances = render_first(folder, instances as u64, &manifest, &vocabulary)?;
+    Ok(Inspection { folder: folder.to_owned(), manifest, instances, frequent_tokens })
 }
 
-/// Counts the original tokens of a shard.
-fn frequent(path: &Path, vocabulary: &Vocabulary, most: usize) -> Result<Vec<(String, u64)>> {
-    let rows = read_shard_rows(path, Some(10_000))?;
-    rows.check(path, vocabulary.len(), usize::MAX, usize::MAX)?;
+/// Counts the original tokens of the first rows.
+fn frequent(rows: &mut StoredRows, vocabulary: &Vocabulary, most: usize) -> Result<Vec<(String, u64)>> {
     let mut counts = vec![0u64; vocabulary.len()];
-    for row in rows.iter() {
+    for index in 0..rows.len().min(10_000) {
+        let row = rows.stored(index)?;
         for &id in row.input_ids {
             counts[id as usize] += 1;
         }
@@ -175,22 +160,14 @@ pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
 /// One row of a data folder, counted over all its shards.
 ///
 /// # Errors
-/// As [`Manifest::read`] and [`read_shard`]; [`Error::InvalidOption`] when there is no such row.
+/// As [`Manifest::read`] and [`StoredRows::row`]; [`Error::InvalidOption`] when there is no such row.
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let manifest = Manifest::read(folder)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
-    let mut before = 0;
-    for (shard, entry) in manifest.shards.iter().enumerate() {
-        if index < before + entry.rows {
-            let path = manifest.shard_path(folder, shard);
-            let rows = read_shard(&path)?;
-            rows.check(&path, vocabulary.len(), usize::MAX, usize::MAX)?;
-            let mut masker = RowMasker::fixed(&manifest, &vocabulary);
-            let row = masked(&mut masker, rows.row((index - before) as usize), 0, index);
-            return Ok(render(row, &vocabulary, manifest.config.nsp));
-        }
-        before += entry.rows;
+    if index >= manifest.instances {
+        let expected = "below the number of instances";
+        return Err(Error::InvalidOption { option: "instance", value: index.to_string(), expected });
     }
-    let expected = "below the number of instances";
-    Err(Error::InvalidOption { option: "instance", value: index.to_string(), expected })
+    let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
+    Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))
 }

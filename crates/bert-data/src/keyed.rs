@@ -58,14 +58,24 @@ impl KeyedInstances {
         documents: &Documents,
         pass: u64,
         document: usize,
+        emit: impl FnMut(&MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        self.make_with(&mut documents.reader(), pass, document, emit)
+    }
+
+    /// [`KeyedInstances::make`] with a reader that is kept from one document to the next.
+    pub(crate) fn make_with(
+        &mut self,
+        reader: &mut DocumentReader<'_>,
+        pass: u64,
+        document: usize,
         mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        let mut reader = documents.reader();
         let masks = self.masks(pass, document);
         let rules = self.rules;
         let mut pairs = self.pairs(pass, document);
         let mut number = 0;
-        draw_pairs(&mut reader, document, &rules, &mut pairs, |_, reader, pair| {
+        draw_pairs(reader, document, &rules, &mut pairs, |_, reader, pair| {
             number += 1;
             emit(self.row(reader, &masks, number - 1, pair)?)
         })
@@ -94,7 +104,7 @@ impl KeyedInstances {
         pair.fill(reader, &self.rules, &mut self.instance)?;
         match self.masking {
             Masking::Static => {
-                self.masker.mask(&self.instance, &mut masks.0.branch(number), &mut self.masked);
+                self.masker.mask(&self.instance, &mut masks.of_instance(number), &mut self.masked);
             }
             Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
         }
@@ -102,17 +112,32 @@ impl KeyedInstances {
     }
 
     fn pairs(&self, pass: u64, document: usize) -> Stream {
-        Stream::new(self.seed, Domain::Pairs, &[pass, document as u64])
+        pair_stream(self.seed, pass, document)
     }
 
     /// The streams of the masks of a document's instances in a pass.
     pub(crate) fn masks(&self, pass: u64, document: usize) -> MaskStreams {
-        MaskStreams(Stream::new(self.seed, Domain::Masks, &[pass, document as u64]))
+        MaskStreams::new(self.seed, pass, document)
     }
 }
 
 /// The streams of the masks of a document's instances in one pass, each addressed by its instance's number.
 pub(crate) struct MaskStreams(Stream);
+
+impl MaskStreams {
+    pub(crate) fn new(seed: u64, pass: u64, document: usize) -> Self {
+        Self(Stream::new(seed, Domain::Masks, &[pass, document as u64]))
+    }
+
+    pub(crate) fn of_instance(&self, number: u64) -> Stream {
+        self.0.branch(number)
+    }
+}
+
+/// The stream of a document's pairs in one pass.
+pub(crate) fn pair_stream(seed: u64, pass: u64, document: usize) -> Stream {
+    Stream::new(seed, Domain::Pairs, &[pass, document as u64])
+}
 
 impl BuildConfig {
     /// How pairs are made with these options.

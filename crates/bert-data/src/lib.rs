@@ -8,7 +8,11 @@
 //! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
 //! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`shard_rows`], [`manifest`] |
 //!
-//! [`build`] runs them all. The behaviour and the names are those of `create_pretraining_data.py` of
+//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk (`store`), instances are
+//! made from it round by round (`rounds`), each row gets its place in the data set from its number (`slots`), waits in
+//! sorted runs (`spill`) and is written with its row group (`shards`). Every stage leaves receipts (`work`), so that the
+//! same command goes on where one was stopped; nothing is committed before the law of [`Conservation`] holds; and a build
+//! can be made in parts ([`build_part`], [`merge`]). Memory, threads, parts and stops change no byte. The behaviour and the names are those of `create_pretraining_data.py` of
 //! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
@@ -20,6 +24,8 @@ mod column;
 pub mod config;
 mod conservation;
 pub mod document;
+pub mod document_pass;
+pub mod document_shard;
 mod dry_run;
 pub mod dynamic;
 mod error;
@@ -50,23 +56,27 @@ mod resolved_config;
 pub mod rng;
 mod rounds;
 pub mod sealed;
+pub mod segmenter;
 pub mod shard;
 pub mod shard_rows;
 mod shards;
 mod slots;
 mod spill;
 mod store;
+mod stored_rows;
 pub mod table;
 pub mod tokenization;
 pub mod vocabulary;
+pub mod word_marks;
 mod work;
 
 pub use budget::ByteSize;
 pub use build::{
     BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
 };
-pub use config::{BuildConfig, Masking, Nsp, RandomMode};
+pub use config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use conservation::Conservation;
+pub use document_pass::DocumentPasses;
 pub use dry_run::{Estimate, dry_run};
 pub use dynamic::RowMasker;
 pub use error::{Error, Result, RowProblem, TextProblem, is_disk_full};
@@ -77,5 +87,6 @@ pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;
 pub use shard_rows::{Row, ShardRows, read_shard};
+pub use stored_rows::StoredRows;
 pub use tokenization::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -8,17 +8,23 @@
 //! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
 //! the mask rules in `config` are then for the loader ([`crate::RowMasker`]).
 //!
+//! With `"layout": "documents"` a row is a document ([`crate::document_shard`]); `instances` and the counts of the
+//! report are those of pass 0 under the data set's own seed, and all rules in `config` are for the loader.
+//!
 //! The data card beside it ([`crate::card`]) is not listed: it may be edited, and nothing reads it.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Masking;
+use crate::config::{Layout, Masking, Segmenter};
 use crate::conservation::Conservation;
+use crate::document::DocumentsBuilder;
+use crate::document_shard::read_document_shard;
 use crate::error::{Error, Result};
 use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
+use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{LARGEST, unsealed, write_sealed_on};
@@ -76,7 +82,7 @@ pub struct Manifest {
     pub vocabulary: VocabularyEntry,
     /// The Parquet files in order.
     pub shards: Vec<ShardEntry>,
-    /// Rows of all shards.
+    /// Instances of all shards; with `--layout documents` those of one pass.
     pub instances: u64,
     /// What was checked before this file was written: that no document and no row was lost or made twice.
     pub conservation: Conservation,
@@ -115,6 +121,18 @@ impl Manifest {
             Masking::Static => self.config.max_predictions_per_seq,
             Masking::Dynamic => 0,
         }
+    }
+
+    /// Whether its shards have marks of words ([`crate::word_marks`]): where tokens are stored without masks and a
+    /// segmenter found the words.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
+    }
+
+    /// How many different ids its tokens have in memory, marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.config.segmenter.id_space(self.vocabulary.size)
     }
 
     /// Reads and checks the manifest of a data folder; looks at no other file.
@@ -180,8 +198,12 @@ impl Manifest {
         };
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
-        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), self.instances)?;
-        same("the number of rows in the law of conservation", self.conservation.rows, self.instances)?;
+        let stored = match self.config.layout {
+            Layout::Instances => self.instances,
+            Layout::Documents => self.report.documents,
+        };
+        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
+        same("the number of rows in the law of conservation", self.conservation.rows, stored)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
@@ -221,10 +243,15 @@ impl Manifest {
         if found != shard.bytes {
             return Err(Error::FileSize { path, found, expected: shard.bytes });
         }
-        if deep {
-            self.read_verified(folder, index)?;
+        if !deep {
+            return Ok(());
         }
-        Ok(())
+        match self.config.layout {
+            Layout::Instances => self.read_verified(folder, index).map(drop),
+            Layout::Documents => {
+                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.id_space()))
+            }
+        }
     }
 
     /// Compares a shard's digest.
@@ -240,13 +267,48 @@ impl Manifest {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
         let rows = read_shard(&path)?;
-        let found = rows.len() as u64;
-        if found != shard.rows {
-            return Err(Error::ManifestCount { path, what: "the shard's rows", found, expected: shard.rows });
+        same_rows(&path, rows.len() as u64, shard.rows)?;
+        if !rows.is_empty() && rows.has_marks() != self.has_marks() {
+            return Err(self.wrong_marks(path));
         }
         rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
         Ok(rows)
     }
+
+    /// Appends the documents of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// As [`Manifest::verify`].
+    pub fn read_verified_documents(
+        &self,
+        folder: &Path,
+        index: usize,
+        documents: &mut DocumentsBuilder,
+    ) -> Result<()> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        same_digest(&path, &shard.blake3)?;
+        let found = read_document_shard(&path, self.vocabulary.size, self.has_marks(), documents)?;
+        same_rows(&path, found, shard.rows)
+    }
+
+    fn wrong_marks(&self, path: PathBuf) -> Error {
+        wrong_marks(path, self.has_marks())
+    }
+}
+
+/// The error of a shard that has marks of words where it should not, or has none where it should.
+pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
+    let (missing, none) = ("missing", "no such column");
+    let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
+    let column = MARKS.to_owned();
+    Error::ShardColumn { path, column, found: found.to_owned(), expected: expected.to_owned() }
+}
+
+fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::ManifestCount { path: path.to_owned(), what: "the shard's rows", found, expected })
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {

@@ -6,7 +6,8 @@
 //!
 //! Whole-word masking outside that mode: a word is a piece with the `##` pieces after it *within its segment* (the
 //! reference glues a `##` that begins B to the last word of A), and one decision (80 % `[MASK]`, 10 % kept, 10 %
-//! random pieces) is made for all pieces of a word, so that no word is half hidden. As in the reference a word that
+//! random pieces) is made for all pieces of a word, so that no word is half hidden. An ideograph that a segmenter found
+//! to go on with a word ([`crate::word_marks`]) is such a piece. As in the reference a word that
 //! would exceed the budget is passed over, which makes long words a little rarer among the masked.
 //!
 //! Spans (`max_ngram` above 1) are of 1 to N words that stand side by side in one segment, a length n drawn with
@@ -18,6 +19,7 @@ use crate::instance::Instance;
 use crate::ngram::Spans;
 use crate::rng::Random;
 use crate::vocabulary::{CLS, MASK, PAD, SEP, UNK, Vocabulary};
+use crate::word_marks::unmarked;
 
 /// One masked sentence pair: a row of the training data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,11 +147,22 @@ impl Masker {
     /// Masks `instance` into `masked`, whose former content is dropped.
     pub fn mask<R: Random>(&mut self, instance: &Instance, random: &mut R, masked: &mut MaskedInstance) {
         masked.copy_unmasked(instance);
+        masked.tokens.iter_mut().for_each(|id| *id = self.plain(*id));
         self.find_candidates(instance);
         self.choose(instance, random, &mut masked.tokens);
         self.chosen.sort_unstable();
         masked.masked_lm_positions.extend(self.chosen.iter().map(|&(position, _)| position));
         masked.masked_lm_ids.extend(self.chosen.iter().map(|&(_, id)| id));
+    }
+
+    /// The id without a mark ([`crate::word_marks`]).
+    fn plain(&self, id: u32) -> u32 {
+        unmarked(id, self.continues.len()).0
+    }
+
+    /// Whether a token goes on with the word before it: a `##` piece, or a marked one.
+    fn continues(&self, id: u32) -> bool {
+        self.continues.get(id as usize).is_none_or(|continues| *continues)
     }
 
     fn is_special(&self, id: u32) -> bool {
@@ -165,7 +178,7 @@ impl Masker {
                 continue;
             }
             let joins = (self.rules.do_whole_word_mask || self.rules.max_ngram > 1)
-                && self.continues[id as usize]
+                && self.continues(id)
                 && (self.rules.reference || !segment_begins);
             match self.candidates.last_mut() {
                 Some((_, tokens)) if joins => *tokens += 1,
@@ -241,7 +254,7 @@ impl Masker {
         let mut fate = draw_fate(random);
         let mut hidden = 0;
         for position in first.. {
-            let original = instance.tokens[position as usize];
+            let original = self.plain(instance.tokens[position as usize]);
             if self.is_special(original) {
                 continue;
             }

@@ -34,13 +34,24 @@ pub fn merge_on(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
     let parts = find_parts(folder)?;
     let _lock = OutputLock::acquire_on(files, folder)?;
     remove_temporaries(files, folder)?;
-    let receipts = read_parts(folder, parts)?;
+    let receipts = match read_parts(folder, parts) {
+        // An earlier merge was stopped after the manifest, while it removed the receipts.
+        Err(Error::PartsMissing { .. }) if Manifest::path(folder).exists() => return finish(files, folder),
+        receipts => receipts?,
+    };
     let manifest = Manifest::of_parts(receipts)?;
     let shards = 0..manifest.shards.len();
     shards.into_par_iter().try_for_each(|shard| manifest.verify_digest(folder, shard))?;
     manifest.verify(folder, false)?;
     write_atomic_on(files, &folder.join(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
     manifest.write_on(files, folder)?;
+    finish(files, folder)
+}
+
+/// Removes what the parts left beside a committed data set.
+fn finish(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
+    let manifest = Manifest::read(folder)?;
+    manifest.verify(folder, false)?;
     let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();
     clear_beside(files, folder, &keep)?;
     Ok(manifest)

@@ -177,7 +177,7 @@ impl<'a> Output<'a> {
     /// Says for good that from now on files move to their names.
     pub(crate) fn start_publishing(&self) -> Result<()> {
         if !self.is_committing() {
-            self.work.write_receipt(COMMITTING, &true)?;
+            self.work.write_receipt(COMMITTING, &self.work.identity)?;
             let work = self.work.path("");
             self.files.sync_folder(&work).map_err(Error::io("sync", &work))?;
         }

@@ -9,13 +9,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::config::{Masking, Nsp};
-use crate::dynamic::{RowMasker, masked};
+use crate::config::{Layout, Masking, Nsp};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::preview::label_name;
 use crate::report::word;
-use crate::shard_rows::{Row, read_shard};
+use crate::shard_rows::Row;
+use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
 /// How many rows are counted at most; the first ones, and the page says so.
@@ -114,27 +114,20 @@ impl Seen {
             unknown_examples: Vec::new(),
             instances: String::new(),
         };
-        let mut masks = RowMasker::fixed(manifest, vocabulary);
+        let mut rows = StoredRows::new(folder, manifest, vocabulary);
         let (mut texts, mut rows_before) = (HashSet::new(), HashSet::new());
         let mut ids = Vec::new();
-        for shard in 0..manifest.shards.len() {
-            if seen.rows >= COUNTED_ROWS {
-                break;
+        while seen.rows < rows.len().min(COUNTED_ROWS) {
+            let row = rows.stored(seen.rows)?;
+            original(row, &mut ids);
+            seen.same_text += u64::from(!texts.insert(digest(&ids, row, false)));
+            seen.same_rows += u64::from(!rows_before.insert(digest(row.input_ids, row, true)));
+            seen.count(&ids, vocabulary);
+            if seen.rows < instances as u64 {
+                let row = rows.row(seen.rows)?;
+                seen.instances += &show(row, seen.rows, vocabulary, manifest.config.nsp);
             }
-            let path = manifest.shard_path(folder, shard);
-            let rows = read_shard(&path)?;
-            rows.check(&path, vocabulary.len(), usize::MAX, usize::MAX)?;
-            for row in rows.iter().take((COUNTED_ROWS - seen.rows) as usize) {
-                original(row, &mut ids);
-                seen.same_text += u64::from(!texts.insert(digest(&ids, row, false)));
-                seen.same_rows += u64::from(!rows_before.insert(digest(row.input_ids, row, true)));
-                seen.count(&ids, vocabulary);
-                if seen.rows < instances as u64 {
-                    let row = masked(&mut masks, row, 0, seen.rows);
-                    seen.instances += &show(row, seen.rows, vocabulary, manifest.config.nsp);
-                }
-                seen.rows += 1;
-            }
+            seen.rows += 1;
         }
         Ok(seen)
     }
@@ -226,9 +219,9 @@ fn report_table(manifest: &Manifest, seen: &Seen) -> String {
     row(&mut out, "tokens of the text", &report.tokens.to_string());
     row(&mut out, "instances", &report.instances.to_string());
     row(&mut out, "shards", &format!("{} of {bytes} bytes together", manifest.shards.len()));
-    let masks = match manifest.config.masking {
-        Masking::Static => format!("{:.2} %", 100.0 * report.masked_share()),
-        Masking::Dynamic => "made by the loader".to_owned(),
+    let masks = match (manifest.config.layout, manifest.config.masking) {
+        (Layout::Instances, Masking::Dynamic) => "made by the loader".to_owned(),
+        _ => format!("{:.2} %", 100.0 * report.masked_share()),
     };
     row(&mut out, "masked tokens", &masks);
     row(&mut out, "padding if padded", &format!("{:.2} %", 100.0 * report.padding_share()));
@@ -283,9 +276,13 @@ fn labels(manifest: &Manifest) -> String {
 }
 
 fn legend(manifest: &Manifest) -> String {
-    let epoch = match manifest.config.masking {
-        Masking::Static => "",
-        Masking::Dynamic => " The loader makes other masks in every epoch; these are those of epoch 0.",
+    let epoch = match (manifest.config.layout, manifest.config.masking) {
+        (Layout::Documents, _) => {
+            " The documents are stored, and the loader makes other instances in every epoch; these, and all counts, are \
+             those of one pass."
+        }
+        (_, Masking::Static) => "",
+        (_, Masking::Dynamic) => " The loader makes other masks in every epoch; these are those of epoch 0.",
     };
     format!(
         "<p class=\"note\"><span class=\"m\">hidden</span> is shown to the model as [MASK], <span class=\"k\">kept</span> \

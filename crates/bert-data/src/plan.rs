@@ -3,13 +3,14 @@
 //! In go the options and the number of documents and tokens, out comes a [`Plan`]. It depends on nothing else, not on
 //! memory or threads. Not for which row goes where (`slots`). The reference is told its number of files.
 
-use crate::config::{BuildConfig, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
+use crate::document_shard::TOKENS_PER_SHARD;
 use crate::packed::Width;
 
 /// How many instances a shard holds where `--num-shards` is not given.
 const ROWS_PER_SHARD: f64 = 65_536.0;
 /// How large the packed rows of a row group are, roughly.
-const GROUP_BYTES: f64 = 2.5e6;
+const GROUP_BYTES: f64 = 2e6;
 /// The most row groups of one shard: the format counts them in 15 bits.
 const MOST_GROUPS: f64 = 32_000.0;
 
@@ -27,7 +28,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(config: &BuildConfig, documents: u64, tokens: u64, vocabulary: usize) -> Self {
         let width = Width::of(vocabulary);
-        let passes = config.dupe_factor as f64;
+        let passes = config.passes() as f64;
         // Random next sentences add about 27 % to the text; rows are about 92 % full.
         let extra = if config.nsp == Nsp::On { 1.27 } else { 1.0 };
         let by_tokens = passes * tokens as f64 * extra / (0.92 * config.max_seq_length as f64);
@@ -36,6 +37,9 @@ impl Plan {
         let shards = match (config.random, config.num_shards) {
             (RandomMode::Reference, _) => 1,
             (RandomMode::Keyed, Some(shards)) => shards,
+            (RandomMode::Keyed, None) if config.layout == Layout::Documents => {
+                tokens.div_ceil(TOKENS_PER_SHARD).clamp(1, 99_999) as usize
+            }
             (RandomMode::Keyed, None) => (rows / ROWS_PER_SHARD).ceil().clamp(1.0, 99_999.0) as usize,
         };
         let buckets = (bytes / shards as f64 / GROUP_BYTES).ceil().clamp(1.0, MOST_GROUPS) as usize;

@@ -3,18 +3,20 @@
 //! In go rows, out come lines of words in which masks are marked: `[MASK:word]` hidden, `[KEPT:word]` shown as it is,
 //! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
 
+use std::path::Path;
+
 use crate::build::prepare;
 use crate::column::ColumnWriter;
 use crate::config::{BuildConfig, Nsp, RandomMode};
-use crate::dynamic::{RowMasker, masked};
 use crate::error::Result;
 use crate::instance::create_instances_from_document;
 use crate::manifest::Manifest;
 use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
-use crate::shard_rows::{Row, ShardRows};
+use crate::shard_rows::Row;
 use crate::store::read_into;
+use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
 /// What a label means.
@@ -56,18 +58,16 @@ pub fn render(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> String {
     text
 }
 
-/// Rows from number `first` on as words; where the loader makes the masks, those of epoch 0.
-pub(crate) fn render_rows(
-    rows: &ShardRows,
-    first: u64,
+/// The first `n` rows of a folder's shards as words; what the loader makes is that of epoch 0.
+pub(crate) fn render_first(
+    folder: &Path,
+    n: u64,
     manifest: &Manifest,
     vocabulary: &Vocabulary,
-) -> Vec<String> {
-    let mut masker = RowMasker::fixed(manifest, vocabulary);
-    let numbered = rows.iter().zip(first..);
-    numbered
-        .map(|(row, number)| render(masked(&mut masker, row, 0, number), vocabulary, manifest.config.nsp))
-        .collect()
+) -> Result<Vec<String>> {
+    let mut rows = StoredRows::new(folder, manifest, vocabulary);
+    let render = |index| Ok(render(rows.row(index)?, vocabulary, manifest.config.nsp));
+    (0..n.min(manifest.instances)).map(render).collect()
 }
 
 /// The first `n` instances that a configuration makes, in the order they are made; reads the input into memory, which
@@ -88,7 +88,7 @@ pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     if config.random == RandomMode::Reference {
         documents.shuffle(&mut python);
     }
-    for unit in 0..documents.len() * config.dupe_factor {
+    for unit in 0..documents.len() * config.passes() {
         if lines.len() >= n {
             break;
         }
@@ -129,6 +129,7 @@ fn render_masked(masked: &MaskedInstance, vocabulary: &Vocabulary, nsp: Nsp) -> 
         masked_lm_positions: &int32(&masked.masked_lm_positions),
         masked_lm_ids: &int32(&masked.masked_lm_ids),
         next_sentence_label: i8::from(masked.is_random_next),
+        continues_word: &[],
     };
     render(row, vocabulary, nsp)
 }

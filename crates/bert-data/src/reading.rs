@@ -108,7 +108,7 @@ pub fn read_documents(
     documents: DocumentsBuilder,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(DocumentsBuilder, ReadReport)> {
-    let mut joiner = Joiner::new(documents, unknown, rules.reference);
+    let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules.reference);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
     let mut source = Source::new(files, &rules.text_column, 2 * encoders.len());
@@ -193,8 +193,8 @@ pub(crate) fn sample_documents(
 ) -> Result<Sampled> {
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let documents = DocumentsBuilder::new(vocabulary.len());
-    let mut joiner = Joiner::new(documents, vocabulary.unk_id(), rules.reference);
+    let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
+    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules.reference);
     let mut cut_documents = 0;
     for block in pool.install(|| tokenize(blocks, files, &mut encoders, rules))? {
         let ends_file = block.ends_file;
@@ -303,21 +303,23 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokeniz
 struct Joiner {
     documents: DocumentsBuilder,
     report: ReadReport,
-    unknown: u32,
+    /// `[UNK]`, plain and marked.
+    unknown: [u32; 2],
     reference: bool,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
 }
 
 impl Joiner {
-    fn new(documents: DocumentsBuilder, unknown: u32, reference: bool) -> Self {
+    fn new(documents: DocumentsBuilder, unknown: [u32; 2], reference: bool) -> Self {
         Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
     }
 
     fn add(&mut self, blocks: Vec<Tokenized>) -> Result<()> {
         for block in blocks {
             self.documents.push_ids(&block.ids)?;
-            self.report.unknown_tokens += block.ids.iter().filter(|&&id| id == self.unknown).count() as u64;
+            self.report.unknown_tokens +=
+                block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
             self.report.invalid_utf8_lines += block.invalid_utf8_lines;
             for event in block.events {
                 match event {

@@ -8,15 +8,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Layout;
 use crate::conservation::{Conservation, MadeTally};
 use crate::document::Counts;
 use crate::error::{Error, Result};
-use crate::files::{FileSystem, write_json_atomic_on};
+use crate::files::FileSystem;
 use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VocabularyEntry};
 use crate::part::Part;
 use crate::reading::ReadReport;
 use crate::report::{Counters, DataReport};
 use crate::resolved_config::ResolvedConfig;
+use crate::sealed::{SealError, read_sealed, write_sealed_on};
 use crate::shards::ShardReceipt;
 
 /// What a part read, made and wrote.
@@ -45,18 +47,19 @@ impl PartReceipt {
             return Ok(None);
         }
         let path = folder.join(part.receipt_name());
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::io("read", &path)(source)),
+        let json = match read_sealed(&path) {
+            Ok(json) => json,
+            Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
+            Err(source) => return Err(Error::ManifestSeal { path, source }),
         };
-        serde_json::from_slice(&bytes).map(Some).map_err(|source| Error::PartInvalid { path, source })
+        serde_json::from_slice(&json).map(Some).map_err(|source| Error::PartInvalid { path, source })
     }
 
     /// Writes it beside the shards, which finishes the part.
     pub(crate) fn write(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
         let part = Part { index: self.part, of: self.parts };
-        write_json_atomic_on(files, &folder.join(part.receipt_name()), self).map(drop)
+        write_sealed_on(files, &folder.join(part.receipt_name()), self).map(drop)
     }
 }
 
@@ -79,7 +82,8 @@ impl Manifest {
             shards.extend(part.shards);
         }
         shards.sort_by_key(|shard| shard.shard);
-        let (passes, count) = (first.config.dupe_factor as u64, first.config.num_shards as u64);
+        let passes = first.config.dupe_factor as u64;
+        let count = (first.config.num_shards as u64, first.config.layout == Layout::Instances);
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         let conservation = Conservation::check(first.counts.seen, passes, &made, count, &written)?;
         let report = DataReport::new(&first.config, &first.counts, &first.read, &counters);

@@ -5,19 +5,23 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int8Array, Int32Array, ListArray};
+use arrow::array::{ArrayRef, BooleanArray, Int8Array, Int32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use crate::packed::PackedRow;
+use crate::word_marks::unmarked;
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 5] =
     ["input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_label"];
 
-fn element(kind: DataType) -> FieldRef {
+/// The column behind the others where tokens are stored without masks and a segmenter found the words.
+pub const MARKS: &str = "continues_word";
+
+pub(crate) fn element(kind: DataType) -> FieldRef {
     // "element" is the name that the Parquet specification gives to the items of a list.
     Arc::new(Field::new("element", kind, false))
 }
@@ -36,6 +40,34 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
+/// `continues_word: list<bool>`, one for each of `input_ids`.
+pub(crate) fn marks_field() -> Field {
+    Field::new(MARKS, DataType::List(element(DataType::Boolean)), false)
+}
+
+/// These columns and [`MARKS`] behind them.
+pub(crate) fn with_marks(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().cloned().chain([Arc::new(marks_field())]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Takes the marks from ids over a vocabulary of this size, as a column beside them.
+pub(crate) fn take_marks(
+    ids: &mut [i32],
+    counts: &[usize],
+    vocabulary: usize,
+) -> Result<ArrayRef, ArrowError> {
+    let mut marks = Vec::with_capacity(ids.len());
+    for id in ids {
+        let (plain, marked) = unmarked(*id as u32, vocabulary);
+        *id = plain as i32;
+        marks.push(marked);
+    }
+    let (offsets, marks) =
+        (OffsetBuffer::from_lengths(counts.iter().copied()), Arc::new(BooleanArray::from(marks)));
+    Ok(Arc::new(ListArray::try_new(element(DataType::Boolean), offsets, marks, None)?))
+}
+
 /// Collects rows to record batches.
 #[derive(Debug, Default)]
 pub(crate) struct BatchBuilder {
@@ -46,9 +78,21 @@ pub(crate) struct BatchBuilder {
     ids: Vec<i32>,
     mask_counts: Vec<usize>,
     labels: Vec<i8>,
+    /// The size of the vocabulary, where ids may be marked.
+    marked: Option<usize>,
 }
 
 impl BatchBuilder {
+    /// A builder whose batches have the column [`MARKS`], where `marked` gives the size of the vocabulary.
+    pub(crate) fn new(marked: Option<usize>) -> Self {
+        Self { marked, ..Self::default() }
+    }
+
+    /// The columns of its batches.
+    pub(crate) fn schema(marked: Option<usize>) -> SchemaRef {
+        if marked.is_some() { with_marks(&schema()) } else { schema() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.labels.len()
     }
@@ -66,7 +110,11 @@ impl BatchBuilder {
 
     /// The rows so far as a batch; the builder is empty afterwards.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let this = std::mem::take(self);
+        let mut this = std::mem::replace(self, Self::new(self.marked));
+        let marks = match this.marked {
+            Some(vocabulary) => Some(take_marks(&mut this.input_ids, &this.token_counts, vocabulary)?),
+            None => None,
+        };
         let int32 = |values: Vec<i32>, counts: &[usize]| -> Result<ArrayRef, ArrowError> {
             let offsets = OffsetBuffer::from_lengths(counts.iter().copied());
             let values = Arc::new(Int32Array::from(values));
@@ -78,13 +126,14 @@ impl BatchBuilder {
             Arc::new(Int8Array::from(this.segment_ids)),
             None,
         )?;
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             int32(this.input_ids, &this.token_counts)?,
             Arc::new(segments),
             int32(this.positions, &this.mask_counts)?,
             int32(this.ids, &this.mask_counts)?,
             Arc::new(Int8Array::from(this.labels)),
         ];
-        RecordBatch::try_new(schema(), columns)
+        columns.extend(marks);
+        RecordBatch::try_new(Self::schema(this.marked), columns)
     }
 }

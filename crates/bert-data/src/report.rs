@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Masking, Nsp};
+use crate::config::{Layout, Masking, Nsp};
 use crate::document::Counts;
 use crate::masking::MaskedInstance;
 use crate::reading::ReadReport;
@@ -106,10 +106,14 @@ pub struct DataReport {
     pub nsp: Nsp,
     /// Rows whose B is random, or whose segments are swapped: those with label 1.
     pub random_next: u64,
+    /// What the shards hold. Where it is documents, all counts of instances are those of pass 0, and the loader makes
+    /// other instances in every later epoch.
+    #[serde(default)]
+    pub layout: Layout,
     /// Who makes the masks.
     #[serde(default)]
     pub masking: Masking,
-    /// Masked tokens of all rows; 0 where the loader makes the masks.
+    /// Masked tokens of all rows; 0 where the loader masks stored instances.
     pub masked_tokens: u64,
     /// Masked tokens shown as `[MASK]`.
     pub shown_as_mask: u64,
@@ -138,6 +142,7 @@ impl DataReport {
     ) -> Self {
         let mut report = Self {
             nsp: config.nsp,
+            layout: config.layout,
             masking: config.masking,
             documents: text.documents,
             empty_documents: read.empty_documents,
@@ -264,13 +269,17 @@ impl fmt::Display for DataReport {
         line("tokens", &self.tokens, "")?;
         line("  [UNK]", &percent(self.unknown_share()), "")?;
         line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
-        line("instances", &self.instances, "")?;
+        let of_pass = match self.layout {
+            Layout::Instances => "",
+            Layout::Documents => "in one pass; the loader makes other ones in every epoch",
+        };
+        line("instances", &self.instances, of_pass)?;
         match self.nsp {
             Nsp::On => line("  random next sentence", &percent(self.random_next_share()), "")?,
             Nsp::Sop => line("  swapped sentences", &percent(self.random_next_share()), "50 % by rule")?,
             Nsp::Off => {}
         }
-        if self.masking == Masking::Dynamic {
+        if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
             line("  masked tokens", &"none", "the loader masks, in every epoch anew")?;
         } else {
             let of_masked = |count| percent(share(count, self.masked_tokens));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BuildConfig, Masking, Nsp, RandomMode};
+use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
 ///
@@ -21,6 +21,10 @@ pub struct ResolvedConfig {
     pub vocab: String,
     pub do_lower_case: bool,
     pub do_whole_word_mask: bool,
+    #[serde(default)]
+    pub segmenter: Segmenter,
+    #[serde(default)]
+    pub layout: Layout,
     #[serde(default)]
     pub masking: Masking,
     #[serde(default = "one")]
@@ -59,7 +63,9 @@ impl ResolvedConfig {
             do_lower_case: config.do_lower_case,
             // Spans are of whole words.
             do_whole_word_mask: config.do_whole_word_mask || config.max_ngram > 1,
-            masking: config.masking,
+            segmenter: config.segmenter,
+            layout: config.layout,
+            masking: config.stored_masking(),
             max_ngram: config.max_ngram,
             random_word_skip_special: config.random_word_skip_special,
             nsp: config.nsp,
@@ -67,7 +73,7 @@ impl ResolvedConfig {
             max_predictions_per_seq: config.max_predictions_per_seq,
             masked_lm_prob: config.masked_lm_prob,
             short_seq_prob: config.short_seq_prob,
-            dupe_factor: config.dupe_factor,
+            dupe_factor: config.passes(),
             random_seed: config.random_seed,
             num_shards,
             random: config.random,

@@ -59,6 +59,8 @@ pub enum Domain {
     LoaderRows = 17,
     /// Masks made in the loader: `[epoch, instance]`.
     LoaderMasks = 18,
+    /// The order of documents in a loader that makes the instances: `[epoch]`.
+    LoaderDocuments = 19,
     /// Initial weights: `[parameter]`.
     Initialization = 32,
     /// Dropout seeds: `[step, micro_batch, rank]`.

@@ -159,7 +159,7 @@ pub(crate) fn make_rows(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Spilled> {
     let (config, plan, tuning) = (job.prepared.config, job.plan, job.tuning);
-    let total = job.documents.counts.documents * config.dupe_factor as u64;
+    let total = job.documents.counts.documents * config.passes() as u64;
     let (mut unit, row) = kept.last().map_or((0, 0), |last| (last.units.1, last.all_rows.1));
     let sizes = (tuning.run_bytes, tuning.segment_bytes);
     let mut spill = SpillWriter::new(job.work, job.build, plan.slots(), sizes, config.max_seq_length, kept);
@@ -250,4 +250,46 @@ fn write(spill: &mut SpillWriter<'_>, made: Vec<Made>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Documents of one round of counting, for each thread.
+const ROUND_DOCUMENTS: usize = 1 << 12;
+
+/// Makes the instances of pass 0 and keeps nothing but their counts (`--layout documents`). The rows of such a data set
+/// are the documents, which the text has `seen`.
+pub(crate) fn count_pass(
+    prepared: &Prepared<'_>,
+    documents: &Documents,
+    seen: Tally,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<(MadeTally, Counters)> {
+    let (config, mask) = (prepared.config, prepared.vocabulary.mask_id());
+    let empty = || Counters::new(config.max_seq_length);
+    let keyed = config.keyed(&prepared.vocabulary);
+    let worker = |_| (documents.reader(), keyed.clone(), empty());
+    let threads = prepared.pool.current_num_threads();
+    let mut workers: Vec<(DocumentReader<'_>, KeyedInstances, Counters)> = (0..threads).map(worker).collect();
+    let mut made = MadeTally { all_rows: seen.count, rows: seen, ..MadeTally::default() };
+    let total = documents.len();
+    let share = ROUND_DOCUMENTS * threads;
+    for first in (0..total).step_by(share) {
+        let end = (first + share).min(total);
+        let counted = prepared.pool.install(|| {
+            share_out(&mut workers, (first..end).collect(), |(reader, keyed, counters), document| {
+                keyed.make_with(reader, 0, document, |row| {
+                    counters.count(row, mask);
+                    Ok(())
+                })?;
+                Ok((reader.number_of(document), reader.document(Look::Here, document)?))
+            })
+        });
+        for counted in counted {
+            let (number, sentences) = counted?;
+            made.see_document(0, number, sentences);
+        }
+        progress(BuildProgress { stage: BuildStage::Instances, done: end as u64, total: total as u64 });
+    }
+    let mut counters = empty();
+    workers.iter().for_each(|(_, _, part)| counters.add(part));
+    Ok((made, counters))
 }

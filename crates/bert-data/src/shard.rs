@@ -21,7 +21,7 @@ use crate::conservation::Tally;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, FileSystem, Written};
 use crate::packed::PackedRow;
-use crate::record_batch::{BatchBuilder, schema};
+use crate::record_batch::BatchBuilder;
 
 /// Rows of one record batch on its way to the file.
 pub(crate) const BATCH: usize = 512;
@@ -85,9 +85,10 @@ impl EncodedRowGroup {
 }
 
 impl<'a> ShardWriter<'a> {
-    pub(crate) fn create(files: &'a dyn FileSystem, path: &Path) -> Result<Self> {
+    /// Begins a shard; `marked` is the size of the vocabulary where ids may be marked.
+    pub(crate) fn create(files: &'a dyn FileSystem, path: &Path, marked: Option<usize>) -> Result<Self> {
         let file = AtomicFile::create(files, path)?;
-        let schema = schema();
+        let schema = BatchBuilder::schema(marked);
         // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
         let parquet_schema = ArrowSchemaConverter::new().convert(&schema).map_err(failed(path))?;
         let properties = Arc::new(properties());
@@ -167,7 +168,7 @@ impl RowGroup {
     }
 }
 
-fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
+pub(crate) fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
     move |source| Error::ShardWrite { path, source }
 }

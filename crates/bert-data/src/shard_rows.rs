@@ -6,14 +6,16 @@
 use std::fs::File;
 use std::path::Path;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Int8Type, Int32Type};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int8Type, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use crate::error::{Error, Result, RowProblem};
-use crate::record_batch::{COLUMNS, schema};
+use crate::instance::Instance;
+use crate::record_batch::{COLUMNS, MARKS, marks_field, schema};
 use crate::shard::BATCH;
+use crate::word_marks::unmarked;
 
 /// One row of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Row<'a> {
     pub masked_lm_ids: &'a [i32],
     /// 1 when B is random, else 0.
     pub next_sentence_label: i8,
+    /// For each token whether a segmenter found it to go on with the word before it; nothing where that is not stored.
+    pub continues_word: &'a [bool],
 }
 
 /// The rows of a shard in memory, column by column. Every row was checked.
@@ -40,6 +44,8 @@ pub struct ShardRows {
     masked_lm_ids: Vec<i32>,
     mask_ends: Vec<u64>,
     next_sentence_labels: Vec<i8>,
+    /// As many as `input_ids`, or none.
+    continues_word: Vec<bool>,
 }
 
 impl ShardRows {
@@ -67,6 +73,7 @@ impl ShardRows {
         };
         let (tokens, masks) = (range(&self.token_ends), range(&self.mask_ends));
         Row {
+            continues_word: self.continues_word.get(tokens.clone()).unwrap_or_default(),
             input_ids: &self.input_ids[tokens.clone()],
             segment_ids: &self.segment_ids[tokens],
             masked_lm_positions: &self.masked_lm_positions[masks.clone()],
@@ -108,15 +115,23 @@ impl ShardRows {
         Ok(())
     }
 
+    /// Whether the rows have marks of words.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        !self.continues_word.is_empty()
+    }
+
     fn append(&mut self, batch: &RecordBatch) -> Result<(), (u64, RowProblem)> {
         let first = self.len() as u64;
         let lists: Vec<_> = batch.columns()[..4].iter().map(|column| column.as_list::<i32>()).collect();
         let labels = batch.column(4).as_primitive::<Int8Type>();
-        if let Some((row, name)) = first_null(batch) {
+        if let Some((row, name)) = first_null(batch, &COLUMNS) {
             return Err((first + row as u64, RowProblem::Null(name)));
         }
+        check_marks(batch, COLUMNS.len()).map_err(|(row, problem)| (first + row as u64, problem))?;
         let int32 = |at: usize| lists[at].values().as_primitive::<Int32Type>().values();
         let (input_ids, positions, ids) = (int32(0), int32(2), int32(3));
+        let marks = marks_of(batch, COLUMNS.len());
         let segments = lists[1].values().as_primitive::<Int8Type>().values();
         for index in 0..batch.num_rows() {
             let range = |at: usize| {
@@ -129,6 +144,7 @@ impl ShardRows {
                 masked_lm_positions: &positions[range(2)],
                 masked_lm_ids: &ids[range(3)],
                 next_sentence_label: labels.value(index),
+                continues_word: &marks[if marks.is_empty() { 0..0 } else { range(0) }],
             };
             check_row(row).map_err(|problem| (first + index as u64, problem))?;
             self.push(row);
@@ -136,8 +152,34 @@ impl ShardRows {
         Ok(())
     }
 
-    fn push(&mut self, row: Row<'_>) {
+    /// Takes all rows away and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.input_ids.clear();
+        self.segment_ids.clear();
+        self.token_ends.clear();
+        self.masked_lm_positions.clear();
+        self.masked_lm_ids.clear();
+        self.mask_ends.clear();
+        self.next_sentence_labels.clear();
+        self.continues_word.clear();
+    }
+
+    /// Appends an instance without masks, over a vocabulary of this size. Marks of words are kept only where `marks`.
+    pub(crate) fn push_instance(&mut self, instance: &Instance, vocabulary: usize, marks: bool) {
+        let unmarked = |&id: &u32| unmarked(id, vocabulary);
+        self.input_ids.extend(instance.tokens.iter().map(|id| unmarked(id).0 as i32));
+        if marks {
+            self.continues_word.extend(instance.tokens.iter().map(|id| unmarked(id).1));
+        }
+        self.segment_ids.extend_from_slice(&instance.segment_ids);
+        self.token_ends.push(self.input_ids.len() as u64);
+        self.mask_ends.push(self.masked_lm_ids.len() as u64);
+        self.next_sentence_labels.push(i8::from(instance.is_random_next));
+    }
+
+    pub(crate) fn push(&mut self, row: Row<'_>) {
         self.input_ids.extend_from_slice(row.input_ids);
+        self.continues_word.extend_from_slice(row.continues_word);
         self.segment_ids.extend_from_slice(row.segment_ids);
         self.token_ends.push(self.input_ids.len() as u64);
         self.masked_lm_positions.extend_from_slice(row.masked_lm_positions);
@@ -148,16 +190,36 @@ impl ShardRows {
 }
 
 /// The first row with a null, or with a null inside a list, and the column it is in.
-fn first_null(batch: &RecordBatch) -> Option<(usize, &'static str)> {
+pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<(usize, &'static str)> {
     let has_null = |column: &dyn Array, row: usize| {
         column.is_null(row)
             || column
                 .as_list_opt::<i32>()
                 .is_some_and(|list| list.values().null_count() > 0 && list.value(row).null_count() > 0)
     };
-    COLUMNS.into_iter().zip(batch.columns()).find_map(|(name, column)| {
+    names.iter().chain([&MARKS]).zip(batch.columns()).find_map(|(&name, column)| {
         (0..column.len()).find(|&row| has_null(column, row)).map(|row| (row, name))
     })
+}
+
+/// The marks of words behind `columns` other columns, one for each token; none where they are not stored. No null may
+/// be among them.
+pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Vec<bool> {
+    match batch.columns().get(columns) {
+        None => Vec::new(),
+        Some(column) => column.as_list::<i32>().values().as_boolean().values().iter().collect(),
+    }
+}
+
+/// Whether the marks of words have the lengths of the tokens, if they are stored; the row where they have not.
+pub(crate) fn check_marks(batch: &RecordBatch, columns: usize) -> Result<(), (usize, RowProblem)> {
+    let Some(column) = batch.columns().get(columns) else { return Ok(()) };
+    let lengths = |column: &ArrayRef| column.as_list::<i32>().offsets().lengths().collect::<Vec<_>>();
+    let (tokens, marks) = (lengths(batch.column(0)), lengths(column));
+    match tokens.iter().zip(&marks).position(|(tokens, marks)| tokens != marks) {
+        None => Ok(()),
+        Some(row) => Err((row, RowProblem::MarkCount { marks: marks[row], tokens: tokens[row] })),
+    }
 }
 
 fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
@@ -204,16 +266,12 @@ pub fn read_shard(path: &Path) -> Result<ShardRows> {
 /// # Errors
 /// As [`read_shard`].
 pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    let unreadable = |source| Error::ShardUnreadable { path: path.to_owned(), source };
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let mut builder =
-        ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(unreadable)?;
-    check_columns(path, builder.schema())?;
+    let mut builder = open_shard(path, &schema())?;
     if let Some(limit) = limit {
         builder = builder.with_limit(limit);
     }
-    let reader = builder.with_batch_size(BATCH).build().map_err(unreadable)?;
+    let reader = builder.with_batch_size(BATCH).build();
+    let reader = reader.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
     for batch in reader {
         let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
@@ -226,17 +284,25 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
     Ok(rows)
 }
 
+/// Opens a shard that must have the columns of `expected`.
+pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
+        .map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+    check_columns(path, builder.schema(), expected)?;
+    Ok(builder)
+}
+
 /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
 /// looked for in the rows.
-fn check_columns(path: &Path, found: &arrow::datatypes::Schema) -> Result<()> {
-    use arrow::datatypes::DataType;
+fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
     fn describe(kind: &DataType) -> String {
         match kind {
             DataType::List(item) => format!("list<{}>", describe(item.data_type())),
             other => other.to_string().to_lowercase(),
         }
     }
-    let expected = schema();
     for (index, field) in expected.fields().iter().enumerate() {
         let wanted = describe(field.data_type());
         let actual = found.fields().get(index).filter(|actual| actual.name() == field.name());
@@ -251,7 +317,14 @@ fn check_columns(path: &Path, found: &arrow::datatypes::Schema) -> Result<()> {
             });
         }
     }
-    if let Some(extra) = found.fields().get(expected.fields().len()) {
+    let mut next = expected.fields().len();
+    let marks = marks_field();
+    if found.fields().get(next).is_some_and(|field| {
+        field.name() == marks.name() && describe(field.data_type()) == describe(marks.data_type())
+    }) {
+        next += 1;
+    }
+    if let Some(extra) = found.fields().get(next) {
         return Err(Error::ShardColumn {
             path: path.to_owned(),
             column: extra.name().clone(),

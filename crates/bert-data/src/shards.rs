@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::conservation::Tally;
+use crate::document::Documents;
+use crate::document_shard::{documents_of_shards, write_document_shard};
 use crate::error::Result;
-use crate::files::digest_file;
+use crate::files::{Written, digest_file};
 use crate::manifest::ShardEntry;
 use crate::output::Output;
 use crate::packed::{PackedRow, Width, row_offsets};
@@ -96,18 +98,7 @@ pub(crate) fn make_shards(
     source: &dyn RowSource,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<ShardReceipt>> {
-    let own: Vec<usize> = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard)).collect();
-    let (mut receipts, mut missing) = (Vec::new(), Vec::new());
-    for &shard in &own {
-        match kept_shard(job.output, job.build, shard, job.plan.shards)? {
-            Some(receipt) => receipts.push(receipt),
-            None => missing.push(shard),
-        }
-    }
-    if !receipts.is_empty() {
-        let (done, total) = (receipts.len() as u64, own.len() as u64);
-        progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
-    }
+    let (mut receipts, missing) = kept_shards(job, progress)?;
     let done = receipts.iter().map(|receipt| receipt.rows.count).sum();
     thread::scope(|scope| {
         let (finished, to_end) = mpsc::sync_channel(job.writers);
@@ -122,6 +113,63 @@ pub(crate) fn make_shards(
     Ok(receipts)
 }
 
+/// The receipts of the shards of this part that an earlier run finished, and the shards that are missing.
+fn kept_shards(
+    job: &ShardJob<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<(Vec<ShardReceipt>, Vec<usize>)> {
+    let own: Vec<usize> = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard)).collect();
+    let (mut receipts, mut missing) = (Vec::new(), Vec::new());
+    for &shard in &own {
+        match kept_shard(job.output, job.build, shard, job.plan.shards)? {
+            Some(receipt) => receipts.push(receipt),
+            None => missing.push(shard),
+        }
+    }
+    if !receipts.is_empty() {
+        let (done, total) = (receipts.len() as u64, own.len() as u64);
+        progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
+    }
+    Ok((receipts, missing))
+}
+
+/// Makes shards of the documents themselves, or keeps them; in their order.
+pub(crate) fn make_document_shards(
+    job: &ShardJob<'_>,
+    documents: &Documents,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Vec<ShardReceipt>> {
+    let (mut receipts, missing) = kept_shards(job, progress)?;
+    let ranges = documents_of_shards(documents, job.plan.shards)?;
+    let mut workers = vec![(); job.writers];
+    // Some at a time, so that memory does not grow with their number.
+    for some in missing.chunks(job.writers) {
+        let write = |(): &mut (), shard: usize| {
+            let path = job.output.work.path(&shard_name(shard, job.plan.shards));
+            let (files, range) = (job.output.work.files, ranges[shard].clone());
+            let (rows, written) =
+                write_document_shard(files, documents, job.prepared.marked(), range, &path)?;
+            finish_shard(job, shard, rows, written)
+        };
+        for receipt in job.prepared.pool.install(|| share_out(&mut workers, some.to_vec(), write)) {
+            receipts.push(receipt?);
+        }
+        let done = receipts.iter().map(|receipt| receipt.rows.count).sum();
+        progress(BuildProgress { stage: BuildStage::Writing, done, total: job.rows });
+    }
+    receipts.sort_unstable_by_key(|receipt| receipt.shard);
+    Ok(receipts)
+}
+
+/// Writes the receipt of a shard that is in its place.
+fn finish_shard(job: &ShardJob<'_>, shard: usize, rows: Tally, written: Written) -> Result<ShardReceipt> {
+    let file = shard_name(shard, job.plan.shards);
+    let entry = ShardEntry { file, rows: rows.count, bytes: written.bytes, blake3: written.blake3 };
+    let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, entry };
+    job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
+    Ok(receipt)
+}
+
 /// A shard whose row groups are all written.
 type Finished<'a> = (usize, ShardWriter<'a>);
 
@@ -130,11 +178,7 @@ fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> R
     let mut receipts = Vec::new();
     for (shard, writer) in shards {
         let (rows, written) = writer.finish()?;
-        let file = shard_name(shard, job.plan.shards);
-        let entry = ShardEntry { file, rows: rows.count, bytes: written.bytes, blake3: written.blake3 };
-        let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, entry };
-        job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
-        receipts.push(receipt);
+        receipts.push(finish_shard(job, shard, rows, written)?);
     }
     Ok(receipts)
 }
@@ -153,7 +197,8 @@ fn write_shards<'a>(
 ) -> Result<()> {
     let buckets = job.plan.buckets;
     let mut groups = shards.iter().flat_map(|&shard| (0..buckets).map(move |group| (shard, group)));
-    let mut batches: Vec<BatchBuilder> = (0..job.writers).map(|_| BatchBuilder::default()).collect();
+    let mut batches: Vec<BatchBuilder> =
+        (0..job.writers).map(|_| BatchBuilder::new(job.prepared.marked())).collect();
     let mut files = OpenShards { job, open: Vec::new(), finished, stopped: false, rows: rows_before };
     let mut encoded: Wave = Vec::new();
     loop {
@@ -199,7 +244,10 @@ impl OpenShards<'_, '_> {
             Some(at) => at,
             None => {
                 let path = self.job.output.work.path(&shard_name(shard, self.job.plan.shards));
-                self.open.push((shard, ShardWriter::create(self.job.output.work.files, &path)?));
+                self.open.push((
+                    shard,
+                    ShardWriter::create(self.job.output.work.files, &path, self.job.prepared.marked())?,
+                ));
                 self.open.len() - 1
             }
         };

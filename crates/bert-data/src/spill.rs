@@ -43,6 +43,9 @@ pub(crate) struct Rows {
     pub(crate) ends: Vec<(u32, u32)>,
 }
 
+/// Bytes of memory that a row takes beside its own: its end, and its place in the order.
+const BESIDE_ROW: usize = 24;
+
 /// Sorts rows into segments.
 pub(crate) struct SpillWriter<'a> {
     work: &'a Work<'a>,
@@ -101,7 +104,7 @@ impl<'a> SpillWriter<'a> {
     pub(crate) fn push(&mut self, rows: Rows, tally: Tally, counters: &Counters) -> Result<()> {
         self.next.made.rows.add(tally);
         self.next.counters.add(counters);
-        self.waiting += rows.bytes.len() as u64;
+        self.waiting += (rows.bytes.len() + BESIDE_ROW * rows.ends.len()) as u64;
         if !rows.ends.is_empty() {
             self.rows.push(rows);
         }
@@ -261,5 +264,23 @@ impl Spilled {
             }
         }
         Ok(rows)
+    }
+
+    /// How many sorted runs there are.
+    #[cfg(test)]
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Forgets a run, as a fault would.
+    #[cfg(test)]
+    pub(crate) fn lose_run(&mut self, run: usize) {
+        self.runs.remove(run);
+    }
+
+    /// Reads a run twice, as a fault would.
+    #[cfg(test)]
+    pub(crate) fn double_run(&mut self, run: usize) {
+        self.runs.push(self.runs[run]);
     }
 }

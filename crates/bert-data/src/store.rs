@@ -125,7 +125,7 @@ pub(crate) fn read_into(
         vocabulary.unk_id(),
         &rules,
         &prepared.pool,
-        DocumentsBuilder::to_columns(vocabulary.len(), columns),
+        DocumentsBuilder::to_columns(prepared.tokenizer.id_space(), columns),
         &mut told,
     )?;
     builder.end()?;

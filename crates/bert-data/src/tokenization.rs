@@ -12,7 +12,9 @@ use tokenizers::models::wordpiece::WordPiece;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
+use crate::segmenter::ChineseSegmenter;
 use crate::vocabulary::{UNK, Vocabulary};
+use crate::word_marks::marked;
 
 /// Longer words are one `[UNK]`.
 const MAX_INPUT_CHARS_PER_WORD: usize = 200;
@@ -80,8 +82,23 @@ fn clean(c: char) -> Cleaned {
     }
 }
 
+/// A word of a line: what stands between spaces, cleaned, or one ideograph.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    text: &'a str,
+    ideograph: bool,
+    /// Whether it is an ideograph that stands directly behind another one. What cleaning drops may stand between.
+    adjoins: bool,
+}
+
+impl<'a> Word<'a> {
+    fn other(text: &'a str) -> Self {
+        Self { text, ideograph: false, adjoins: false }
+    }
+}
+
 /// Calls `word` with each whitespace-separated word of a line, cleaned, ideographs alone.
-fn each_word(line: &str, mut word: impl FnMut(&str)) {
+fn each_word(line: &str, mut word: impl FnMut(Word<'_>)) {
     let bytes = line.as_bytes();
     let mut at = 0;
     let mut cleaned = String::new();
@@ -93,7 +110,7 @@ fn each_word(line: &str, mut word: impl FnMut(&str)) {
         let graphic = bytes[at..].iter().take_while(|byte| byte.is_ascii_graphic()).count();
         let end = at + graphic;
         if graphic > 0 && (end == bytes.len() || matches!(bytes[end], b' ' | b'\t' | b'\n' | b'\r')) {
-            word(&line[at..end]);
+            word(Word::other(&line[at..end]));
             at = end;
             continue;
         }
@@ -102,8 +119,9 @@ fn each_word(line: &str, mut word: impl FnMut(&str)) {
 }
 
 /// The general form of one step of [`each_word`]: takes a word that is not plain ASCII, returns the bytes taken.
-fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(&str)) -> usize {
+fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>)) -> usize {
     cleaned.clear();
+    let mut adjoins = false;
     let mut taken = rest.len();
     for (at, c) in rest.char_indices() {
         match clean(c) {
@@ -114,16 +132,18 @@ fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(&str)) -> 
             }
             Cleaned::Kept if is_ideograph(c) => {
                 if !cleaned.is_empty() {
-                    word(cleaned);
+                    word(Word::other(cleaned));
                     cleaned.clear();
+                    adjoins = false;
                 }
-                word(c.encode_utf8(&mut [0; 4]));
+                word(Word { text: c.encode_utf8(&mut [0; 4]), ideograph: true, adjoins });
+                adjoins = true;
             }
             Cleaned::Kept => cleaned.push(c),
         }
     }
     if !cleaned.is_empty() {
-        word(cleaned);
+        word(Word::other(cleaned));
     }
     taken
 }
@@ -158,9 +178,9 @@ fn each_part(word: &str, mut part: impl FnMut(&str)) {
 pub(crate) fn basic_tokens(line: &str, do_lower_case: bool, mut token: impl FnMut(&str)) {
     each_word(line, |word| {
         if do_lower_case {
-            each_part(&lower_and_strip_accents(word), &mut token);
+            each_part(&lower_and_strip_accents(word.text), &mut token);
         } else {
-            each_part(word, &mut token);
+            each_part(word.text, &mut token);
         }
     });
 }
@@ -171,6 +191,8 @@ pub struct Tokenizer {
     model: WordPiece,
     unk_id: u32,
     do_lower_case: bool,
+    vocabulary: usize,
+    segmenter: Option<ChineseSegmenter>,
 }
 
 impl Tokenizer {
@@ -185,18 +207,36 @@ impl Tokenizer {
             .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
             .build()
             .unwrap_or_default();
-        Self { model, unk_id: vocabulary.unk_id(), do_lower_case }
+        let (unk_id, vocabulary) = (vocabulary.unk_id(), vocabulary.len());
+        Self { model, unk_id, do_lower_case, vocabulary, segmenter: None }
     }
 
-    /// Appends the ids of a line to `out`.
+    /// Marks the ideographs that go on with a word: their ids come out of [`Encoder::encode`] as those of
+    /// [`crate::word_marks`].
+    #[must_use]
+    pub fn with_segmenter(self, segmenter: ChineseSegmenter) -> Self {
+        Self { segmenter: Some(segmenter), ..self }
+    }
+
+    /// How many different ids come out of an [`Encoder`], marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.vocabulary * if self.segmenter.is_some() { 2 } else { 1 }
+    }
+
+    /// The id of `[UNK]`, plain and marked.
+    pub(crate) fn unknown_ids(&self, unknown: u32) -> [u32; 2] {
+        [unknown, marked(unknown, self.vocabulary)]
+    }
+
+    /// Appends the ids of a line to `out`, without marks.
     pub fn encode(&self, line: &str, out: &mut Vec<u32>) {
-        each_word(line, |word| self.encode_word(word, out));
+        each_word(line, |word| self.encode_word(word.text, out));
     }
 
     /// An encoder with a memory for words, many times faster on long text; the ids are the same.
     #[must_use]
     pub fn encoder(&self) -> Encoder<'_> {
-        Encoder { tokenizer: self, cache: AHashMap::new(), pieces: Vec::new() }
+        Encoder { tokenizer: self, cache: AHashMap::new(), pieces: Vec::new(), run: Run::default() }
     }
 
     fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
@@ -220,24 +260,83 @@ pub struct Encoder<'a> {
     /// Where a word's pieces lie in `pieces`.
     cache: AHashMap<Box<str>, (u32, u32)>,
     pieces: Vec<u32>,
+    run: Run,
+}
+
+/// Ideographs without space between them, and where the ids of each begin.
+#[derive(Debug, Default)]
+struct Run {
+    text: String,
+    starts: Vec<usize>,
+    continues: Vec<bool>,
+}
+
+impl Run {
+    /// Takes one more ideograph, whose ids begin at `start`, as the tokenizer sees it.
+    fn push(&mut self, ideograph: &str, do_lower_case: bool, start: usize) {
+        let normal = if do_lower_case { lower_and_strip_accents(ideograph) } else { ideograph.to_owned() };
+        // One character each, so that flags and ids go together.
+        self.text.push_str(if normal.chars().count() == 1 { &normal } else { ideograph });
+        self.starts.push(start);
+    }
+
+    /// Marks the ids of the ideographs that go on with a word, and forgets them.
+    fn mark(&mut self, segmenter: &ChineseSegmenter, vocabulary: usize, ids: &mut [u32]) {
+        if self.starts.len() > 1 {
+            segmenter.segment(&self.text, &mut self.continues);
+            assert_eq!(self.continues.len(), self.starts.len(), "one flag for each character");
+            self.starts.push(ids.len());
+            for (place, _) in self.starts.windows(2).zip(&self.continues).filter(|(_, continues)| **continues)
+            {
+                ids[place[0]..place[1]].iter_mut().for_each(|id| *id = marked(*id, vocabulary));
+            }
+        }
+        self.text.clear();
+        self.starts.clear();
+    }
 }
 
 impl Encoder<'_> {
     /// Appends the ids of a line to `out`.
     pub fn encode(&mut self, line: &str, out: &mut Vec<u32>) {
-        let Self { tokenizer, cache, pieces } = self;
-        each_word(line, |word| {
+        let Some(segmenter) = &self.tokenizer.segmenter else {
+            return self.encode_words(line, out, |_, _, _| {});
+        };
+        let (mut run, tokenizer) = (std::mem::take(&mut self.run), self.tokenizer);
+        self.encode_words(line, out, |word, start, ids| {
+            // The ids of this word are there already.
+            if !word.adjoins {
+                run.mark(segmenter, tokenizer.vocabulary, &mut ids[..start]);
+            }
+            if word.ideograph {
+                run.push(word.text, tokenizer.do_lower_case, start);
+            }
+        });
+        run.mark(segmenter, tokenizer.vocabulary, out);
+        self.run = run;
+    }
+
+    /// Appends the ids of each word and shows `see` the word, where its ids begin, and all ids.
+    fn encode_words(
+        &mut self,
+        line: &str,
+        out: &mut Vec<u32>,
+        mut see: impl FnMut(Word<'_>, usize, &mut [u32]),
+    ) {
+        let Self { tokenizer, cache, pieces, .. } = self;
+        each_word(line, |whole| {
+            let (word, first) = (whole.text, out.len());
             if let Some(&(start, end)) = cache.get(word) {
                 out.extend_from_slice(&pieces[start as usize..end as usize]);
-                return;
+                return see(whole, first, out);
             }
-            let first = out.len();
             tokenizer.encode_word(word, out);
             if cache.len() < CACHED_WORDS && word.len() <= CACHED_LENGTH {
                 let start = pieces.len() as u32;
                 pieces.extend_from_slice(&out[first..]);
                 cache.insert(word.into(), (start, pieces.len() as u32));
             }
+            see(whole, first, out);
         });
     }
 }

@@ -14,9 +14,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::files::{FileSystem, create_folder, digest_bytes};
+use crate::files::{FileSystem, create_folder, digest_bytes, remove_temporaries};
 use crate::manifest::{FORMAT_VERSION, PROGRAM};
 use crate::resolved_config::ResolvedConfig;
+use crate::sealed::{read_sealed, sealed};
 
 const IDENTITY: &str = "identity.json";
 
@@ -86,7 +87,7 @@ pub(crate) struct Work<'a> {
 
 /// The identity of a work folder; `None` where there is none or it cannot be read.
 fn identity_in(folder: &Path) -> Option<serde_json::Value> {
-    serde_json::from_slice(&fs::read(folder.join(IDENTITY)).ok()?).ok()
+    serde_json::from_slice(&read_sealed(&folder.join(IDENTITY)).ok()?).ok()
 }
 
 /// Refuses a work folder that another command left, unless it may be discarded.
@@ -107,6 +108,7 @@ impl<'a> Work<'a> {
         let same = identity_in(folder).is_some_and(|found| identity.difference(&found).is_none());
         let work = Self { files, folder: folder.to_owned(), identity, worth_keeping: AtomicBool::new(same) };
         if same {
+            remove_temporaries(files, folder)?;
             return Ok(work);
         }
         if folder.exists() {
@@ -137,16 +139,16 @@ impl<'a> Work<'a> {
         let (path, temporary) = (self.path(name), self.path(&format!("{name}.new")));
         let write = || {
             let mut file = self.files.create(&temporary)?;
-            serde_json::to_vec(receipt).map_err(Into::into).and_then(|text| file.write_all(&text))?;
+            file.write_all(sealed(receipt).as_bytes())?;
             file.flush()
         };
         write().map_err(Error::io("write", &path))?;
         self.files.rename(&temporary, &path).map_err(Error::io("rename to", &path))
     }
 
-    /// A receipt; `None` where there is none that can be read.
+    /// A receipt; `None` where there is none whose seal holds.
     pub(crate) fn read_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&fs::read(self.path(name)).ok()?).ok()
+        serde_json::from_slice(&read_sealed(&self.path(name)).ok()?).ok()
     }
 
     /// Removes a file; says whether it was there.

@@ -23,6 +23,7 @@ use bert_data::sealed::{read_sealed, write_sealed_on};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
+use crate::data_loader::Place;
 use crate::error::Error;
 use crate::optimizer::{AdamW, MomentValues};
 
@@ -41,6 +42,9 @@ pub struct TrainerState {
     /// Steps whose update was skipped because loss or gradient was not finite.
     #[serde(default)]
     pub skipped: SkippedSteps,
+    /// Where the data loader stood, where a sample's number alone does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The configuration that decides what the run computes, for comparison at a resume.
     pub run: serde_json::Value,
 }

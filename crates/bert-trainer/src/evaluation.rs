@@ -3,7 +3,8 @@
 //! In: a model, a data folder. Out: masked-LM and next-sentence loss and accuracy, each a sum over
 //! all evaluated instances divided once by the number of targets. Ports the metrics of
 //! `run_pretraining.py`; unlike there, every instance is evaluated once and none twice. Where the
-//! data has no masks, they are those of epoch 0 under the data's own seed, the same in every run.
+//! data has no masks, or documents instead of instances, they are those of epoch 0 under the data's
+//! own seed, the same in every run.
 
 use bert_model::{BertForPreTraining, Mode, correct_count, cross_entropy_sum};
 use burn::tensor::{Device, Tensor};

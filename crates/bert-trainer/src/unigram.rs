@@ -2,7 +2,7 @@
 //!
 //! In: the training data and the held-out data. Out: loss and accuracy on the held-out targets of
 //! predicting every masked token by the frequencies of the training targets (add-one smoothing).
-//! Where the loader makes the masks, those of evaluation are counted in both.
+//! Where the loader makes pairs or masks, those of evaluation are counted in both.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Unigram {
 ///
 /// # Errors
 /// When a shard cannot be read.
-pub fn unigram_baseline(train: &DataLoader, held_out: &DataLoader) -> Result<Unigram, Error> {
+pub fn unigram_baseline(train: &mut DataLoader, held_out: &mut DataLoader) -> Result<Unigram, Error> {
     let train = target_counts(train)?;
     let held_out = target_counts(held_out)?;
     let total: u64 = train.iter().sum();
@@ -35,7 +35,7 @@ pub fn unigram_baseline(train: &DataLoader, held_out: &DataLoader) -> Result<Uni
     Ok(Unigram { masked_lm_loss: loss / targets, masked_lm_accuracy: held_out[most] as f64 / targets })
 }
 
-fn target_counts(loader: &DataLoader) -> Result<Vec<u64>, Error> {
+fn target_counts(loader: &mut DataLoader) -> Result<Vec<u64>, Error> {
     let mut counts = vec![0; loader.manifest().vocabulary.size];
     loader.for_each_target(|id| counts[id as usize] += 1)?;
     Ok(counts)

@@ -98,8 +98,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
     let unigram = unigram_baseline(
-        &DataLoader::open(&at("data/train"), 0)?,
-        &DataLoader::open(&at("data/held_out"), 0)?,
+        &mut DataLoader::open(&at("data/train"), 0)?,
+        &mut DataLoader::open(&at("data/held_out"), 0)?,
     )?;
     stage("4/5 fine-tuning on the entailment pairs, with and without the pre-training");
     let tuned = tune(&with_pretraining, args.quiet, &stop)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bert_data::faults::{Fault, Faulty};
+use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_data::files::Disk;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Manifest, build_on, build_part, build_part_on,
@@ -69,11 +69,11 @@ fn the_bytes_do_not_depend_on_the_budget() {
     let whole = content(&world.folder.path().join("whole"));
     for (threads, budget) in [(1, 64), (3, 80), (1, 4096)] {
         let name = format!("{threads}-{budget}");
-        let memory_budget = ByteSize(budget << 20);
+        let memory_budget = Some(ByteSize(budget << 20));
         run(&BuildConfig { threads, memory_budget, ..world.to(&name) }).unwrap();
         assert!(content(&world.folder.path().join(&name)) == whole, "{name}");
     }
-    let small = BuildConfig { memory_budget: ByteSize(20 << 20), ..world.to("small") };
+    let small = BuildConfig { memory_budget: Some(ByteSize(20 << 20)), ..world.to("small") };
     let error = run(&small).unwrap_err();
     assert!(error.to_string().contains("--memory-budget is 20M"), "{error}");
     assert_eq!(error.exit_code(), 2);
@@ -112,6 +112,38 @@ fn a_build_goes_on_wherever_it_was_stopped() {
     }
 }
 
+/// Whatever a power cut leaves of what was not synced: the same command ends with the same bytes.
+#[test]
+fn a_power_cut_costs_nothing_but_time() {
+    let world = world(&small_text(40));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
+    let root = world.folder.path().join("root");
+    let (mut cut, mut cuts) = (2, 0);
+    loop {
+        fs::create_dir(&root).unwrap();
+        let config = BuildConfig { threads: 1, output: Some(root.join("data")), ..world.config.clone() };
+        let files = PowerCut::over(&root, cut).unwrap();
+        let result = build_on(&files, &config, &mut |_| {});
+        let was_off = files.is_off();
+        files.restart(Survival::Random(cut)).unwrap();
+        assert!(was_off || result.is_ok());
+        let again = build_on(&Disk, &config, &mut |_| {});
+        assert!(matches!(again, Ok(_) | Err(Error::OutputFinished { .. })), "cut {cut}: {again:?}");
+        if root.join("data/.build").exists() {
+            assert!(again.is_err(), "cut {cut}: the work folder is left");
+            fs::remove_dir_all(root.join("data/.build")).unwrap();
+        }
+        assert!(content(&root.join("data")) == whole, "cut {cut}");
+        fs::remove_dir_all(&root).unwrap();
+        if !was_off {
+            break;
+        }
+        (cut, cuts) = (cut + 3, cuts + 1);
+    }
+    assert!(cuts > 20, "{cuts} cuts only");
+}
+
 #[test]
 fn what_was_left_must_hold_and_be_of_the_same_command() {
     let world = world(&small_text(40));
@@ -147,7 +179,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0x40;
         fs::write(&path, bytes).unwrap();
-        build_again(&BuildConfig { threads: 3, memory_budget: ByteSize(1 << 30), ..config });
+        build_again(&BuildConfig { threads: 3, memory_budget: Some(ByteSize(1 << 30)), ..config });
         assert!(content(&world.folder.path().join(damaged)) == whole, "{damaged}");
     }
 
@@ -261,7 +293,7 @@ fn one_long_document() {
     let world = world(&line.repeat(30_000));
     run(&BuildConfig { threads: 1, ..world.config.clone() }).unwrap();
     let whole = content(&world.folder.path().join("whole"));
-    let least = ByteSize(64 << 20);
+    let least = Some(ByteSize(64 << 20));
     run(&BuildConfig { threads: 2, memory_budget: least, ..world.to("other") }).unwrap();
     assert!(content(&world.folder.path().join("other")) == whole);
 }

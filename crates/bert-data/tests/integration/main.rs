@@ -6,6 +6,8 @@
 mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// Documents on disk, of which the loader makes instances.
+mod documents;
 /// Masks that the loader makes.
 mod dynamic;
 /// Every way to fail, and that a failure changes nothing.
@@ -22,6 +24,8 @@ mod objectives;
 mod page;
 /// Exactly the instances of the 2018 script.
 mod reference;
+/// Chinese words for whole-word masking.
+mod segmenter;
 /// The numbers of the bench corpus.
 mod statistics;
 /// What the tests share.

@@ -1,5 +1,5 @@
-//! The bench corpus: the reference mode gives the reference's numbers exactly, the keyed mode agrees with them over
-//! seeds.
+//! The bench corpus: the reference mode gives the reference's numbers exactly, the keyed mode and the passes over
+//! documents on disk agree with them over seeds; and over the embedded corpus these agree with the reference mode.
 //!
 //! The numbers are those of `golden/create_pretraining_data/reference_stats.json`: google-research/bert@eedf571 under
 //! CPython 3.11 on the bench corpus, eight seeds (five at dupe_factor 10). The gate of the keyed mode: for each
@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::support::{canonical, config, reference, run, sha256, shards, shared};
-use bert_data::{BuildConfig, ShardRows};
+use bert_data::document_shard::read_all_documents;
+use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_data::{BuildConfig, DocumentPasses, Layout, Row, ShardRows, Vocabulary};
 use serde_json::Value;
 
 type Scalars = BTreeMap<String, f64>;
@@ -59,6 +61,47 @@ impl Bench {
         assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{counts:?}");
         (Sample::new(&shards, config, &self.continues), shards)
     }
+
+    fn oracle(&self, setting: &str) -> Oracle {
+        let of = &self.statistics[setting];
+        let pair = |value: &Value| (value["mean"].as_f64().unwrap(), value["sd"].as_f64().unwrap());
+        let histogram = |name: &str| of["histograms"][name].as_array().unwrap().iter().map(pair).collect();
+        Oracle {
+            n: of["config"]["seeds"].as_array().unwrap().len() as f64,
+            scalars: of["scalars"].as_object().unwrap().iter().map(|(k, v)| (k.clone(), pair(v))).collect(),
+            lengths: histogram("seq_len_hist"),
+            masks: histogram("masked_per_seq_hist"),
+        }
+    }
+}
+
+/// What the reference gives over some seeds: mean and SD of each number.
+struct Oracle {
+    n: f64,
+    scalars: BTreeMap<String, (f64, f64)>,
+    lengths: Vec<(f64, f64)>,
+    /// From one mask on.
+    masks: Vec<(f64, f64)>,
+}
+
+fn mean_and_sd(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+}
+
+impl Oracle {
+    fn of(samples: &[Sample]) -> Self {
+        let over =
+            |value: &dyn Fn(&Sample) -> f64| mean_and_sd(&samples.iter().map(value).collect::<Vec<_>>());
+        let names = samples[0].scalars.keys();
+        Self {
+            n: samples.len() as f64,
+            scalars: names.map(|name| (name.clone(), over(&|sample| sample.scalars[name]))).collect(),
+            lengths: (0..samples[0].lengths.len()).map(|bin| over(&|sample| sample.lengths[bin])).collect(),
+            masks: (1..samples[0].masks.len()).map(|bin| over(&|sample| sample.masks[bin])).collect(),
+        }
+    }
 }
 
 struct Sample {
@@ -90,48 +133,90 @@ impl Mean {
     }
 }
 
-impl Sample {
-    fn new(shards: &[ShardRows], config: &BuildConfig, continues: &[bool]) -> Self {
-        const MASK: i32 = 103;
-        let longest = config.max_seq_length;
-        let (mut length, mut a, mut b, mut masks) =
-            (Mean::default(), Mean::default(), Mean::default(), Mean::default());
-        let (mut random_next, mut actual_next, mut random_id) =
-            (Mean::default(), Mean::default(), Mean::default());
-        let (mut masked, mut shown, mut kept, mut low, mut pieces, mut full, mut capped) =
-            (0, 0, 0, 0, 0, 0, 0);
-        let mut lengths = vec![0.0; 16];
-        let mut mask_counts = vec![0.0; config.max_predictions_per_seq + 1];
-        for row in shards.iter().flat_map(ShardRows::iter) {
-            let (tokens, count) = (row.input_ids.len(), row.masked_lm_ids.len());
-            let first = row.segment_ids.iter().filter(|&&segment| segment == 0).count();
-            length.add(tokens);
-            a.add(first - 2);
-            b.add(tokens - first - 1);
-            masks.add(count);
-            if row.next_sentence_label == 1 {
-                random_next.add(tokens)
+/// Sums over rows.
+struct Tally<'a> {
+    config: &'a BuildConfig,
+    continues: &'a [bool],
+    mask: i32,
+    length: Mean,
+    a: Mean,
+    b: Mean,
+    masks: Mean,
+    random_next: Mean,
+    actual_next: Mean,
+    random_id: Mean,
+    masked: usize,
+    shown: usize,
+    kept: usize,
+    low: usize,
+    pieces: usize,
+    full: usize,
+    capped: usize,
+    lengths: Vec<f64>,
+    mask_counts: Vec<f64>,
+}
+
+impl<'a> Tally<'a> {
+    /// Sums over rows under a vocabulary with `[MASK]` at `mask`.
+    fn new(config: &'a BuildConfig, continues: &'a [bool], mask: i32) -> Self {
+        let mean = Mean::default;
+        Self {
+            config,
+            continues,
+            mask,
+            length: mean(),
+            a: mean(),
+            b: mean(),
+            masks: mean(),
+            random_next: mean(),
+            actual_next: mean(),
+            random_id: mean(),
+            masked: 0,
+            shown: 0,
+            kept: 0,
+            low: 0,
+            pieces: 0,
+            full: 0,
+            capped: 0,
+            lengths: vec![0.0; 16],
+            mask_counts: vec![0.0; config.max_predictions_per_seq + 1],
+        }
+    }
+
+    fn add(&mut self, row: Row<'_>) {
+        let (tokens, count) = (row.input_ids.len(), row.masked_lm_ids.len());
+        let first = row.segment_ids.iter().filter(|&&segment| segment == 0).count();
+        let longest = self.config.max_seq_length;
+        self.length.add(tokens);
+        self.a.add(first - 2);
+        self.b.add(tokens - first - 1);
+        self.masks.add(count);
+        let of_label =
+            if row.next_sentence_label == 1 { &mut self.random_next } else { &mut self.actual_next };
+        of_label.add(tokens);
+        self.full += usize::from(tokens == longest);
+        self.capped += usize::from(count == self.config.max_predictions_per_seq);
+        self.lengths[(tokens - 1) * 16 / longest] += 1.0;
+        self.mask_counts[count] += 1.0;
+        self.masked += count;
+        for (&position, &original) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+            let token = row.input_ids[position as usize];
+            self.pieces += usize::from(self.continues[original as usize]);
+            if token == self.mask {
+                self.shown += 1;
+            } else if token == original {
+                self.kept += 1;
             } else {
-                actual_next.add(tokens)
-            }
-            full += usize::from(tokens == longest);
-            capped += usize::from(count == config.max_predictions_per_seq);
-            lengths[(tokens - 1) * 16 / longest] += 1.0;
-            mask_counts[count] += 1.0;
-            masked += count;
-            for (&position, &original) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
-                let token = row.input_ids[position as usize];
-                pieces += usize::from(continues[original as usize]);
-                if token == MASK {
-                    shown += 1;
-                } else if token == original {
-                    kept += 1;
-                } else {
-                    random_id.add(token as usize);
-                    low += usize::from(token < 999);
-                }
+                self.random_id.add(token as usize);
+                self.low += usize::from(token < 999);
             }
         }
+    }
+
+    fn finish(self) -> Sample {
+        let Self { length, a, b, masks, random_next, actual_next, random_id, .. } = self;
+        let Self { masked, shown, kept, low, pieces, full, capped, lengths, mask_counts, .. } = self;
+        let longest = self.config.max_seq_length;
         let share = |part: usize| part as f64 / masked as f64;
         let scalars = [
             ("n_instances", length.n),
@@ -161,13 +246,24 @@ impl Sample {
             ("frac_capped_at_max_predictions", capped as f64 / length.n),
         ];
         let n = length.n;
-        Self {
+        Sample {
             scalars: scalars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             lengths: lengths.into_iter().map(|count| count / n).collect(),
             masks: mask_counts.into_iter().map(|count| count / n).collect(),
         }
     }
 }
+
+impl Sample {
+    fn new(shards: &[ShardRows], config: &BuildConfig, continues: &[bool]) -> Self {
+        let mut tally = Tally::new(config, continues, MASK);
+        shards.iter().flat_map(ShardRows::iter).for_each(|row| tally.add(row));
+        tally.finish()
+    }
+}
+
+/// `[MASK]` of the uncased vocabulary.
+const MASK: i32 = 103;
 
 /// Birth certificate of the digests: `create_training_instances` of google-research/bert@eedf571 run under CPython 3.11
 /// with seed 12345 on the decompressed corpus; SHA-256 over the canonical lines of the instances in their order.
@@ -201,34 +297,117 @@ fn assert_agrees(bench: &Bench, setting: &str, seeds: std::ops::Range<u64>) {
     let samples: Vec<Sample> = seeds
         .map(|seed| bench.measure(&bench.config(setting, seed, &folder.path().join(seed.to_string()))).0)
         .collect();
-    let n = samples.len() as f64;
-    let reference = &bench.statistics[setting];
-    let n_reference = reference["config"]["seeds"].as_array().unwrap().len() as f64;
-    for (name, expected) in reference["scalars"].as_object().unwrap() {
-        let values: Vec<f64> = samples.iter().map(|sample| sample.scalars[name]).collect();
-        let mean = values.iter().sum::<f64>() / n;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let (wanted, sd) = (expected["mean"].as_f64().unwrap(), expected["sd"].as_f64().unwrap());
-        let bound = 4.0 * (sd * sd / n_reference + variance / n).sqrt();
+    assert_passes_gate(setting, &samples, &bench.oracle(setting), 3e-5);
+}
+
+/// The gate at the head of this file. Bins of histograms with a handful of instances have no meaningful SD: they may
+/// differ by `least`.
+fn assert_passes_gate(setting: &str, samples: &[Sample], oracle: &Oracle, least: f64) {
+    let found = Oracle::of(samples);
+    for (name, &(wanted, sd)) in &oracle.scalars {
+        let (mean, own_sd) = found.scalars[name];
+        let bound = 4.0 * (sd * sd / oracle.n + own_sd * own_sd / found.n).sqrt();
         println!("{setting} {name}: {mean:.6} against {wanted:.6}, bound {bound:.6}");
         assert!((mean - wanted).abs() <= bound, "{setting} {name}: {mean}, not {wanted} +- {bound}");
     }
-    for (name, bins) in [("seq_len_hist", 0), ("masked_per_seq_hist", 1)] {
-        for (index, bin) in reference["histograms"][name].as_array().unwrap().iter().enumerate() {
-            let mean = samples
-                .iter()
-                .map(|sample| if bins == 0 { sample.lengths[index] } else { sample.masks[index + 1] })
-                .sum::<f64>()
-                / n;
-            let (wanted, sd) = (bin["mean"].as_f64().unwrap(), bin["sd"].as_f64().unwrap());
-            // Bins with a handful of instances have no meaningful SD: they may differ by three instances of 100,000.
-            let bound = (4.0 * sd).max(3e-5);
+    let histograms = [("length", &oracle.lengths, &found.lengths), ("masks", &oracle.masks, &found.masks)];
+    for (name, oracle, found) in histograms {
+        // What the oracle never saw, it does not list.
+        let oracle = oracle.iter().copied().chain(std::iter::repeat((0.0, 0.0)));
+        for (index, ((wanted, sd), &(mean, _))) in oracle.zip(found).enumerate() {
+            let bound = (4.0 * sd).max(least);
             assert!(
                 (mean - wanted).abs() <= bound,
                 "{setting} {name}[{index}]: {mean}, not {wanted} +- {bound}"
             );
         }
     }
+}
+
+/// What a loader makes of documents on disk in as many epochs as `config` has passes, for one seed after another.
+fn document_samples(config: &BuildConfig, continues: &[bool], seeds: std::ops::Range<u64>) -> Vec<Sample> {
+    let outcome = run(&BuildConfig {
+        layout: Layout::Documents,
+        dupe_factor: BuildConfig::default().dupe_factor,
+        ..config.clone()
+    })
+    .unwrap();
+    let vocabulary = Vocabulary::read(config.vocab.as_ref().unwrap()).unwrap();
+    let documents = read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    let sample = |seed| {
+        let mut passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
+        let mut tally = Tally::new(config, continues, vocabulary.mask_id() as i32);
+        for pass in 0..config.dupe_factor as u64 {
+            for document in 0..documents.len() {
+                let mut pairs = ShardRows::default();
+                passes.append_pairs(&documents, pass, document, &mut pairs).unwrap();
+                for (number, pair) in pairs.iter().enumerate() {
+                    tally.add(passes.mask(pair, pass, document, number as u64));
+                }
+            }
+        }
+        tally.finish()
+    };
+    seeds.map(sample).collect()
+}
+
+fn assert_documents_agree(bench: &Bench, setting: &str, seeds: std::ops::Range<u64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let config = bench.config(setting, 0, folder.path());
+    let samples = document_samples(&config, &bench.continues, seeds);
+    assert_passes_gate(setting, &samples, &bench.oracle(setting), 3e-5);
+}
+
+#[test]
+fn passes_over_documents_agree_at_128() {
+    let Some(bench) = Bench::new() else { return };
+    assert_documents_agree(&bench, "bench_128_d5", 1..7);
+}
+
+#[test]
+fn passes_over_documents_agree_at_512() {
+    let Some(bench) = Bench::new() else { return };
+    assert_documents_agree(&bench, "bench_512_d5", 1..7);
+}
+
+#[test]
+fn passes_over_documents_agree_at_dupe_10() {
+    let Some(bench) = Bench::new() else { return };
+    assert_documents_agree(&bench, "bench_128_d10", 1..6);
+}
+
+/// The same gate with what is in this repository: the reference mode, which is exactly the reference, over eight seeds
+/// against passes over documents over six.
+#[test]
+fn passes_over_documents_agree_with_the_reference_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpora/almanac/train");
+    let vocab = folder.path().join("vocab.txt");
+    let words = VocabConfig { vocab_size: 2000, ..VocabConfig::default() };
+    let tokens = train_vocabulary(std::slice::from_ref(&corpus), &words).unwrap();
+    std::fs::write(&vocab, tokens.join("\n") + "\n").unwrap();
+    let continues: Vec<bool> = tokens.iter().map(|token| token.starts_with("##")).collect();
+    let base = BuildConfig {
+        max_seq_length: 64,
+        max_predictions_per_seq: 10,
+        dupe_factor: 5,
+        ..config(&[&corpus], &vocab, &folder.path().join("documents"))
+    };
+    let mask = Vocabulary::read(&vocab).unwrap().mask_id() as i32;
+    let reference_sample = |seed: u64| {
+        let output = Some(folder.path().join(seed.to_string()));
+        let config = reference(BuildConfig { random_seed: seed, output, ..base.clone() });
+        let mut tally = Tally::new(&config, &continues, mask);
+        for rows in shards(&run(&config).unwrap()) {
+            rows.iter().for_each(|row| tally.add(row));
+        }
+        tally.finish()
+    };
+    let oracle = Oracle::of(&(1..9).map(reference_sample).collect::<Vec<_>>());
+    let samples = document_samples(&base, &continues, 1..7);
+    // Three instances of so many.
+    let least = 3.0 / oracle.scalars["n_instances"].0;
+    assert_passes_gate("almanac", &samples, &oracle, least);
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub fn pretrain_on(
             run.evaluate(&model, tell)?;
         }
         if run.checkpoint_is_due() || stop.requested().is_some() || stop.take_checkpoint_request() {
-            run.save(&model, &optimizer, tell)?;
+            run.save(&model, &optimizer, batches.place(), tell)?;
         }
         if let Some(signal) = stop.requested().filter(|_| run.step < config.steps) {
             return Err(Error::Stopped { signal, step: run.step });

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use crate::checkpoint::{SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
-use crate::data_loader::DataLoader;
+use crate::data_loader::{DataLoader, Place};
 use crate::error::Error;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::metrics_log::MetricsLog;
@@ -42,6 +42,8 @@ pub(super) struct Run<'a> {
     pub(super) next_sentence: bool,
     pub(super) step: u64,
     skipped: SkippedSteps,
+    /// Where the data loader of a resumed run begins.
+    place: Option<Place>,
     metrics: MetricsLog,
     timing: MetricsLog,
     evaluations: MetricsLog,
@@ -92,9 +94,9 @@ impl<'a> Run<'a> {
             (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
         let mut optimizer = AdamW::new(config.optimizer(), &model);
-        let (mut step, mut skipped) = (0, SkippedSteps::default());
+        let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
         if let Some((path, state)) = &found {
-            (step, skipped) = (state.step, state.skipped);
+            (step, skipped, place) = (state.step, state.skipped, state.place);
             optimizer.restore(state.updates, read_optimizer(path)?, &device.clone().inner())?;
         }
         folder.checkpoints().remove_leftovers()?;
@@ -117,6 +119,7 @@ impl<'a> Run<'a> {
             device,
             step,
             skipped,
+            place,
             eval_loader,
             last_metrics: None,
             last_evaluation: None,
@@ -128,7 +131,8 @@ impl<'a> Run<'a> {
 
     pub(super) fn loader(&self) -> Result<DataLoader, Error> {
         let loader = DataLoader::open(&self.config.data, self.config.seed)?;
-        Ok(loader.with_length_buckets(self.config.length_buckets, self.config.batch_size))
+        let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
+        Ok(loader.starting_at(self.place))
     }
 
     pub(super) fn log(
@@ -174,6 +178,7 @@ impl<'a> Run<'a> {
         &mut self,
         model: &BertForPreTraining,
         optimizer: &AdamW,
+        place: Option<Place>,
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         // The records of all steps that the checkpoint holds must be on disk before it is.
@@ -184,6 +189,7 @@ impl<'a> Run<'a> {
             step: self.step,
             updates: optimizer.updates(),
             skipped: self.skipped,
+            place,
             run: self.folder.identity().clone(),
         };
         let vocabulary = self.text.files(self.model_config.max_position_embeddings);

@@ -1,5 +1,6 @@
 //! Tests of the trainer against goldens and against itself; one binary.
 
+mod documents; // documents on disk: resumed runs, evaluation
 mod dynamic; // masks made by the loader: other epochs, other masks; resumed runs, the same
 mod faults; // every n-th file operation fails, or the power does
 mod flips; // flipped bits and cuts are found before use

@@ -1,0 +1,64 @@
+//! The instances of documents, pass by pass: the loader's part of `--layout documents`.
+//!
+//! In go documents, a pass and a document's number, out come its instances: pairs as a pure function of (seed, pass,
+//! document), masks of (seed, pass, document, number of the instance), each the same that the builder makes for that
+//! pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
+
+use crate::config::{Layout, Segmenter};
+use crate::document::Documents;
+use crate::dynamic::RowMasker;
+use crate::error::Result;
+use crate::instance::{PairRules, create_instances_from_document};
+use crate::keyed::pair_stream;
+use crate::manifest::Manifest;
+use crate::shard_rows::{Row, ShardRows};
+use crate::vocabulary::Vocabulary;
+
+/// Makes instances by the rules of a data set.
+#[derive(Clone, Debug)]
+pub struct DocumentPasses {
+    seed: u64,
+    rules: PairRules,
+    vocabulary: usize,
+    marks: bool,
+    masker: RowMasker,
+}
+
+impl DocumentPasses {
+    /// Instances by the rules of a data set under a seed, or `None` where it holds instances.
+    #[must_use]
+    pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
+        let config = &manifest.config;
+        let rules =
+            PairRules::new(vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, false);
+        let masker = match config.layout {
+            Layout::Documents => RowMasker::new(manifest, vocabulary, seed)?,
+            Layout::Instances => return None,
+        };
+        let (vocabulary, marks) = (vocabulary.len(), config.segmenter != Segmenter::None);
+        Some(Self { seed, rules, vocabulary, marks, masker })
+    }
+
+    /// Appends the instances that a document gives in a pass, without masks, to `rows`.
+    ///
+    /// # Errors
+    /// When the documents cannot be read.
+    pub fn append_pairs(
+        &self,
+        documents: &Documents,
+        pass: u64,
+        document: usize,
+        rows: &mut ShardRows,
+    ) -> Result<()> {
+        let mut random = pair_stream(self.seed, pass, document);
+        create_instances_from_document(documents, document, &self.rules, &mut random, |_, instance| {
+            rows.push_instance(instance, self.vocabulary, self.marks);
+            Ok(())
+        })
+    }
+
+    /// Masks a row of [`DocumentPasses::append_pairs`]; `number` counts the instances of the document in the pass.
+    pub fn mask<'a>(&'a mut self, row: Row<'a>, pass: u64, document: usize, number: u64) -> Row<'a> {
+        self.masker.mask_of_document(row, pass, document, number)
+    }
+}

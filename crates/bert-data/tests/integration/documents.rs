@@ -1,0 +1,312 @@
+//! Documents on disk: what is stored, that it comes back, and that the loader's instances are the builder's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ListArray};
+use arrow::datatypes::Int32Type;
+use arrow::record_batch::RecordBatch;
+use bert_data::document::DocumentsBuilder;
+use bert_data::document::Look;
+use bert_data::document_shard::{read_all_documents, read_document_shard};
+use bert_data::{
+    BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, Nsp, RandomMode, RowProblem, ShardRows,
+    StoredRows, Tokenizer, Vocabulary, inspect, preview, verify,
+};
+
+use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, small_text(90)).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let config = BuildConfig {
+        max_seq_length: 32,
+        max_predictions_per_seq: 5,
+        num_shards: Some(3),
+        layout: Layout::Documents,
+        ..config(&[&text], &vocab, &folder.path().join("data"))
+    };
+    World { folder, config }
+}
+
+impl World {
+    fn vocabulary(&self) -> Vocabulary {
+        Vocabulary::read(self.config.vocab.as_ref().unwrap()).unwrap()
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+#[test]
+fn every_sentence_is_stored_once_in_its_place() {
+    let world = world();
+    let outcome = run(&world.config).unwrap();
+    let manifest = &outcome.manifest;
+    let documents = read_all_documents(&outcome.output, manifest).unwrap();
+    let vocabulary = world.vocabulary();
+    let tokenizer = Tokenizer::new(&vocabulary, true);
+    let mut encoder = tokenizer.encoder();
+    let text = small_text(90);
+    let of_text: Vec<Vec<Vec<u32>>> = text
+        .trim_end()
+        .split("\n\n")
+        .map(|document| {
+            let ids = |line: &str| {
+                let mut ids = Vec::new();
+                encoder.encode(line, &mut ids);
+                ids
+            };
+            document.lines().map(ids).collect()
+        })
+        .collect();
+    let mut reader = documents.reader();
+    let read: Vec<Vec<Vec<u32>>> = (0..documents.len())
+        .map(|index| {
+            let sentences = reader.document(Look::Here, index).unwrap();
+            let ids = |sentence| {
+                let mut ids = Vec::new();
+                let range = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
+                reader.append_tokens(Look::Here, range, &mut ids).unwrap();
+                ids
+            };
+            sentences.map(ids).collect()
+        })
+        .collect();
+    assert_eq!(read, of_text);
+    let rows: Vec<u64> = manifest.shards.iter().map(|shard| shard.rows).collect();
+    assert_eq!(rows.iter().sum::<u64>(), 90);
+    assert!(rows.iter().all(|&rows| (25..=35).contains(&rows)), "balanced by tokens: {rows:?}");
+    assert!(verify(&outcome.output, true).unwrap().is_good());
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_counts_only() {
+    let world = world();
+    let digests = |threads, random_seed, name: &str| {
+        let output = Some(world.at(name));
+        let outcome =
+            run(&BuildConfig { threads, random_seed, output, ..world.config.clone() }).unwrap().manifest;
+        let shards: Vec<String> = outcome.shards.into_iter().map(|shard| shard.blake3).collect();
+        (shards, outcome.report)
+    };
+    let one = digests(1, 7, "one");
+    assert_eq!(one, digests(4, 7, "four"));
+    let other = digests(2, 8, "other");
+    assert_eq!(one.0, other.0);
+    assert_ne!(one.1, other.1);
+}
+
+#[test]
+fn more_shards_than_documents_are_empty_and_read() {
+    let world = world();
+    let text = world.at("few.txt");
+    std::fs::write(&text, small_text(2)).unwrap();
+    let config = BuildConfig { num_shards: Some(5), input: vec![text], ..world.config.clone() };
+    let outcome = run(&config).unwrap();
+    assert_eq!(outcome.manifest.shards.len(), 5);
+    assert_eq!(read_all_documents(&outcome.output, &outcome.manifest).unwrap().len(), 2);
+    assert!(verify(&outcome.output, true).unwrap().is_good());
+}
+
+/// (seed, pass, document) gives the loader what the builder stores for it, for every kind of pairs and masks.
+#[test]
+fn passes_are_those_of_the_builder() {
+    let world = world();
+    let vocabulary = world.vocabulary();
+    const PASSES: u64 = 3;
+    for (name, nsp, do_whole_word_mask, max_ngram) in [
+        ("on", Nsp::On, false, 1),
+        ("off", Nsp::Off, true, 1),
+        ("sop", Nsp::Sop, false, 1),
+        ("spans", Nsp::On, true, 3),
+    ] {
+        let seed = 31;
+        let documents = BuildConfig {
+            nsp,
+            do_whole_word_mask,
+            max_ngram,
+            output: Some(world.at(name)),
+            ..world.config.clone()
+        };
+        let instances = BuildConfig {
+            layout: Layout::Instances,
+            dupe_factor: PASSES as usize,
+            random_seed: seed,
+            output: Some(world.at(&format!("{name}-instances"))),
+            ..documents.clone()
+        };
+        let stored = run(&instances).unwrap();
+        let mut expected: Vec<String> =
+            shards(&stored).iter().flat_map(ShardRows::iter).map(canonical).collect();
+        let outcome = run(&documents).unwrap();
+        let text = read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+        let mut passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
+        let mut made = Vec::new();
+        for (pass, document) in (0..PASSES).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
+            let mut pairs = ShardRows::default();
+            passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
+            // In any order, each for itself.
+            for number in (0..pairs.len()).rev() {
+                made.push(canonical(passes.mask(pairs.row(number), pass, document, number as u64)));
+            }
+        }
+        expected.sort_unstable();
+        made.sort_unstable();
+        assert!(made == expected, "{name}");
+    }
+}
+
+#[test]
+fn what_is_shown_and_counted_is_pass_0() {
+    let world = world();
+    let config = BuildConfig { preview: 2, ..world.config.clone() };
+    let outcome = run(&config).unwrap();
+    let manifest = &outcome.manifest;
+    let mut rows = StoredRows::new(&outcome.output, manifest, &world.vocabulary());
+    let report = &manifest.report;
+    assert_eq!((rows.len(), report.instances), (manifest.instances, manifest.instances));
+    let (mut tokens, mut masked, mut random) = (0, 0, 0);
+    let mut lines = Vec::new();
+    for index in 0..rows.len() {
+        let row = rows.row(index).unwrap();
+        tokens += row.input_ids.len() as u64;
+        masked += row.masked_lm_ids.len() as u64;
+        random += u64::from(row.next_sentence_label == 1);
+        lines.push(canonical(row));
+    }
+    assert_eq!((tokens, masked, random), (report.instance_tokens, report.masked_tokens, report.random_next));
+    for index in (0..rows.len()).rev().step_by(7) {
+        assert_eq!(canonical(rows.row(index).unwrap()), lines[index as usize], "in any order");
+    }
+    let shown = inspect(&outcome.output, 12).unwrap();
+    assert_eq!(shown.instances[..2], outcome.preview);
+    assert_eq!(shown.instances, preview(&world.config, 12).unwrap());
+    assert_eq!(bert_data::inspect::instance(&outcome.output, 11).unwrap(), shown.instances[11]);
+    assert!(shown.to_string().contains("in one pass; the loader makes other ones in every epoch"));
+    assert!(shown.to_string().contains("shown as [MASK]"));
+    let page = bert_data::page::page(&outcome.output, 3).unwrap();
+    assert!(page.contains("The documents are stored") && page.contains("class=\"m\""));
+    let card = std::fs::read_to_string(outcome.output.join("README.md")).unwrap();
+    assert!(card.contains("`sentence_lengths`") && card.contains("| passes over the text | one an epoch |"));
+    assert!(!card.contains("segment_ids"));
+    let config = Manifest::read(&outcome.output).unwrap().config;
+    assert_eq!((config.layout, config.masking, config.dupe_factor), (Layout::Documents, Masking::Dynamic, 1));
+}
+
+#[test]
+fn options_for_stored_instances_are_refused() {
+    let world = world();
+    type Change = fn(&mut BuildConfig);
+    let refused: [(&str, Change); 3] = [
+        ("dupe-factor", |config| config.dupe_factor = 5),
+        ("masking", |config| config.masking = Masking::Dynamic),
+        ("random", |config| config.random = RandomMode::Reference),
+    ];
+    for (flag, change) in refused {
+        let mut config = BuildConfig { num_shards: None, ..world.config.clone() };
+        change(&mut config);
+        let error = run(&config).unwrap_err();
+        assert!(
+            matches!(&error, Error::ConflictingOptions { option, with: "--layout documents", .. } if *option == flag),
+            "{error}"
+        );
+        assert!(!world.at("data").exists());
+    }
+}
+
+type Lists = Vec<Option<Vec<Option<i32>>>>;
+
+/// A shard of documents that holds something else, written by the plain Parquet writer.
+fn foreign(path: &Path, columns: Vec<(&str, Lists)>) -> Error {
+    let columns = columns.into_iter().map(|(name, rows)| {
+        let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
+        (name, list)
+    });
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    read_document_shard(path, 100, false, &mut DocumentsBuilder::new(100)).unwrap_err()
+}
+
+#[test]
+fn foreign_shards_say_which_column_or_row() {
+    let world = world();
+    let path = world.at("foreign.parquet");
+    let lists = |rows: &[&[i32]]| -> Lists {
+        rows.iter().map(|row| Some(row.iter().copied().map(Some).collect())).collect()
+    };
+    let error = foreign(&path, vec![("input_ids", lists(&[&[7]]))]);
+    assert!(error.to_string().contains("\"sentence_lengths\"") && error.exit_code() == 3, "{error}");
+    let problem = |ids: &[&[i32]], lengths: &[&[i32]]| match foreign(
+        &path,
+        vec![("input_ids", lists(ids)), ("sentence_lengths", lists(lengths))],
+    ) {
+        Error::ShardRow { row, problem, .. } => (row, problem),
+        other => panic!("{other}"),
+    };
+    let good: &[i32] = &[7, 8, 9];
+    assert_eq!(problem(&[good, &[]], &[&[1, 2], &[]]), (1, RowProblem::Empty));
+    for id in [100, -1] {
+        let outside = RowProblem::TokenId { id, vocabulary: 100 };
+        assert_eq!(problem(&[good, &[7, id, 9]], &[&[3], &[3]]), (1, outside));
+    }
+    assert_eq!(problem(&[good], &[&[1, 0, 2]]), (0, RowProblem::SentenceLength(0)));
+    assert_eq!(problem(&[good], &[&[5, -2]]), (0, RowProblem::SentenceLength(-2)));
+    assert_eq!(problem(&[good, good], &[&[3], &[1, 1]]), (1, RowProblem::SentenceSum { sum: 2, tokens: 3 }));
+    assert_eq!(problem(&[good], &[&[]]), (0, RowProblem::SentenceSum { sum: 0, tokens: 3 }));
+    let mut lengths = lists(&[&[3], &[3]]);
+    lengths[1] = Some(vec![Some(3), None]);
+    let error = foreign(&path, vec![("input_ids", lists(&[good, good])), ("sentence_lengths", lengths)]);
+    assert!(
+        matches!(error, Error::ShardRow { row: 1, problem: RowProblem::Null("sentence_lengths"), .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn damage_is_found() {
+    let world = world();
+    let outcome = run(&BuildConfig { num_shards: Some(2), ..world.config.clone() }).unwrap();
+    let (manifest, folder) = (&outcome.manifest, &outcome.output);
+    let path = manifest.shard_path(folder, 1);
+    let bytes = std::fs::read(&path).unwrap();
+    for place in (0..bytes.len()).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        let error = read_all_documents(folder, manifest).unwrap_err();
+        assert!(matches!(error, Error::FileDigest { .. }), "{error}");
+        // Without its manifest it is an error or other documents, never a panic.
+        let size = manifest.vocabulary.size;
+        if let Err(error) = read_document_shard(&path, size, false, &mut DocumentsBuilder::new(size)) {
+            assert_eq!(error.exit_code(), 3, "{error}");
+        }
+    }
+    assert!(!verify(folder, true).unwrap().is_good());
+    // Shards that are good in themselves, but not those that were counted.
+    std::fs::write(&path, &bytes).unwrap();
+    let mut other = manifest.clone();
+    other.report.tokens += 1;
+    let error = read_all_documents(folder, &other).unwrap_err();
+    assert!(error.to_string().contains("the tokens of all shards"), "{error}");
+    let mut rows = manifest.clone();
+    rows.shards[1].rows += 1;
+    assert!(read_all_documents(folder, &rows).unwrap_err().to_string().contains("the shard's rows"));
+    // More instances than the documents give are an error, not a search without end.
+    let mut more = manifest.clone();
+    more.instances += 1;
+    let mut rows = StoredRows::new(folder, &more, &world.vocabulary());
+    let error = rows.row(manifest.instances).unwrap_err();
+    assert!(error.to_string().contains("the instances of one pass"), "{error}");
+}

@@ -1,0 +1,342 @@
+//! Whole Chinese words: where they begin, that ids stay what they are, and that masks take them whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, ListArray};
+use arrow::datatypes::Int32Type;
+use arrow::record_batch::RecordBatch;
+use bert_data::document_shard::read_all_documents;
+use bert_data::masking::number_to_predict;
+use bert_data::segmenter::ChineseSegmenter;
+use bert_data::word_marks::unmarked;
+use bert_data::{
+    BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, RandomMode, Row, RowMasker, RowProblem,
+    Segmenter, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
+};
+
+use crate::support::{canonical, config, run, shards, shared};
+
+const SENTENCES: [&str; 8] = [
+    "我们在南京市长江大桥看见一只小鸟。",
+    "中国科学院的研究人员昨天发表了新的报告！",
+    "他用iPhone手机给北京大学打电话，花了20元钱。",
+    "经济发展需要时间，也需要大家共同努力。",
+    "学生们喜欢在图书馆里读历史书。",
+    "今天天气很好，我们去公园散步吧？",
+    "这个问题的答案其实非常简单。",
+    "科学家认为地球的气候正在发生变化。",
+];
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+/// A text over [`SENTENCES`], whose vocabulary lacks 鸟 and has the pieces of `iphone`.
+fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for document in 0..40 {
+        for line in 0..3 + document % 6 {
+            text += SENTENCES[(document * 5 + line * 3) % 8];
+            text += "\n";
+        }
+        text += "\n";
+    }
+    std::fs::write(folder.path().join("text.txt"), text).unwrap();
+    let mut characters: Vec<char> =
+        SENTENCES.concat().chars().filter(|c| !c.is_ascii() && *c != '鸟').chain("森林".chars()).collect();
+    characters.sort_unstable();
+    characters.dedup();
+    let mut tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from).to_vec();
+    tokens.extend(["i", "##phone", "20", "2", "##0"].map(String::from));
+    tokens.extend(characters.into_iter().map(String::from));
+    let vocab = folder.path().join("vocab.txt");
+    std::fs::write(&vocab, tokens.join("\n") + "\n").unwrap();
+    let config = BuildConfig {
+        max_seq_length: 48,
+        max_predictions_per_seq: 7,
+        dupe_factor: 2,
+        do_whole_word_mask: true,
+        segmenter: Segmenter::Chinese,
+        ..config(&[&folder.path().join("text.txt")], &vocab, &folder.path().join("data"))
+    };
+    World { folder, config }
+}
+
+impl World {
+    fn vocabulary(&self) -> Vocabulary {
+        Vocabulary::read(self.config.vocab.as_ref().unwrap()).unwrap()
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn with(&self, name: &str, change: impl FnOnce(&mut BuildConfig)) -> BuildConfig {
+        let mut config = BuildConfig { output: Some(self.at(name)), ..self.config.clone() };
+        change(&mut config);
+        config
+    }
+}
+
+/// The words of a line: tokens joined with `|` between them.
+fn words(line: &str, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> String {
+    let (mut ids, mut out) = (Vec::new(), String::new());
+    tokenizer.encoder().encode(line, &mut ids);
+    for id in ids {
+        let (id, continues) = unmarked(id, vocabulary.len());
+        let token = vocabulary.token(id);
+        if !out.is_empty() && !continues && !token.starts_with("##") {
+            out.push('|');
+        }
+        out += token.trim_start_matches("##");
+    }
+    out
+}
+
+#[test]
+fn words_begin_where_they_should() {
+    let world = world();
+    let vocabulary = world.vocabulary();
+    let tokenizer = Tokenizer::new(&vocabulary, true).with_segmenter(ChineseSegmenter::new());
+    for (line, expected) in [
+        // The rare character is [UNK], and still part of its word.
+        ("我们在南京市长江大桥看见一只小鸟。", "我们|在|南京市|长江大桥|看见|一只|小[UNK]|。"),
+        // Letters and digits are words of their own, and the pieces of a word stay its.
+        ("他用iPhone手机，花了20元钱。", "他|用|iphone|手机|，|花|了|20|元|钱|。"),
+        // Space and punctuation end a word.
+        ("中国 科学院", "中国|科学院"),
+        ("中国科学院", "中国科学院"),
+        ("科 学 院", "科|学|院"),
+        ("大。家", "大|。|家"),
+        // What cleaning drops does not: a zero-width space, a control character, U+FFFD.
+        ("我\u{200b}们在\u{1}南\u{fffd}京\u{ad}市", "我们|在|南京市"),
+        // A compatibility ideograph is the one that the tokenizer makes of it.
+        ("森\u{f9f4}", "森林"),
+        ("", ""),
+        ("们", "们"),
+    ] {
+        assert_eq!(words(line, &vocabulary, &tokenizer), expected, "{line}");
+    }
+    // An encoder remembers words, not where they stood.
+    let mut encoder = tokenizer.encoder();
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    encoder.encode("我们 们", &mut first);
+    encoder.encode("我们 们", &mut again);
+    assert_eq!(first, again);
+    assert_eq!(unmarked(first[1], vocabulary.len()), (first[2], true));
+}
+
+/// Over all of the Chinese corpora: the same ids in the same places, only marked; and marks on ideographs only.
+#[test]
+fn ids_are_those_without_a_segmenter() {
+    let Some(shared) = shared() else { return };
+    let vocabulary = Vocabulary::read(&shared.join("data/vocab/bert-base-chinese-vocab.txt")).unwrap();
+    let plain = Tokenizer::new(&vocabulary, true);
+    let marked = plain.clone().with_segmenter(ChineseSegmenter::new());
+    let corpora = shared.join("data/corpora");
+    let news = std::fs::read_to_string(corpora.join("zh_news_sample.txt")).unwrap();
+    let wiki =
+        zstd::decode_all(std::fs::File::open(corpora.join("zhwiki-sentences.txt.zst")).unwrap()).unwrap();
+    let wiki = String::from_utf8(wiki).unwrap();
+    let (mut encoder, mut marking) = (plain.encoder(), marked.encoder());
+    let (mut tokens, mut continuing) = (0u64, 0u64);
+    for line in news.lines().chain(wiki.lines()) {
+        let (mut expected, mut ids) = (Vec::new(), Vec::new());
+        encoder.encode(line, &mut expected);
+        marking.encode(line, &mut ids);
+        let found: Vec<u32> = ids.iter().map(|&id| unmarked(id, vocabulary.len()).0).collect();
+        assert_eq!(found, expected, "{line}");
+        for (&id, &plain) in ids.iter().zip(&expected).filter(|(id, plain)| id != plain) {
+            continuing += 1;
+            let token = vocabulary.token(plain);
+            let one = token == "[UNK]" || token.chars().count() == 1 && !token.is_ascii();
+            assert!(one, "{token:?}, {id}");
+        }
+        assert_ne!(ids.first().map(|&id| unmarked(id, vocabulary.len()).1), Some(true));
+        tokens += ids.len() as u64;
+    }
+    let share = continuing as f64 / tokens as f64;
+    assert!((0.3..0.6).contains(&share), "{continuing} of {tokens} tokens go on with a word");
+}
+
+/// The words of a row by `continues_word` and `##`: each a range of positions, none over a segment's border.
+fn words_of(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<std::ops::Range<usize>> {
+    let mut words: Vec<std::ops::Range<usize>> = Vec::new();
+    let special = |id: i32| [vocabulary.cls_id(), vocabulary.sep_id()].contains(&(id as u32));
+    for (at, &id) in row.input_ids.iter().enumerate() {
+        if special(id) {
+            continue;
+        }
+        let continues = row.continues_word[at] || vocabulary.token(id as u32).starts_with("##");
+        match words.last_mut() {
+            Some(word) if continues && word.end == at => word.end += 1,
+            _ => words.push(at..at + 1),
+        }
+    }
+    words
+}
+
+#[test]
+fn words_are_masked_whole_and_within_the_budget() {
+    let world = world();
+    let config = world.with("dynamic", |config| config.masking = Masking::Dynamic);
+    let outcome = run(&config).unwrap();
+    let vocabulary = world.vocabulary();
+    let mut masker = RowMasker::new(&outcome.manifest, &vocabulary, 9).unwrap();
+    let (mut longer, mut instance) = (0, 0);
+    for rows in shards(&outcome) {
+        for row in rows.iter() {
+            assert_eq!(row.continues_word.len(), row.input_ids.len());
+            let words = words_of(row, &vocabulary);
+            let masked = masker.mask(row, 0, instance);
+            let positions: Vec<usize> = masked.masked_lm_positions.iter().map(|&p| p as usize).collect();
+            for word in words {
+                let hidden = positions.iter().filter(|position| word.contains(position)).count();
+                assert!(hidden == 0 || hidden == word.len(), "{hidden} of {word:?}");
+                longer += usize::from(hidden > 1);
+            }
+            let most = number_to_predict(row.input_ids.len(), 0.15, 7);
+            assert!((1..=most).contains(&positions.len()), "{} of {most}", positions.len());
+            for (&position, &id) in positions.iter().zip(masked.masked_lm_ids) {
+                assert_eq!(row.input_ids[position], id, "plain ids");
+            }
+            assert!(masked.input_ids.iter().all(|&id| (id as usize) < vocabulary.len()));
+            instance += 1;
+        }
+    }
+    assert!(longer > 100, "{longer}");
+}
+
+/// What is stored with masks is plain, and its text is that of a data set without a segmenter; every layout has the
+/// words.
+#[test]
+fn layouts_agree() {
+    let world = world();
+    let vocabulary = world.vocabulary();
+    let fixed = run(&world.with("static", |_| {})).unwrap();
+    let dynamic = run(&world.with("dynamic", |config| config.masking = Masking::Dynamic)).unwrap();
+    let without = run(&world.with("without", |config| {
+        config.segmenter = Segmenter::None;
+        config.masking = Masking::Dynamic;
+    }))
+    .unwrap();
+    let unmasked = |row: Row<'_>| {
+        let mut ids = row.input_ids.to_vec();
+        for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+            ids[position as usize] = id;
+        }
+        ids
+    };
+    let texts = |outcome| -> Vec<Vec<i32>> {
+        shards(outcome).iter().flat_map(ShardRows::iter).map(unmasked).collect()
+    };
+    assert_eq!(texts(&fixed), texts(&dynamic));
+    assert_eq!(texts(&without), texts(&dynamic));
+    assert!(!shards(&fixed)[0].has_marks() && shards(&dynamic)[0].has_marks());
+    assert!(!shards(&without)[0].has_marks());
+
+    let documents = run(&world.with("documents", |config| {
+        config.layout = Layout::Documents;
+        config.dupe_factor = 10;
+    }))
+    .unwrap();
+    for outcome in [&fixed, &dynamic, &without, &documents] {
+        assert!(verify(&outcome.output, true).unwrap().is_good());
+    }
+    let text = read_all_documents(&documents.output, &documents.manifest).unwrap();
+    let seed = world.config.random_seed;
+    let mut passes = DocumentPasses::new(&documents.manifest, &vocabulary, seed).unwrap();
+    let mut made = Vec::new();
+    for (pass, document) in (0..2).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
+        let mut pairs = ShardRows::default();
+        passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
+        assert!(pairs.has_marks());
+        for (number, row) in pairs.iter().enumerate() {
+            made.push(canonical(passes.mask(row, pass, document, number as u64)));
+        }
+    }
+    let mut stored: Vec<String> = shards(&fixed).iter().flat_map(ShardRows::iter).map(canonical).collect();
+    made.sort_unstable();
+    stored.sort_unstable();
+    assert!(made == stored);
+    let card = |outcome: &bert_data::BuildOutcome| {
+        std::fs::read_to_string(outcome.output.join("README.md")).unwrap().contains("`continues_word`")
+    };
+    assert_eq!([&fixed, &dynamic, &without, &documents].map(card), [false, true, false, true]);
+}
+
+#[test]
+fn without_whole_words_it_is_refused() {
+    let world = world();
+    let refused = |change: &dyn Fn(&mut BuildConfig)| {
+        let error = run(&world.with("refused", change)).unwrap_err();
+        assert!(matches!(error, Error::ConflictingOptions { option: "segmenter", .. }), "{error}");
+    };
+    refused(&|config| config.do_whole_word_mask = false);
+    refused(&|config| config.random = RandomMode::Reference);
+    // Spans are of whole words.
+    run(&world.with("spans", |config| {
+        config.do_whole_word_mask = false;
+        config.max_ngram = 2;
+    }))
+    .unwrap();
+}
+
+fn write_rows(path: &Path, ids: &[&[i32]], marks: Vec<Option<Vec<Option<bool>>>>) {
+    let lists = |rows: &[&[i32]]| -> ArrayRef {
+        let rows = rows.iter().map(|row| Some(row.iter().copied().map(Some).collect::<Vec<_>>()));
+        Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
+    };
+    let lengths: Vec<usize> = marks.iter().map(|row| row.as_ref().map_or(0, Vec::len)).collect();
+    let values: BooleanArray = marks.into_iter().flatten().flatten().collect();
+    let item = arrow::datatypes::Field::new("element", arrow::datatypes::DataType::Boolean, true);
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths);
+    let marks: ArrayRef = Arc::new(ListArray::new(Arc::new(item), offsets, Arc::new(values), None));
+    let sentences: Vec<Vec<i32>> = ids.iter().map(|row| vec![row.len() as i32]).collect();
+    let sentences: Vec<&[i32]> = sentences.iter().map(Vec::as_slice).collect();
+    let columns =
+        [("input_ids", lists(ids)), ("sentence_lengths", lists(&sentences)), ("continues_word", marks)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn wrong_marks_are_found() {
+    let world = world();
+    let path = world.at("foreign.parquet");
+    let read = |marks| {
+        let mut documents = bert_data::document::DocumentsBuilder::new(200);
+        bert_data::document_shard::read_document_shard(&path, 100, marks, &mut documents)
+    };
+    let some = |row: &[bool]| Some(row.iter().copied().map(Some).collect::<Vec<_>>());
+    write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false])]);
+    assert_eq!(read(true).unwrap(), 2);
+    assert!(matches!(read(false).unwrap_err(), Error::ShardColumn { .. }));
+    write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false, true])]);
+    let problem = RowProblem::MarkCount { marks: 2, tokens: 1 };
+    assert!(matches!(read(true).unwrap_err(), Error::ShardRow { row: 1, problem: p, .. } if p == problem));
+    write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), Some(vec![None])]);
+    let problem = RowProblem::Null("continues_word");
+    assert!(matches!(read(true).unwrap_err(), Error::ShardRow { row: 1, problem: p, .. } if p == problem));
+
+    // Shards of a data set without a segmenter in the place of those of one with it, and the other way round.
+    let marked = run(&world.with("dynamic", |config| config.masking = Masking::Dynamic)).unwrap();
+    let plain = run(&world.with("plain", |config| {
+        config.masking = Masking::Dynamic;
+        config.segmenter = Segmenter::None;
+    }))
+    .unwrap();
+    for (ours, theirs) in [(&marked, &plain), (&plain, &marked)] {
+        let mut manifest: Manifest = ours.manifest.clone();
+        manifest.shards.clone_from(&theirs.manifest.shards);
+        let error = manifest.read_verified(&theirs.output, 0).unwrap_err();
+        assert!(matches!(&error, Error::ShardColumn { column, .. } if column == "continues_word"), "{error}");
+        assert!(read_shard(&manifest.shard_path(&theirs.output, 0)).is_ok());
+    }
+}

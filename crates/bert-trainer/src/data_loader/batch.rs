@@ -1,0 +1,162 @@
+//! One batch on the host, before it becomes tensors.
+//!
+//! In: rows, one after another. Out: a [`PretrainingBatch`], padded to one length, whole or as micro-batches. Not for
+//! choosing rows.
+
+use bert_data::Row;
+use bert_model::{BertInput, PretrainingInput, PretrainingTargets};
+use burn::tensor::{Device, Tensor};
+
+use crate::host::{int_matrix, int_vector};
+
+/// One batch of instances on the host, padded to one length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PretrainingBatch {
+    /// Number of sequences.
+    pub batch_size: usize,
+    /// Length every sequence is padded to.
+    pub seq_length: usize,
+    /// Word-piece ids, `[batch_size, seq_length]`, padded with `[PAD]`.
+    pub input_ids: Vec<i32>,
+    /// 1 for real tokens, 0 for padding, `[batch_size, seq_length]`.
+    pub input_mask: Vec<i32>,
+    /// 0 for the first segment and padding, 1 for the second, `[batch_size, seq_length]`.
+    pub segment_ids: Vec<i32>,
+    /// Masked positions as `row * seq_length + position`, only the real ones.
+    pub masked_lm_positions: Vec<i32>,
+    /// The original ids at those positions.
+    pub masked_lm_ids: Vec<i32>,
+    /// 1 where the second segment is a random one, `[batch_size]`.
+    pub next_sentence_labels: Vec<i32>,
+}
+
+impl PretrainingBatch {
+    pub(super) fn with_capacity(batch_size: usize, seq_length: usize) -> Self {
+        let cells = batch_size * seq_length;
+        Self {
+            batch_size,
+            seq_length,
+            input_ids: Vec::with_capacity(cells),
+            input_mask: Vec::with_capacity(cells),
+            segment_ids: Vec::with_capacity(cells),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn push(&mut self, row: Row<'_>, pad_id: i32) {
+        let (start, padding) = (self.input_ids.len(), self.seq_length - row.input_ids.len());
+        self.input_ids.extend_from_slice(row.input_ids);
+        self.input_ids.extend(std::iter::repeat_n(pad_id, padding));
+        self.input_mask.extend(std::iter::repeat_n(1, row.input_ids.len()));
+        self.input_mask.extend(std::iter::repeat_n(0, padding));
+        self.segment_ids.extend(row.segment_ids.iter().map(|&id| i32::from(id)));
+        self.segment_ids.extend(std::iter::repeat_n(0, padding));
+        self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| start as i32 + p));
+        self.masked_lm_ids.extend_from_slice(row.masked_lm_ids);
+        self.next_sentence_labels.push(i32::from(row.next_sentence_label));
+    }
+
+    /// Length of the longest sequence.
+    pub(super) fn longest(&self) -> usize {
+        let rows = self.input_mask.chunks(self.seq_length.max(1));
+        rows.map(|row| row.iter().rposition(|&real| real == 1).map_or(0, |last| last + 1)).max().unwrap_or(0)
+    }
+
+    /// Takes padding away: no sequence may be longer than `length`.
+    pub(super) fn narrow(&mut self, length: usize) {
+        let wide = self.seq_length;
+        for cells in [&mut self.input_ids, &mut self.input_mask, &mut self.segment_ids] {
+            for row in 1..self.batch_size {
+                cells.copy_within(row * wide..row * wide + length, row * length);
+            }
+            cells.truncate(self.batch_size * length);
+        }
+        for position in &mut self.masked_lm_positions {
+            let (row, column) = (*position as usize / wide, *position as usize % wide);
+            *position = (row * length + column) as i32;
+        }
+        self.seq_length = length;
+    }
+
+    /// Number of masked-LM targets.
+    pub fn num_predictions(&self) -> usize {
+        self.masked_lm_ids.len()
+    }
+
+    /// The batch as `parts` micro-batches of nearly equal size, in order.
+    pub fn split(&self, parts: usize) -> Vec<Self> {
+        let bounds = (0..=parts).map(|part| part * self.batch_size / parts);
+        let bounds: Vec<usize> = bounds.collect();
+        bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| self.rows(w[0], w[1])).collect()
+    }
+
+    fn rows(&self, from: usize, to: usize) -> Self {
+        let cells = from * self.seq_length..to * self.seq_length;
+        let offset = cells.start as i32;
+        let inside = |&(p, _): &(&i32, &i32)| cells.contains(&(*p as usize));
+        let masked = self.masked_lm_positions.iter().zip(&self.masked_lm_ids).filter(inside);
+        let (masked_lm_positions, masked_lm_ids) = masked.map(|(p, id)| (p - offset, *id)).unzip();
+        Self {
+            batch_size: to - from,
+            seq_length: self.seq_length,
+            input_ids: self.input_ids[cells.clone()].to_vec(),
+            input_mask: self.input_mask[cells.clone()].to_vec(),
+            segment_ids: self.segment_ids[cells.clone()].to_vec(),
+            masked_lm_positions,
+            masked_lm_ids,
+            next_sentence_labels: self.next_sentence_labels[from..to].to_vec(),
+        }
+    }
+
+    /// What the model reads.
+    pub fn input(&self, device: &Device) -> PretrainingInput {
+        let shape = [self.batch_size, self.seq_length];
+        PretrainingInput {
+            bert: BertInput {
+                input_ids: int_matrix(&self.input_ids, shape, device),
+                input_mask: int_matrix(&self.input_mask, shape, device),
+                segment_ids: int_matrix(&self.segment_ids, shape, device),
+            },
+            masked_lm_positions: int_vector(&self.masked_lm_positions, device),
+        }
+    }
+
+    /// What the loss compares with.
+    pub fn targets(&self, device: &Device) -> PretrainingTargets {
+        PretrainingTargets {
+            masked_lm_ids: int_vector(&self.masked_lm_ids, device),
+            masked_lm_weights: Tensor::ones([self.num_predictions()], device),
+            next_sentence_labels: int_vector(&self.next_sentence_labels, device),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> PretrainingBatch {
+        PretrainingBatch {
+            batch_size: 3,
+            seq_length: 2,
+            input_ids: vec![1, 2, 3, 4, 5, 6],
+            input_mask: vec![1; 6],
+            segment_ids: vec![0, 1, 0, 1, 0, 1],
+            masked_lm_positions: vec![1, 2, 4, 5],
+            masked_lm_ids: vec![20, 30, 50, 60],
+            next_sentence_labels: vec![0, 1, 0],
+        }
+    }
+
+    #[test]
+    fn micro_batches_hold_every_row_and_target_once() {
+        let parts = batch().split(2);
+        assert_eq!(parts.iter().map(|part| part.batch_size).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(parts[0].masked_lm_positions, [1]);
+        assert_eq!(parts[1].masked_lm_positions, [0, 2, 3]);
+        assert_eq!(parts[1].masked_lm_ids, [30, 50, 60]);
+        assert_eq!(parts[1].input_ids, [3, 4, 5, 6]);
+        assert_eq!(batch().split(1), [batch()]);
+        assert_eq!(batch().split(7).len(), 3);
+    }
+}

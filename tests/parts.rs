@@ -1,0 +1,46 @@
+//! A data set made in parts, as by an array of jobs, is the one that a single program makes.
+
+use crate::common::{Folder, articles};
+
+const FLAGS: &str = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 \
+                     --num-shards 3 --dupe-factor 4";
+
+#[test]
+fn parts_made_at_the_same_time_are_merged_to_the_whole() {
+    let folder = Folder::new();
+    folder.write("train.txt", articles(0, 8));
+    folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
+    folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
+    let part = |index: usize| format!("make-pretrain-data {FLAGS} --output parts --part {index} --parts 4");
+    let running: Vec<_> = [1, 3, 4].map(|index| folder.start(&part(index))).into_iter().collect();
+    for child in running {
+        assert!(child.wait_with_output().expect("its end").status.success());
+    }
+    let ended = folder.run("bert merge parts");
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("part 2 is missing: make it with --part 2 --parts 4"), "{}", ended.stderr);
+    let ended = folder.ok(&part(2));
+    assert!(ended.stdout.contains("part 2 of 4: 1 shards"), "{}", ended.stdout);
+    let ended = folder.ok(&part(4));
+    assert!(ended.stderr.contains("finished before") && ended.stderr.contains("nothing to write"));
+    folder.ok("bert merge parts");
+    folder.ok("bert verify parts");
+    assert!(folder.snapshot("whole") == folder.snapshot("parts"), "the union differs from the whole");
+    let ended = folder.run("make-pretrain-data --input train.txt --vocab vocab.txt --output x --part 1");
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
+
+#[test]
+fn a_budget_changes_no_byte_and_one_too_small_is_refused() {
+    let folder = Folder::new();
+    folder.write("train.txt", articles(0, 4));
+    folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
+    folder.ok(&format!("make-pretrain-data {FLAGS} --output large"));
+    folder.ok(&format!("make-pretrain-data {FLAGS} --memory-budget 64M --threads 2 --output small"));
+    assert!(folder.snapshot("large") == folder.snapshot("small"));
+    let ended = folder.run(&format!("make-pretrain-data {FLAGS} --memory-budget 1M --output x"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--memory-budget is 1M, but"), "{}", ended.stderr);
+    let ended = folder.run(&format!("make-pretrain-data {FLAGS} --memory-budget lots --output x"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
