@@ -7,7 +7,7 @@
 //!   config.json  model.safetensors  vocab.txt  tokenizer files   what transformers loads
 //!   optimizer.safetensors     first.<name> and second.<name> of every parameter
 //!   trainer_state.json        step, updates, digests of data and vocabulary
-//!   COMMITTED.json            written last: blake3 digest and size of every file above
+//!   COMMITTED.json            written last: blake3 digest and size of every file above, under a seal
 //! ```
 //!
 //! The folder is filled under a temporary name and renamed when complete; a checkpoint without its
@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bert_data::files::{self, Disk, FileSystem, create_folder, digest_bytes, digest_file};
+use bert_data::sealed::{read_sealed, write_sealed_on};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
@@ -260,7 +261,7 @@ fn fill(writer: &mut CheckpointWriter<'_>, state: &TrainerState, optimizer: &Ada
         writer.add(name, &bytes).map_err(|e| Error::io(&writer.folder.join(name), e))?;
     }
     let committed = Committed { step: state.step, files: std::mem::take(&mut writer.files) };
-    let written = files::write_json_atomic_on(writer.file_system, &writer.folder.join(MARKER), &committed);
+    let written = write_sealed_on(writer.file_system, &writer.folder.join(MARKER), &committed);
     writer.files = committed.files;
     Ok(written.map(drop)?)
 }
@@ -283,7 +284,7 @@ fn needs_room(error: Error, target: &Path, writer: &CheckpointWriter<'_>, optimi
 /// [`Error::CheckpointCorrupt`] naming the first file that is not as committed.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
-    let marker = fs::read(path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    let marker = read_sealed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     let committed: Committed =
         serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     for (name, entry) in &committed.files {

@@ -90,7 +90,7 @@ fn flips_in_data_are_found() {
     }
     for path in &files {
         let good = fs::read(path).unwrap();
-        for length in (0..good.len()).step_by(if good.len() > 8000 { 3 } else { 1 }) {
+        for length in (0..good.len()).step_by(if good.len() > 3000 { 13 } else { 1 }) {
             let what = format!("{} cut off after {length} bytes", path.display());
             let error = damaged(path, &good, &good[..length], || read_all(&data)).expect_err(&what);
             assert_eq!(error.exit_code(), 3, "{what}: {error}");
@@ -119,7 +119,7 @@ fn flips_in_a_checkpoint_are_found_and_the_older_one_is_used() {
     flip(&files, 3500, 8, |path, what, _| look(path, what));
     for path in &files {
         let good = fs::read(path).unwrap();
-        for length in (0..good.len()).step_by(if good.len() > 8000 { 97 } else { 1 }) {
+        for length in (0..good.len()).step_by(if good.len() > 3000 { 97 } else { 1 }) {
             let what = format!("{} cut off after {length} bytes", path.display());
             // Without its marker it is no checkpoint at all; with half of it, a bad one.
             damaged(path, &good, &good[..length], || look(path, &what));
