@@ -69,8 +69,10 @@ fn reaches(folder: &Folder, run: &str, steps: u64, child: &mut Child) -> bool {
     child.try_wait().expect("its state").is_none()
 }
 
-/// Starts a run and stops it by a signal after `steps` steps; `None` if it ended by itself before.
+/// Starts a run and stops it by a signal after `steps` steps, one of them its own, so that it listens to
+/// signals by then; `None` if it ended by itself before.
 fn stopped(folder: &Folder, line: &str, run: &str, signal: &str, steps: u64) -> Option<Ended> {
+    let steps = steps.max(steps_done(folder, run) + 1);
     let mut child = folder.start(line);
     if reaches(folder, run, steps, &mut child) {
         send(&child, signal);
