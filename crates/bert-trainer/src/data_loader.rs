@@ -53,7 +53,7 @@ pub struct Place {
 
 /// The samples of a run by their number.
 enum Samples {
-    Shards(ShardSamples),
+    Shards(Box<ShardSamples>),
     Documents(Box<DocumentSamples>),
 }
 
@@ -94,7 +94,7 @@ impl DataLoader {
             Some(passes) => {
                 Samples::Documents(Box::new(DocumentSamples::new(folder, &manifest, passes, seed)))
             }
-            None => Samples::Shards(ShardSamples::new(folder, &manifest, &vocabulary, seed)),
+            None => Samples::Shards(Box::new(ShardSamples::new(folder, &manifest, &vocabulary, seed))),
         };
         Ok(Self {
             folder: folder.to_path_buf(),
