@@ -206,12 +206,14 @@ fn command(args: &Args, corpus: &Path, data: &Path, flags: &str) -> Command {
         .arg(&args.vocab)
         .arg("--output")
         .arg(data)
-        .args(["--overwrite", "--quiet"])
+        .arg("--quiet")
         .args(flags.split(' '));
     command
 }
 
 fn turn(args: &Args, corpus: &Path, flags: &str, data: &Path) -> Figures {
+    // A new folder each time: taking an old data set away is not part of making one.
+    drop(std::fs::remove_dir_all(data));
     let output = command(args, corpus, data, flags).output().expect("/usr/bin/time (GNU time) is needed");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{flags}: {stderr}");
