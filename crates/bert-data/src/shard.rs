@@ -1,7 +1,7 @@
 //! From rows to Parquet shards.
 //!
 //! In go packed rows, a row group at a time, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any
-//! thread ([`RowGroup`]) and written in order ([`ShardWriter`]). Not for reading (`shard_rows`), nor for choosing which
+//! thread (`RowGroup`) and written in order (`ShardWriter`). Not for reading (`shard_rows`), nor for choosing which
 //! row goes where (`slots`). The reference writes padded TFRecords round-robin.
 
 use std::io::Write;
