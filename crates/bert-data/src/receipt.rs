@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Layout;
 use crate::conservation::{Conservation, MadeTally};
 use crate::document::Counts;
-use crate::error::{Error, Result};
+use crate::error::{Error, ManifestError, PartError, Result};
 use crate::files::FileSystem;
 use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VocabularyEntry};
 use crate::part::Part;
@@ -51,9 +51,11 @@ impl PartReceipt {
             Ok(json) => json,
             Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
-            Err(source) => return Err(Error::ManifestSeal { path, source }),
+            Err(source) => return Err(ManifestError::Seal { path, source }.into()),
         };
-        serde_json::from_slice(&json).map(Some).map_err(|source| Error::PartInvalid { path, source })
+        serde_json::from_slice(&json)
+            .map(Some)
+            .map_err(|source| Error::Part(PartError::Invalid { path, source }))
     }
 
     /// Writes it beside the shards, which finishes the part.
@@ -67,14 +69,14 @@ impl Manifest {
     /// The manifest of parts that belong together, after the law was checked over all of them.
     pub(crate) fn of_parts(mut parts: Vec<PartReceipt>) -> Result<Self> {
         let Some(first) = parts.pop() else {
-            return Err(Error::PartsMissing { found: 0, parts: 1, missing: 1 });
+            return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
         let (mut made, mut counters, mut shards) = (first.made, first.counters, first.shards);
         for part in parts {
             // Every part draws the pairs of all documents, so each sees them all; its rows are its own.
             for same in [part.made.passes == made.passes, part.made.all_rows == made.all_rows] {
                 if !same {
-                    return Err(Error::PartsDiffer { part: part.part, what: "documents or rows" });
+                    return Err(PartError::Differs { part: part.part, what: "documents or rows" }.into());
                 }
             }
             made.rows.add(part.made.rows);

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Int8Type, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
-use crate::error::{Error, Result, RowProblem};
+use crate::error::{Error, Result, RowProblem, ShardError};
 use crate::instance::Instance;
 use crate::record_batch::{COLUMNS, MARKS, marks_field, schema};
 use crate::shard::BATCH;
@@ -90,7 +90,7 @@ impl ShardRows {
     /// Checks that every row fits a model: ids inside the vocabulary, lengths within the limits.
     ///
     /// # Errors
-    /// [`Error::ShardRow`] for the first row that does not fit; `path` is named in it.
+    /// [`ShardError::Row`] for the first row that does not fit; `path` is named in it.
     pub fn check(
         &self,
         path: &Path,
@@ -110,7 +110,7 @@ impl ShardRows {
             } else {
                 continue;
             };
-            return Err(Error::ShardRow { path: path.to_owned(), row: index as u64, problem });
+            return Err(ShardError::Row { path: path.to_owned(), row: index as u64, problem }.into());
         }
         Ok(())
     }
@@ -271,14 +271,12 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
         builder = builder.with_limit(limit);
     }
     let reader = builder.with_batch_size(BATCH).build();
-    let reader = reader.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+    let reader = reader.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
     for batch in reader {
-        let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        rows.append(&batch).map_err(|(row, problem)| Error::ShardRow {
-            path: path.to_owned(),
-            row,
-            problem,
+        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
+        rows.append(&batch).map_err(|(row, problem)| {
+            Error::Shard(ShardError::Row { path: path.to_owned(), row, problem })
         })?;
     }
     Ok(rows)
@@ -289,7 +287,7 @@ pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<ParquetRecord
     let file = File::open(path).map_err(Error::io("open", path))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
-        .map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+        .map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     check_columns(path, builder.schema(), expected)?;
     Ok(builder)
 }
@@ -309,12 +307,13 @@ fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
         let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
         if actual != wanted {
             let column = field.name().clone();
-            return Err(Error::ShardColumn {
+            return Err(ShardError::Column {
                 path: path.to_owned(),
                 column,
                 found: actual,
                 expected: wanted,
-            });
+            }
+            .into());
         }
     }
     let mut next = expected.fields().len();
@@ -325,12 +324,13 @@ fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
         next += 1;
     }
     if let Some(extra) = found.fields().get(next) {
-        return Err(Error::ShardColumn {
+        return Err(ShardError::Column {
             path: path.to_owned(),
             column: extra.name().clone(),
             found: describe(extra.data_type()),
             expected: "no further column".to_owned(),
-        });
+        }
+        .into());
     }
     Ok(())
 }
