@@ -475,6 +475,8 @@ fn shared_inputs_are_not_overwritten() {
     };
     let kept = state.clone();
     let updated = adamw::update(state, vector(7), step);
+    let activated = bias_gelu(x.clone(), vector(8), Gelu::Erf);
+    assert_ne!(activated.into_data(), before);
     x.into_data().assert_eq(&before, true);
     kept.parameter.clone().into_data().assert_eq(&vector(5).into_data(), true);
     assert_ne!(host(kept.parameter), host(updated.parameter));
