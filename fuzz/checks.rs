@@ -101,6 +101,25 @@ fn words() -> &'static Vocabulary {
     })
 }
 
+/// Our tokenizer, cased and lower-casing.
+fn tokenizers() -> &'static [Tokenizer; 2] {
+    static TOKENIZERS: OnceLock<[Tokenizer; 2]> = OnceLock::new();
+    TOKENIZERS.get_or_init(|| [false, true].map(|lower| Tokenizer::new(words(), lower)))
+}
+
+fn word_piece() -> &'static WordPiece {
+    static MODEL: OnceLock<WordPiece> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let ids = words().tokens().iter().enumerate().map(|(id, word)| (word.clone(), id as u32));
+        WordPiece::builder()
+            .vocab(ids.collect::<ahash::AHashMap<String, u32>>())
+            .unk_token("[UNK]".into())
+            .max_input_chars_per_word(200)
+            .build()
+            .expect("a model")
+    })
+}
+
 /// Whether both tokenizers are meant to agree on a character: outside these the reference, which ours follows, and
 /// the `tokenizers` crate have different tables or rules.
 fn is_common(c: char) -> bool {
@@ -117,23 +136,21 @@ pub(crate) fn tokenizer(bytes: &[u8]) {
     };
     let text: String = String::from_utf8_lossy(bytes).chars().filter(|&c| is_common(c)).collect();
     for lower in [true, false] {
-        let mut ours = Vec::new();
-        Tokenizer::new(words(), lower).encode(&text, &mut ours);
+        let (mut ours, mut remembered) = (Vec::new(), Vec::new());
+        tokenizers()[usize::from(lower)].encode(&text, &mut ours);
+        let mut encoder = tokenizers()[usize::from(lower)].encoder();
+        encoder.encode(&text, &mut remembered);
+        assert_eq!(ours, remembered, "{text:?}, lower-cased: {lower}");
+        encoder.encode(&text, &mut remembered);
+        assert!(remembered.ends_with(&ours), "{text:?}, a second time, lower-cased: {lower}");
 
-        let ids = words().tokens().iter().enumerate().map(|(id, word)| (word.clone(), id as u32));
-        let model = WordPiece::builder()
-            .vocab(ids.collect::<ahash::AHashMap<String, u32>>())
-            .unk_token("[UNK]".into())
-            .max_input_chars_per_word(200)
-            .build()
-            .expect("a model");
         let mut normalized = NormalizedString::from(text.as_str());
         BertNormalizer::new(true, true, None, lower).normalize(&mut normalized).expect("normalized");
         let mut parts = PreTokenizedString::from(normalized);
         BertPreTokenizer.pre_tokenize(&mut parts).expect("split");
         let mut theirs = Vec::new();
         for (word, ..) in parts.get_splits(OffsetReferential::Normalized, OffsetType::Byte) {
-            theirs.extend(model.tokenize(word).expect("pieces").into_iter().map(|piece| piece.id));
+            theirs.extend(word_piece().tokenize(word).expect("pieces").into_iter().map(|piece| piece.id));
         }
         assert_eq!(ours, theirs, "{text:?}, lower-cased: {lower}");
     }

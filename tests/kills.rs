@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bert_data::rng::{Domain, Random, Stream};
 use bert_trainer::checkpoint::CheckpointFolder;
 
-use crate::common::{Folder, articles};
+use crate::common::{Folder, articles, entailment};
 use crate::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
 
 /// How many kills have to hit a living process.
@@ -132,6 +132,41 @@ fn killed_runs_end_as_undisturbed_ones() {
     folder.ok(&format!("{line}{resume}"));
     finish(&mut tally);
     tally.print("pretrain", started);
+}
+
+/// A fine-tuning does not go on, it begins again: whatever a kill leaves must not stop the same command.
+#[test]
+fn killed_finetunings_end_as_undisturbed_ones() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 24));
+    folder.write("glue/dev.tsv", entailment(24, 12));
+    let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8 --seeds 1,2";
+    let line = format!("finetune --task rte --data glue --predict glue/dev.tsv {flags} --output tuned");
+    let started = Instant::now();
+    folder.ok(&line);
+    let long = started.elapsed();
+    let whole = folder.snapshot("tuned");
+    std::fs::remove_dir_all(folder.at("tuned")).expect("removed");
+
+    let (mut tally, mut random, started) = (Tally::default(), moments(3), Instant::now());
+    while tally.kills < wanted() {
+        let (killed, success, stderr) = kill_after(folder.start(&line), long.mul_f64(1.1 * random.unit()));
+        tally.kills += u64::from(killed);
+        assert!(killed || success, "{stderr}");
+        tally.in_writing += u64::from(folder.at("tuned/.unfinished").exists());
+        if folder.at("tuned/report.json").exists() {
+            let mut found = folder.snapshot("tuned");
+            // A kill right after the report may leave the marker behind.
+            found.remove(".unfinished");
+            assert!(whole == found, "a finished fine-tuning differs");
+            std::fs::remove_dir_all(folder.at("tuned")).expect("removed");
+            tally.finished += 1;
+        }
+    }
+    folder.ok(&line);
+    assert!(whole == folder.snapshot("tuned"), "the last fine-tuning differs");
+    tally.finished += 1;
+    tally.print("finetune", started);
 }
 
 /// The step of the newest good checkpoint; none may be bad.

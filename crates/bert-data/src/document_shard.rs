@@ -28,6 +28,7 @@ use crate::document::{DocumentReader, Documents, DocumentsBuilder, Look};
 use crate::error::{Error, ManifestError, Result, RowProblem, ShardError};
 use crate::files::{AtomicFile, FileSystem, Written};
 use crate::manifest::{Manifest, wrong_marks};
+use crate::parquet_file::Batches;
 use crate::record_batch::{element, take_marks, with_marks};
 use crate::shard::failed;
 use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
@@ -186,10 +187,10 @@ pub fn read_document_shard(
     if (reader.schema().fields().len() > DOCUMENT_COLUMNS.len()) != marks {
         return Err(wrong_marks(path.to_owned(), marks));
     }
-    let reader = reader.build();
-    let reader = reader.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
+    let batches = Batches::of(reader);
+    let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = 0;
-    for batch in reader {
+    for batch in batches {
         let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
         let wrong = |(row, problem)| {
             Error::Shard(ShardError::Row { path: path.to_owned(), row: rows + row as u64, problem })

@@ -295,7 +295,7 @@ impl BlockReader {
     /// The next block, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`Error::Io`], [`InputError::CorruptCompression`] or [`InputError::LineTooLong`].
+    /// [`Error::Io`], [`InputError::CorruptCompression`], [`InputError::LineTooLong`] or [`InputError::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -335,21 +335,13 @@ impl BlockReader {
             }
         }
         self.text_bytes += bytes.len() as u64;
-        self.refuse_bomb()?;
+        if let Some(format) = self.compression {
+            refuse_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
+        }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
         let (file, format, row_ends) = (self.file, self.format, Vec::new());
         Ok(Some(Block { file, format, first_line, bytes, row_ends, ends_file: self.done }))
-    }
-
-    fn refuse_bomb(&self) -> Result<()> {
-        let (text, compressed) = (self.text_bytes, self.bytes_read());
-        match self.compression {
-            Some(format) if text > GROWN && text / GROWTH > compressed => {
-                Err(InputError::Bomb { path: self.path.clone(), format, text, compressed }.into())
-            }
-            _ => Ok(()),
-        }
     }
 
     fn damaged(&self, source: io::Error) -> Error {
@@ -379,4 +371,12 @@ impl BlockReader {
     pub fn bytes_read(&self) -> u64 {
         self.seen.get().1
     }
+}
+
+/// Refuses text that has grown beyond what text can, out of so many bytes of a file.
+pub(crate) fn refuse_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
+    if text > GROWN && text / GROWTH > compressed {
+        return Err(InputError::Bomb { path: path.to_owned(), format, text, compressed }.into());
+    }
+    Ok(())
 }

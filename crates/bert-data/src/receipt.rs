@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Layout;
@@ -13,12 +14,13 @@ use crate::conservation::{Conservation, MadeTally};
 use crate::document::Counts;
 use crate::error::{Error, ManifestError, PartError, Result};
 use crate::files::FileSystem;
-use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VocabularyEntry};
+use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::part::Part;
 use crate::reading::ReadReport;
 use crate::report::{Counters, DataReport};
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{SealError, read_sealed, write_sealed_on};
+use crate::shard::shard_name;
 use crate::shards::ShardReceipt;
 
 /// What a part read, made and wrote.
@@ -53,9 +55,27 @@ impl PartReceipt {
             Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
             Err(source) => return Err(ManifestError::Seal { path, source }.into()),
         };
-        serde_json::from_slice(&json)
-            .map(Some)
-            .map_err(|source| Error::Part(PartError::Invalid { path, source }))
+        let receipt: Self = serde_json::from_slice(&json)
+            .map_err(|source| PartError::Invalid { path: path.clone(), source })?;
+        receipt.check(&path)?;
+        Ok(Some(receipt))
+    }
+
+    /// Every file has the name that the program gives it, and what is divided by or counted from is there.
+    fn check(&self, path: &Path) -> Result<()> {
+        let shards = self.config.num_shards;
+        let named = |shard: &ShardReceipt| usize::try_from(shard.shard).map(|at| shard_name(at, shards));
+        let foreign = self.shards.iter().find(|shard| named(shard).ok().as_ref() != Some(&shard.entry.file));
+        let foreign = foreign.map(|shard| &shard.entry.file);
+        let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
+        if let Some(file) = foreign {
+            return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
+        }
+        if shards == 0 || !self.counters.fits(self.config.max_seq_length) {
+            let source = serde_json::Error::custom("no shards, or counts of other lengths");
+            return Err(PartError::Invalid { path: path.to_owned(), source }.into());
+        }
+        Ok(())
     }
 
     /// Writes it beside the shards, which finishes the part.

@@ -49,16 +49,28 @@ impl Counters {
         }
     }
 
+    /// Sums that no text reaches stay at the largest number: only a forged receipt has such.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.instances += other.instances;
-        self.tokens += other.tokens;
-        self.random_next += other.random_next;
-        self.masked += other.masked;
-        self.mask_tokens += other.mask_tokens;
-        self.kept += other.kept;
-        for (sum, more) in self.lengths.iter_mut().zip(&other.lengths) {
-            *sum += more;
+        let own = [
+            &mut self.instances,
+            &mut self.tokens,
+            &mut self.random_next,
+            &mut self.masked,
+            &mut self.mask_tokens,
+            &mut self.kept,
+        ];
+        let others =
+            [other.instances, other.tokens, other.random_next, other.masked, other.mask_tokens, other.kept];
+        for (sum, more) in
+            own.into_iter().zip(others).chain(self.lengths.iter_mut().zip(other.lengths.iter().copied()))
+        {
+            *sum = sum.saturating_add(more);
         }
+    }
+
+    /// Whether these are counts of instances of up to so many tokens.
+    pub(crate) fn fits(&self, max_seq_length: usize) -> bool {
+        self.lengths.len().checked_sub(1) == Some(max_seq_length)
     }
 
     pub(crate) fn max_seq_length(&self) -> usize {

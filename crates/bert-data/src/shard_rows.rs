@@ -9,10 +9,11 @@ use std::path::Path;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int8Type, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::error::{Error, Result, RowProblem, ShardError};
 use crate::instance::Instance;
+use crate::parquet_file::{Batches, ParquetFile};
 use crate::record_batch::{COLUMNS, MARKS, marks_field, schema};
 use crate::shard::BATCH;
 use crate::word_marks::unmarked;
@@ -270,10 +271,10 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
     if let Some(limit) = limit {
         builder = builder.with_limit(limit);
     }
-    let reader = builder.with_batch_size(BATCH).build();
-    let reader = reader.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
+    let batches = Batches::of(builder.with_batch_size(BATCH));
+    let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
-    for batch in reader {
+    for batch in batches {
         let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
         rows.append(&batch).map_err(|(row, problem)| {
             Error::Shard(ShardError::Row { path: path.to_owned(), row, problem })
@@ -285,11 +286,10 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
 /// Opens a shard that must have the columns of `expected`.
 pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let file = File::open(path).map_err(Error::io("open", path))?;
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
+    let opened = ParquetFile::open(file, |_| true)
         .map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
-    check_columns(path, builder.schema(), expected)?;
-    Ok(builder)
+    check_columns(path, opened.builder.schema(), expected)?;
+    Ok(opened.builder)
 }
 
 /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are

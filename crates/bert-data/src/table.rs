@@ -13,19 +13,20 @@ use std::path::{Path, PathBuf};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Error, InputError, Result, TextProblem};
 use crate::files::digest_file;
-use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE};
+use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, refuse_bomb};
+use crate::parquet_file::{Batches, ParquetFile};
 
 /// Rows that are decoded at a time: an article has some kilobytes.
 const ROWS: usize = 64;
+/// Fewer rows are decoded at a time where pages are so large that this many bytes could come out: a row may be as large as
+/// its page.
+const BYTES: u64 = 256 << 20;
 
 /// Reads one input file of any format as blocks.
 pub enum InputReader {
@@ -84,10 +85,11 @@ pub struct RowReader {
     path: PathBuf,
     file: usize,
     column: String,
-    batches: ParquetRecordBatchReader,
+    batches: Batches,
     bytes: u64,
     rows: u64,
     rows_read: u64,
+    text_bytes: u64,
     done: bool,
 }
 
@@ -100,10 +102,8 @@ impl RowReader {
         let source = File::open(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
         let unreadable = |source| Error::Input(InputError::Parquet { path: path.to_owned(), source });
-        // The Parquet types alone decide; an embedded Arrow schema could ask for views and dictionaries.
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new_with_options(source, options).map_err(unreadable)?;
+        let ParquetFile { builder, largest_page } =
+            ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
         let schema = builder.schema().clone();
         let wrong = |found| {
             Error::Input(InputError::Column { path: path.to_owned(), column: column.to_owned(), found })
@@ -129,15 +129,17 @@ impl RowReader {
             return Err(InputError::Codec { path: path.to_owned(), codec }.into());
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
-        let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(unreadable)?;
+        let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
+        let builder = builder.with_projection(mask).with_batch_size(at_once);
+        let batches = Batches::of(builder).map_err(unreadable)?;
         let (path, column) = (path.to_owned(), column.to_owned());
-        Ok(Self { path, file, column, batches, bytes, rows, rows_read: 0, done: false })
+        Ok(Self { path, file, column, batches, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
     }
 
     /// The next block of whole rows, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`InputError::Batch`]; [`InputError::Text`] for a null.
+    /// [`InputError::Batch`]; [`InputError::Text`] for a null; [`InputError::RowTooLong`]; [`InputError::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -171,6 +173,8 @@ impl RowReader {
                 row_ends.push(bytes.len());
             }
             self.rows_read += texts.len() as u64;
+            self.text_bytes += texts.values().len() as u64;
+            refuse_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
         let (file, format) = (self.file, Format::Parquet);
         Ok(Some(Block { file, format, first_line, bytes, row_ends, ends_file: self.done }))

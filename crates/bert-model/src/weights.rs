@@ -5,11 +5,13 @@
 //! code, and are refused in [`crate::pretrained`].
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 
 use burn::module::Module;
 use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::Error;
 use crate::parameters::{NamedTensors, to_named_tensors};
@@ -57,6 +59,9 @@ impl View for F32View<'_> {
 /// The largest file that is read into memory: four bytes for each of the most parameters a model may have.
 const LARGEST: u64 = 4 * 34_000_000_000;
 
+/// The largest header: a hundred times that of BERT-large. In memory it takes ten times as much.
+const LARGEST_HEADER: u64 = 4 << 20;
+
 /// Reads a safetensors file.
 ///
 /// # Errors
@@ -83,8 +88,13 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
 /// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for numbers that are not
 /// floats (a buffer of positions is left out instead), [`Error::WeightNotFinite`].
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
-    let file = SafeTensors::deserialize(bytes)
-        .map_err(|e| Error::CorruptSafetensors { path: path.into(), reason: e.to_string() })?;
+    let corrupt = |reason: String| Error::CorruptSafetensors { path: path.into(), reason };
+    let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
+    if header > LARGEST_HEADER {
+        return Err(corrupt(format!("its header has {header} bytes, more than {LARGEST_HEADER}")));
+    }
+    let file = SafeTensors::deserialize(bytes).map_err(|e| corrupt(e.to_string()))?;
+    refuse_repeated_names(bytes).map_err(|e| corrupt(e.to_string()))?;
     let mut tensors = NamedTensors::new();
     for (name, view) in file.iter() {
         // An integer buffer of older versions of `transformers`, not a parameter.
@@ -101,6 +111,35 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
         tensors.insert(name.into(), (view.shape().to_vec(), values));
     }
     Ok(tensors)
+}
+
+/// The format's reader takes the last of several tensors of one name; which of them is meant, nobody can say.
+fn refuse_repeated_names(bytes: &[u8]) -> Result<(), serde_json::Error> {
+    let Some((length, rest)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
+    let header = rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or_default();
+    serde_json::Deserializer::from_slice(header).deserialize_map(DistinctNames)
+}
+
+/// An object in which no name stands twice.
+struct DistinctNames;
+
+impl<'de> Visitor<'de> for DistinctNames {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut names = HashSet::new();
+        while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+            if names.contains(&name) {
+                return Err(A::Error::custom(format!("two tensors are named {name:?}")));
+            }
+            names.insert(name);
+        }
+        Ok(())
+    }
 }
 
 /// Whether a file begins as PyTorch's do: a zip archive, or a bare pickle. As a length of a safetensors

@@ -1,0 +1,54 @@
+//! A decoder's panic as an error.
+//!
+//! In goes work on bytes from anywhere by a crate that panics on some of them, out comes what it makes or the panic's
+//! message; nothing is printed, and the program goes on. What the work held must not be used again. Not for our own code,
+//! whose panics are our errors.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`; the message of its panic, if it panics.
+pub(crate) fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static QUIET_INSIDE: Once = Once::new();
+    QUIET_INSIDE.call_once(|| {
+        let outside = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !INSIDE.get() {
+                outside(panic);
+            }
+        }));
+    });
+    let before = INSIDE.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    INSIDE.set(before);
+    result.map_err(|panic| message(&*panic))
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no reason given").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_inside_and_a_panic_outside() {
+        assert_eq!(contained(|| 7), Ok(7));
+        assert_eq!(contained(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
+        let index = std::hint::black_box(9);
+        let said = contained(|| [1, 2, 3][index]).unwrap_err();
+        assert_eq!(said, "index out of bounds: the len is 3 but the index is 9");
+        assert_eq!(contained(|| contained(|| panic!("inner"))), Ok(Err::<(), _>("inner".to_owned())));
+        assert!(!INSIDE.get());
+        assert!(catch_unwind(|| panic!("as ever")).is_err());
+    }
+}

@@ -1,0 +1,291 @@
+//! Files that appear whole under their name, or not at all.
+//!
+//! In goes a path and what to write; out comes the file with its size and digest, or the old one is left as it was.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Disk, Durable, FileSystem, folder_of};
+use crate::error::{Error, Result, is_disk_full};
+
+/// What a finished file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its size.
+    pub bytes: u64,
+    /// Its BLAKE3 digest in hex.
+    pub blake3: String,
+}
+
+/// A file that appears under its name only when [`AtomicFile::commit`] has succeeded.
+///
+/// Dropped without commit, it removes what it wrote and leaves the old file as it was.
+pub struct AtomicFile<'a> {
+    files: &'a dyn FileSystem,
+    path: PathBuf,
+    temporary: PathBuf,
+    out: Option<BufWriter<Box<dyn Durable>>>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    /// Bytes of the file with the last write, whether or not that succeeded.
+    tried: u64,
+}
+
+impl<'a> AtomicFile<'a> {
+    /// Begins to write `path` under a temporary name beside it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the temporary file cannot be made.
+    pub fn create(files: &'a dyn FileSystem, path: &Path) -> Result<Self> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let file = files.create(&temporary).map_err(Error::io("create", &temporary))?;
+        Ok(Self {
+            files,
+            path: path.to_owned(),
+            temporary,
+            out: Some(BufWriter::with_capacity(1 << 16, file)),
+            hasher: blake3::Hasher::new(),
+            bytes: 0,
+            tried: 0,
+        })
+    }
+
+    /// An error of writing this file; a full disk is told with what the file needs.
+    pub(crate) fn failed(&self, source: io::Error) -> Error {
+        match is_disk_full(&source) {
+            true => Error::DiskFull { path: self.path.clone(), needed: self.tried, source },
+            false => Error::io("write", &self.path)(source),
+        }
+    }
+
+    /// Puts the file in its place: flush, fsync, rename, fsync of the folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; the old file, if any, is then still there.
+    pub fn commit(mut self) -> Result<Written> {
+        if let Some(mut out) = self.out.take() {
+            let synced = out.flush().and_then(|()| out.get_mut().sync());
+            if let Err(source) = synced {
+                drop(out);
+                let _ = self.files.remove_file(&self.temporary);
+                return Err(self.failed(source));
+            }
+        }
+        if let Err(source) = self.files.rename(&self.temporary, &self.path) {
+            let _ = self.files.remove_file(&self.temporary);
+            return Err(Error::io("rename to", &self.path)(source));
+        }
+        let folder = folder_of(&self.path);
+        self.files.sync_folder(folder).map_err(Error::io("sync", folder))?;
+        Ok(Written { bytes: self.bytes, blake3: self.hasher.finalize().to_hex().to_string() })
+    }
+}
+
+impl Write for AtomicFile<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let out = self.out.as_mut().ok_or_else(|| io::Error::other("written after commit"))?;
+        self.tried = self.bytes + buffer.len() as u64;
+        let written = out.write(buffer)?;
+        self.hasher.update(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Drop for AtomicFile<'_> {
+    fn drop(&mut self) {
+        if let Some(out) = self.out.take() {
+            // Not flushed: the file goes away.
+            drop(out.into_parts().0);
+            let _ = self.files.remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes a file all or nothing on the real file system.
+///
+/// # Errors
+/// [`Error::Io`]; the old file, if any, is then unchanged.
+pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+    write_atomic_on(&Disk, path, write)
+}
+
+/// [`write_atomic`] on a file system of choice.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_atomic_on(
+    files: &dyn FileSystem,
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<Written> {
+    let mut file = AtomicFile::create(files, path)?;
+    match write(&mut file) {
+        Ok(()) => file.commit(),
+        Err(source) => Err(file.failed(source)),
+    }
+}
+
+/// Writes a value as indented JSON with a final newline, all or nothing.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_json_atomic<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<Written> {
+    write_json_atomic_on(&Disk, path, value)
+}
+
+/// [`write_json_atomic`] on a file system of choice.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_json_atomic_on<T: Serialize + ?Sized>(
+    files: &dyn FileSystem,
+    path: &Path,
+    value: &T,
+) -> Result<Written> {
+    write_atomic_on(files, path, |out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        out.write_all(b"\n")
+    })
+}
+
+/// Removes the temporary files of [`AtomicFile`] that a killed process left in a folder. Only for who holds the
+/// folder's lock: a file that is being written looks the same.
+///
+/// # Errors
+/// [`Error::Io`] when the folder cannot be read or a file not removed.
+pub fn remove_temporaries(files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
+        let entry = entry.map_err(Error::io("read folder", folder))?;
+        let path = entry.path();
+        if entry.file_name().to_str().is_some_and(is_temporary) && !path.is_dir() {
+            files.remove_file(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
+    stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
+        !name.is_empty() && !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::{Fault, Faulty, PowerCut, Survival};
+    use crate::files::{digest_bytes, digest_file};
+
+    fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<Written> {
+        write_atomic_on(files, path, |out| new.chunks(1000).try_for_each(|part| out.write_all(part)))
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file_or_the_new_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.json");
+        let new = vec![b'n'; 200_000];
+        for fault in [Fault::Io, Fault::Full, Fault::Torn] {
+            let mut failures = 0;
+            for nth in 1.. {
+                write_atomic(&path, |out| out.write_all(b"old")).unwrap();
+                let files = Faulty::new(fault, nth);
+                let result = write_new(&files, &path, &new);
+                let found = std::fs::read(&path).unwrap();
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+                match result {
+                    Err(error) => {
+                        failures += 1;
+                        assert_eq!(error.exit_code(), 1);
+                        let text = error.to_string();
+                        assert!(text.contains("file.json") || text.contains("sync"), "{text}");
+                        assert!(found == b"old" || found == new);
+                    }
+                    Ok(written) => {
+                        assert!(found == new);
+                        assert_eq!((written.bytes, written.blake3), (200_000, digest_bytes(&new)));
+                    }
+                }
+                if !files.struck() {
+                    break;
+                }
+            }
+            // A full disk fails create and at least two writes; an error also fsync, rename, fsync of the folder.
+            assert!(failures >= if fault == Fault::Io { 6 } else { 3 }, "{fault:?}: {failures}");
+        }
+    }
+
+    #[test]
+    fn a_power_cut_leaves_the_old_file_or_the_new() {
+        let new = vec![b'n'; 200_000];
+        for cut in 1.. {
+            let mut done = false;
+            let survivals = [Survival::Nothing, Survival::Everything, Survival::NamesOnly];
+            for survival in survivals.into_iter().chain((0..8).map(Survival::Random)) {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("file.json");
+                std::fs::write(&path, "old").unwrap();
+                let files = PowerCut::over(folder.path(), cut).unwrap();
+                let result = write_new(&files, &path, &new);
+                done = !files.is_off();
+                files.restart(survival).unwrap();
+                let found = std::fs::read(&path).unwrap();
+                assert!(found == b"old" || found == new, "cut {cut}, {survival:?}: {} bytes", found.len());
+                assert!(result.is_err() || found == new, "what was committed is there");
+                remove_temporaries(&Disk, folder.path()).unwrap();
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+                write_new(&Disk, &path, &new).unwrap();
+            }
+            if done {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = AtomicFile::create(&Disk, &folder.path().join("a")).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn temporary_names_and_no_others() {
+        for (name, expected) in [
+            (".file.json.123.tmp", true),
+            (".a.1.tmp", true),
+            (".file.json.12a.tmp", false),
+            ("file.json.123.tmp", false),
+            (".123.tmp", false),
+            (".file.json.123", false),
+            (".lock", false),
+        ] {
+            assert_eq!(is_temporary(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn json_and_digests() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let written = write_json_atomic(&path, &[1, 2]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[\n  1,\n  2\n]\n");
+        assert_eq!(written.blake3, digest_file(&path).unwrap());
+        assert_eq!(digest_file(&folder.path().join("b")).unwrap_err().exit_code(), 1);
+    }
+}

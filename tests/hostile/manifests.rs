@@ -1,0 +1,63 @@
+//! Manifests: names that lead out of the folder, counts that do not add up, broken seals.
+
+use serde_json::json;
+
+use super::{Row, check};
+use crate::common::Folder;
+
+#[test]
+fn refused() {
+    let folder = Folder::with_data();
+    let good = folder.sealed("data/manifest.json");
+    let case = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut manifest = good.clone();
+        change(&mut manifest);
+        folder.copy("data", name);
+        folder.write(&format!("{name}/manifest.json"), bert_data::sealed::sealed(&manifest));
+    };
+    case("parent", &|manifest| manifest["shards"][0]["file"] = json!("../data/train-00000-of-00003.parquet"));
+    case("absolute", &|manifest| manifest["shards"][1]["file"] = json!("/etc/passwd"));
+    case("words", &|manifest| manifest["vocabulary"]["file"] = json!("../vocab.txt"));
+    case("hidden", &|manifest| manifest["vocabulary"]["file"] = json!(".lock"));
+    case("nul", &|manifest| manifest["vocabulary"]["file"] = json!("a\0b"));
+    case("itself", &|manifest| manifest["vocabulary"]["file"] = json!("manifest.json"));
+    case("gone", &|manifest| manifest["shards"][2]["file"] = json!("train-00003-of-00003.parquet"));
+    case("overflow", &|manifest| manifest["shards"][0]["rows"] = json!(u64::MAX));
+    case("rows", &|manifest| manifest["instances"] = json!(1));
+    case("version", &|manifest| manifest["format_version"] = json!(99));
+    case("more", &|manifest| manifest["run"] = json!("rm -r"));
+    folder.copy("data", "edited");
+    folder.write("edited/manifest.json", folder.text("data/manifest.json").replacen("text", "tent", 1));
+    folder.copy("data", "unsealed");
+    folder.write("unsealed/manifest.json", good.to_string());
+    folder.copy("data", "binary");
+    folder.write("binary/manifest.json", b"\x80\x02}q\0.");
+    let unsafe_name = |name: &str, file: &str| {
+        format!("{name}/manifest.json names {file:?}, which is not a plain file name")
+    };
+    let rows = [
+        ("parent", unsafe_name("parent", "../data/train-00000-of-00003.parquet")),
+        ("absolute", unsafe_name("absolute", "/etc/passwd")),
+        ("words", unsafe_name("words", "../vocab.txt")),
+        ("hidden", unsafe_name("hidden", ".lock")),
+        ("nul", unsafe_name("nul", "a\0b")),
+        ("itself", unsafe_name("itself", "manifest.json")),
+        ("gone", "gone/train-00003-of-00003.parquet is missing, though the manifest names it".to_string()),
+        (
+            "overflow",
+            "overflow/manifest.json: the sum of the shards' rows is 18446744073709551615, expected ..."
+                .to_string(),
+        ),
+        ("rows", "rows/manifest.json: the sum of the shards' rows is ..., expected 1".to_string()),
+        ("version", "version/manifest.json has format version 99, this program reads ...".to_string()),
+        ("more", "more/manifest.json is not a valid manifest: unknown field `run`, ...".to_string()),
+        ("edited", "edited/manifest.json is ...".to_string()),
+        ("unsealed", "unsealed/manifest.json is damaged: it does not begin with a seal...".to_string()),
+        (
+            "binary",
+            "binary/manifest.json is not a valid manifest: expected value at line 1 column 1".to_string(),
+        ),
+    ];
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
+    assert_eq!(check(&folder, "pretrain --model config.json --steps 1 --output out --data", &rows), 14);
+}

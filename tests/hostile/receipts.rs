@@ -1,0 +1,124 @@
+//! Receipts: what the parts of a build leave for the merge.
+
+use serde_json::{Value, json};
+
+use super::{BUILD, Row, check};
+use crate::common::Folder;
+
+const FIRST: &str = ".part-00001-of-00002.json";
+
+/// A folder `good` with both parts of a build, not merged.
+fn with_parts() -> Folder {
+    let folder = Folder::with_data();
+    for part in [1, 2] {
+        folder.ok(&format!(
+            "{BUILD} --input train.txt --vocab vocab.txt --num-shards 3 --output good --part {part} --parts 2"
+        ));
+    }
+    folder
+}
+
+#[test]
+fn refused() {
+    let folder = with_parts();
+    let line = format!("{BUILD} --input train.txt --vocab vocab.txt --num-shards 3 --parts 2 --part 1");
+    folder.ok(&format!("{line} --random-seed 7 --output seed"));
+    folder.ok(&format!("{line} --dupe-factor 3 --output passes"));
+    let text = folder.read("train.txt");
+    folder.write("train.txt", [&text[..], b"\nOne more.\nAnd one.\n"].concat());
+    folder.ok(&format!("{line} --output text"));
+    folder.write("train.txt", text);
+    let copy = |name: &str| folder.copy("good", name);
+    // The first part of another build beside the second of this one.
+    for other in ["seed", "passes", "text"] {
+        let receipt = folder.read(&format!("{other}/{FIRST}"));
+        std::fs::remove_dir_all(folder.at(other)).expect("removed");
+        copy(other);
+        folder.write(&format!("{other}/{FIRST}"), receipt);
+    }
+    let good = folder.sealed(&format!("good/{FIRST}"));
+    let case = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut receipt = good.clone();
+        change(&mut receipt);
+        copy(name);
+        folder.write(&format!("{name}/{FIRST}"), bert_data::sealed::sealed(&receipt));
+    };
+    case("parent", &|receipt| {
+        receipt["shards"][0]["entry"]["file"] = json!("../good/train-00000-of-00003.parquet")
+    });
+    case("absolute", &|receipt| receipt["shards"][0]["entry"]["file"] = json!("/etc/passwd"));
+    case("words", &|receipt| receipt["vocabulary"]["file"] = json!("../vocab.txt"));
+    case("second", &|receipt| receipt["part"] = json!(2));
+    case("many", &|receipt| receipt["shards"][0]["shard"] = json!(u64::MAX));
+    case("none", &|receipt| receipt["config"]["num_shards"] = json!(0));
+    case("lengths", &|receipt| receipt["counters"]["lengths"] = json!([]));
+    case("rows", &|receipt| receipt["made"]["rows"]["count"] = json!(u64::MAX));
+    case("shard-rows", &|receipt| receipt["shards"][0]["rows"]["count"] = json!(u64::MAX));
+    case("instances", &|receipt| receipt["counters"]["instances"] = json!(u64::MAX));
+    case("digest", &|receipt| receipt["shards"][0]["entry"]["blake3"] = json!("0".repeat(64)));
+    case("more", &|receipt| receipt["run"] = json!("rm -r"));
+    copy("edited");
+    folder.write(
+        &format!("edited/{FIRST}"),
+        folder.text(&format!("good/{FIRST}")).replacen("\"part\"", "\"tart\"", 1),
+    );
+    copy("unsealed");
+    folder.write(&format!("unsealed/{FIRST}"), good.to_string());
+    copy("binary");
+    folder.write(&format!("binary/{FIRST}"), b"\x80\x02}q\0.");
+    copy("gone");
+    std::fs::remove_file(folder.at("gone/train-00001-of-00003.parquet")).expect("removed");
+    let unsafe_name = |name: &str, file: &str| format!("{name}/{FIRST} names {file:?}, which is not ...");
+    let broken = |name: &str| format!("{name}/{FIRST} is damaged: ...");
+    let rows = [
+        ("seed", "part 2 does not belong to the others: it has other options".to_string()),
+        ("passes", "part 2 does not belong to the others: it has other options".to_string()),
+        ("text", "part 2 does not belong to the others: it has other text".to_string()),
+        ("parent", unsafe_name("parent", "../good/train-00000-of-00003.parquet")),
+        ("absolute", unsafe_name("absolute", "/etc/passwd")),
+        ("words", unsafe_name("words", "../vocab.txt")),
+        ("second", "part 1 does not belong to the others: it has other number".to_string()),
+        ("many", unsafe_name("many", "train-00000-of-00003.parquet")),
+        ("none", unsafe_name("none", "train-00000-of-00003.parquet")),
+        ("lengths", "lengths/.part-00001-of-00002.json is not the receipt of a part that this program made: no shards, or counts of...".to_string()),
+        ("rows", "the law of conservation is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
+        ("shard-rows", "the law of conservation is broken: the rows of a shard is 18446744073709551615, but must be ...; nothing was...".to_string()),
+        ("instances", "instances/manifest.json: the sum of the shards' rows is ..., expected 18446744073709551615".to_string()),
+        ("digest", "digest/train-00000-of-00003.parquet has BLAKE3 ..., the manifest says 000...".to_string()),
+        ("more", "more/.part-00001-of-00002.json is not the receipt of a part that this program made: unknown field `run`, ...".to_string()),
+        ("edited", broken("edited")),
+        ("unsealed", broken("unsealed")),
+        ("binary", broken("binary")),
+        ("gone", "gone/train-00001-of-00003.parquet is missing, though the manifest names it".to_string()),
+    ];
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
+    assert_eq!(check(&folder, "bert merge", &rows), 19);
+    // None of them changed the parts, which merge as they are.
+    folder.ok("bert merge good");
+    assert!(folder.snapshot("good") == folder.snapshot("data"));
+}
+
+/// Every flipped bit of a byte in some of its bytes, and every cut, is found.
+#[test]
+fn flips_and_cuts() {
+    let folder = with_parts();
+    let name = format!("good/{FIRST}");
+    let good = folder.read(&name);
+    let before = folder.snapshot("good");
+    let mut tried = 0;
+    for at in (0..good.len()).step_by(good.len() / 40) {
+        let mut flipped = good.clone();
+        flipped[at] ^= 1 << (at % 8);
+        for bytes in [&flipped[..], &good[..at]] {
+            folder.write(&name, bytes);
+            let ended = folder.run("bert merge good");
+            assert_eq!(ended.code, Some(3), "byte {at}: {}", ended.stderr);
+            assert!(ended.stderr.contains(FIRST), "byte {at}: {}", ended.stderr);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 80, "{tried}");
+    folder.write(&name, &good);
+    assert!(before == folder.snapshot("good"), "something changed");
+    folder.ok("bert merge good");
+}

@@ -1,0 +1,160 @@
+//! JSON Lines and Parquet: what is no table, has no text, or promises more than there is room for.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, ListArray, StringArray};
+use arrow::datatypes::Int32Type;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use serde_json::json;
+
+use super::{BUILD, Row, check, limited};
+use crate::common::Folder;
+
+#[test]
+fn json_lines() {
+    let folder = Folder::with_data();
+    folder.write("deep.jsonl", format!("{}{}\n", "[".repeat(100_000), "]".repeat(100_000)));
+    folder.write(
+        "deep-value.jsonl",
+        format!("{{\"text\": \"a\", \"x\": {}1{}}}\n", "[".repeat(500), "]".repeat(500)),
+    );
+    folder.write("array.jsonl", "[{\"text\": \"a\"}]\n");
+    folder.write("null.jsonl", "{\"text\": \"a b\"}\n{\"text\": null}\n");
+    folder.write("number.jsonl", "{\"text\": 7}\n");
+    folder.write("missing.jsonl", "{\"body\": \"a\"}\n");
+    folder.write("surrogate.jsonl", "{\"text\": \"\\ud800\"}\n");
+    folder.write("half.jsonl", "{\"text\": \"a\n");
+    let checked = check(
+        &folder,
+        &format!("{BUILD} --vocab vocab.txt --output out --input"),
+        &[
+            ("deep.jsonl", 3, "deep.jsonl:1: not a JSON object (one object on each line is expected): ..."),
+            ("deep-value.jsonl", 3, "no instance can be made: the only document has 1 sentence(s)..."),
+            ("array.jsonl", 3, "array.jsonl:1: not a JSON object (one object on each line is expected): ..."),
+            ("null.jsonl", 3, "null.jsonl:2: \"text\" is null (see --text-column)"),
+            ("number.jsonl", 3, "number.jsonl:1: \"text\" is a number, expected text (see --text-column)"),
+            ("missing.jsonl", 3, "missing.jsonl:1: \"text\" is missing (see --text-column)"),
+            (
+                "surrogate.jsonl",
+                3,
+                "surrogate.jsonl:1: not a JSON object (one object on each line is expected): ...",
+            ),
+            ("half.jsonl", 3, "half.jsonl:1: not a JSON object (one object on each line is expected): ..."),
+        ],
+    );
+    assert_eq!(checked, 8);
+}
+
+/// A Parquet file of one column of text, nulls among them.
+fn parquet(name: &str, texts: ArrayRef, properties: WriterPropertiesBuilder) -> Vec<u8> {
+    let batch = RecordBatch::try_from_iter_with_nullable([(name, texts, true)]).expect("a batch");
+    let zstd = Compression::ZSTD(ZstdLevel::try_new(1).expect("a level"));
+    let properties = properties.set_compression(zstd).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).expect("a writer");
+    writer.write(&batch).expect("in memory");
+    writer.into_inner().expect("in memory")
+}
+
+/// A file that ends with these bytes as its footer.
+fn with_footer(footer: &[u8]) -> Vec<u8> {
+    [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+#[test]
+fn parquet_files() {
+    let folder = Folder::with_data();
+    let plain = || WriterProperties::builder().set_dictionary_enabled(false);
+    let texts = |texts: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(texts)) };
+    let good = parquet("text", texts(vec![Some("A river."), Some("A sea.")]), plain());
+    folder.write("text.parquet", "not at all");
+    folder.write("short.parquet", "PAR1");
+    folder.write("footer.parquet", b"PAR1\0\0\0\0\xff\xff\xff\x7fPAR1");
+    folder.write("cut.parquet", &good[..good.len() - 9]);
+    folder.write("other.parquet", parquet("title", texts(vec![Some("A river.")]), plain()));
+    folder.write("numbers.parquet", parquet("text", Arc::new(Int32Array::from(vec![1, 2])), plain()));
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)])]);
+    folder.write("lists.parquet", parquet("text", Arc::new(lists), plain()));
+    folder.write("null.parquet", parquet("text", texts(vec![Some("A river."), None]), plain()));
+    folder.write("latin1.parquet", {
+        let mut bytes = parquet("text", texts(vec![Some("Caf\u{e9} one two three")]), plain());
+        // Stored, not compressed: so short a text does not become shorter.
+        let at = bytes.windows(2).position(|pair| pair == "\u{e9}".as_bytes()).expect("the text");
+        bytes[at] = b'\xff';
+        bytes
+    });
+    // A row longer than a text may be; a page larger than may be; a row again and again.
+    let long = "so it goes on ".repeat((65 << 20) / 14);
+    folder.write("row.parquet", parquet("text", texts(vec![Some(&long)]), plain()));
+    let large = plain().set_data_page_size_limit(1 << 30).set_write_batch_size(5);
+    folder.write("page.parquet", parquet("text", texts(vec![Some(&long); 5]), large));
+    let again = WriterProperties::builder().set_dictionary_page_size_limit(1 << 30);
+    folder.write("bomb.parquet", parquet("text", texts(vec![Some(&long[..4 << 20]); 40]), again));
+    // Footers that promise: two thousand million row groups, a list in a list in a list.
+    folder.write("groups.parquet", with_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0]));
+    folder.write("deep.parquet", with_footer(&[0x19; 100_000]));
+    folder.write("lz4.parquet", include_bytes!("lz4.parquet"));
+    folder.write("brotli.parquet", include_bytes!("brotli.parquet"));
+    let unreadable = "is not readable as Parquet: ...";
+    let rows = [
+        ("text", "is no Parquet file: it does not begin with PAR1"),
+        ("short", unreadable),
+        ("footer", unreadable),
+        ("cut", "is not readable as Parquet: ...it does not end with PAR1"),
+        ("latin1", ", after row 0: not readable as Parquet: ...non UTF-8 data..."),
+        ("groups", "is not readable as Parquet: ...a list of 2147483647 where 1 bytes are left"),
+        ("deep", "is not readable as Parquet: ...structs or lists too deep in each other"),
+        ("other", ": column \"text\" is missing (columns: title), expected text (see --text-column)"),
+        ("numbers", ": column \"text\" is int32, expected text (see --text-column)"),
+        ("lists", ": column \"text\" is list(int32...), expected text (see --text-column)"),
+        ("null", ":2: \"text\" is null (see --text-column)"),
+        ("row", ": row 1 is longer than 67108864 bytes"),
+        (
+            "page",
+            "is not readable as Parquet: ...a page has 340787... bytes, more than 268435456; write the file again \
+             with smaller pages",
+        ),
+        (
+            "bomb",
+            ": ... bytes of Parquet have become ... bytes of text and more: no text is so repetitive...",
+        ),
+        ("lz4", ": compressed with lz4_raw; snappy, gzip and zstd are read, and no compression"),
+        ("brotli", ": compressed with brotli; snappy, gzip and zstd are read, and no compression"),
+    ];
+    let rows = rows.map(|(name, said)| {
+        let space = if said.starts_with([':', ',']) { "" } else { " " };
+        (format!("{name}.parquet"), format!("{name}.parquet{space}{said}"))
+    });
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (name.as_str(), 3, said.as_str())).collect();
+    let line = format!("{BUILD} --vocab vocab.txt --output out --input");
+    assert_eq!(check(&folder, &line, &rows), 16);
+}
+
+/// What is rare but right is read: a page as large as may be, rows in a dictionary that is large.
+#[test]
+fn large_pages_that_are_read() {
+    let folder = Folder::with_data();
+    let long = "So it goes on and on. ".repeat(400);
+    let many: Vec<String> = (0..500).map(|at| format!("{long}{at}")).collect();
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(many.iter().chain(&many[..20])));
+    let one_page =
+        WriterProperties::builder().set_dictionary_enabled(false).set_data_page_size_limit(1 << 30);
+    let one_page = one_page.set_write_batch_size(1 << 20).set_data_page_row_count_limit(1 << 20);
+    folder.write("page.parquet", parquet("text", texts.clone(), one_page));
+    let dictionary = WriterProperties::builder().set_dictionary_page_size_limit(1 << 30);
+    folder.write("dictionary.parquet", parquet("text", texts, dictionary));
+    folder.write("small.jsonl", {
+        let rows = many.iter().chain(&many[..20]);
+        rows.map(|text| format!("{}\n", json!({ "text": text }))).collect::<String>()
+    });
+    for input in ["page.parquet", "dictionary.parquet", "small.jsonl"] {
+        let line = format!("{BUILD} --vocab vocab.txt --num-shards 1 --input {input} --output {input}.data");
+        let ended = limited(&folder, &line);
+        assert_eq!(ended.code, Some(0), "{input}: {}", ended.stderr);
+        println!("{input}: {} MiB", ended.memory);
+        let shard = |input: &str| folder.read(&format!("{input}.data/train-00000-of-00001.parquet"));
+        assert!(shard(input) == shard("page.parquet"), "{input}");
+    }
+}

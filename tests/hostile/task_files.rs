@@ -1,0 +1,62 @@
+//! Files of a fine-tuning task.
+
+use std::fs;
+
+use super::check;
+use crate::common::{Folder, entailment};
+
+#[test]
+fn refused() {
+    let folder = Folder::with_run();
+    let good = entailment(0, 8);
+    let case = |name: &str, train: &[u8]| {
+        folder.write(&format!("{name}/train.tsv"), train);
+        folder.write(&format!("{name}/dev.tsv"), entailment(8, 4));
+    };
+    case("missing", good.replacen("\tsentence2", "", 1).as_bytes());
+    case("label", good.replacen("\tentailment", "\tperhaps", 1).as_bytes());
+    case("columns", (good.clone() + "8\tone\ttwo\n").as_bytes());
+    case("extra", (good.clone() + "8\ta\tb\tentailment\tmore\n").as_bytes());
+    case("empty", b"");
+    case("nul", b"\0\0\0\n\0");
+    case("latin1", &[good.as_bytes(), b"8\tcaf\xe9\tx\tentailment\n"].concat());
+    case("line", &[good.as_bytes(), &[b'x'; 2 << 20]].concat());
+    case("carriage", good.replace('\n', "\r").as_bytes());
+    fs::create_dir_all(folder.at("sparse")).expect("a folder");
+    fs::File::create(folder.at("sparse/train.tsv")).expect("a file").set_len(4 << 30).expect("a sparse file");
+    folder.write("sparse/dev.tsv", entailment(8, 4));
+    let checked = check(
+        &folder,
+        "finetune --task rte --max-seq-length 48 --checkpoint run --output out --data",
+        &[
+            (
+                "missing",
+                3,
+                "missing/train.tsv:1: no column \"sentence2\" in the header (columns here: index, sentence1, label)",
+            ),
+            (
+                "label",
+                3,
+                "label/train.tsv:...: unknown label \"perhaps\"; the labels of task rte are entailment, not_entailment",
+            ),
+            ("columns", 3, "columns/train.tsv:10: 3 tab-separated columns, expected 4 as in line 1"),
+            ("extra", 3, "extra/train.tsv:10: 5 tab-separated columns, expected 4 as in line 1"),
+            ("empty", 3, "empty/train.tsv: no examples in this file"),
+            ("nul", 3, "nul/train.tsv:1: 1 tab-separated columns, expected a header, or 4 columns"),
+            ("latin1", 3, "latin1/train.tsv:10: invalid UTF-8 at byte 5 of the line"),
+            ("line", 3, "line/train.tsv:10: line longer than 1048576 bytes; is this the right file?"),
+            ("carriage", 3, "carriage/train.tsv:..."),
+            ("sparse", 3, "sparse/train.tsv: larger than 1073741824 bytes; is this the right file?"),
+        ],
+    );
+    assert_eq!(checked, 10);
+    // A quote is a character like any other: the reference reads no CSV.
+    folder.write(
+        "quotes/train.tsv",
+        good.clone() + "8\t\"a \"b\t\"\tentailment\n9\t\"\t'x\"\tnot_entailment\n",
+    );
+    folder.write("quotes/dev.tsv", entailment(8, 4));
+    folder.ok(
+        "finetune --task rte --max-seq-length 48 --checkpoint run --num-train-epochs 1 --output out --data quotes",
+    );
+}

@@ -1,0 +1,33 @@
+//! Vocabularies.
+
+use std::fs;
+
+use super::{BUILD, check};
+use crate::common::Folder;
+
+#[test]
+fn refused() {
+    let folder = Folder::with_data();
+    let good = folder.text("vocab.txt");
+    folder.write("twice.txt", good.clone() + "[CLS]\n");
+    folder.write("blank.txt", good.clone() + "\n\n");
+    folder.write("blanks.txt", "\n");
+    folder.write("latin1.txt", [good.as_bytes(), b"caf\xe9\n"].concat());
+    folder.write("nul.txt", "\0\0\0\0");
+    folder.write("lower.txt", good.to_lowercase());
+    fs::File::create(folder.at("large.txt")).expect("a file").set_len(1 << 30).expect("a sparse file");
+    let checked = check(
+        &folder,
+        &format!("{BUILD} --input train.txt --output out --vocab"),
+        &[
+            ("twice.txt", 3, "twice.txt:...: token \"[CLS]\" is already on line 3"),
+            ("blank.txt", 3, "blank.txt:...: token \"\" is already on line ..."),
+            ("blanks.txt", 3, "vocabulary blanks.txt is empty"),
+            ("latin1.txt", 3, "latin1.txt:...: invalid UTF-8 in a vocabulary"),
+            ("nul.txt", 3, "vocabulary nul.txt (1 tokens) has no [UNK]"),
+            ("lower.txt", 3, "vocabulary lower.txt (... tokens) has no [UNK]"),
+            ("large.txt", 1, "cannot read vocabulary large.txt: it is larger than 67108864 bytes"),
+        ],
+    );
+    assert_eq!(checked, 7);
+}

@@ -1,0 +1,116 @@
+//! Weights: headers that lie, pickles, numbers that are none.
+
+use std::fs;
+
+use super::{Row, check};
+use crate::common::Folder;
+
+/// A safetensors file of a header and data.
+fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), data].concat()
+}
+
+#[test]
+fn refused() {
+    let folder = Folder::with_run();
+    folder.ok("bert export run good");
+    let case = |name: &str, bytes: Vec<u8>| {
+        folder.copy("good", name);
+        folder.write(&format!("{name}/model.safetensors"), bytes);
+    };
+    let tensor = |shape: &str, from: u64, to: u64| {
+        format!("{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":[{from},{to}]}}")
+    };
+    let (a, b) = (tensor("[1]", 0, 4), tensor("[1]", 4, 8));
+    case("header", (1u64 << 60).to_le_bytes().to_vec());
+    case("length", 100_000_000u64.to_le_bytes().to_vec());
+    case("short", b"abc".to_vec());
+    case("json", safetensors("{\"a\":", &[]));
+    case("deep", safetensors(&"[".repeat(100_000), &[]));
+    case("overlap", safetensors(&format!("{{\"a\":{a},\"b\":{a}}}"), &[0; 8]));
+    case("hole", safetensors(&format!("{{\"a\":{a},\"b\":{}}}", tensor("[1]", 8, 12)), &[0; 12]));
+    case("beyond", safetensors(&format!("{{\"a\":{a},\"b\":{b}}}"), &[0; 4]));
+    case("after", safetensors(&format!("{{\"a\":{a}}}"), &[0; 8]));
+    case("backwards", safetensors(&format!("{{\"a\":{}}}", tensor("[1]", 4, 0)), &[0; 4]));
+    case(
+        "shape",
+        safetensors(
+            &format!("{{\"a\":{}}}", tensor("[4611686018427387904,4611686018427387904]", 0, 4)),
+            &[0; 4],
+        ),
+    );
+    case("negative", safetensors(&format!("{{\"a\":{}}}", tensor("[-1]", 0, 4)), &[0; 4]));
+    case("twice", safetensors(&format!("{{\"a\":{a},\"a\":{b}}}"), &[0; 8]));
+    // The same bytes under one name twice, and a later entry that alone makes sense of the data.
+    case("same", safetensors(&format!("{{\"a\":{a},\"a\":{a}}}"), &[0; 4]));
+    case("later", safetensors(&format!("{{\"cls.a\":{a},\"cls.a\":{}}}", tensor("[2]", 0, 8)), &[0; 8]));
+    case(
+        "metadata",
+        safetensors(&format!("{{\"__metadata__\":{{}},\"__metadata__\":{{}},\"a\":{a}}}"), &[0; 4]),
+    );
+    case("dtype", safetensors("{\"a\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]}}", &[0; 8]));
+    case("nan", safetensors(&format!("{{\"cls.a\":{a}}}"), &f32::NAN.to_le_bytes()));
+    case("infinite", safetensors(&format!("{{\"cls.a\":{a}}}"), &f32::NEG_INFINITY.to_le_bytes()));
+    let many = |count: usize| -> String {
+        let one = |at| format!("\"t{at}\":{}", tensor("[0]", 0, 0));
+        format!("{{{}}}", (0..count).map(one).collect::<Vec<_>>().join(","))
+    };
+    case("many", safetensors(&many(40_000), &[]));
+    case("million", safetensors(&many(1_000_000), &[]));
+    case("zip", b"PK\x03\x04 as PyTorch writes it".to_vec());
+    case("pickle", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M".to_vec());
+    folder.copy("good", "bin");
+    fs::rename(folder.at("bin/model.safetensors"), folder.at("bin/pytorch_model.bin")).expect("renamed");
+    folder.write("weights.bin", b"whatever it holds");
+    folder.write("checkpoint.tar", b"\x80\x04\x95\x01\x02\x03\x04\x05\x06");
+    folder.write("notes.txt", "not a model");
+    let damaged = |name: &str| format!("{name}/model.safetensors: damaged safetensors file: ...");
+    let pickled = |file: &str| {
+        format!(
+            "{file}: only pickled weights here, and pickles are not read because they can run code. Convert them \
+             once in Python: `from transformers import ...save_pretrained(\"NEW_DIR\")` writes model.safetensors"
+        )
+    };
+    let names = [
+        "header",
+        "length",
+        "short",
+        "json",
+        "deep",
+        "overlap",
+        "hole",
+        "beyond",
+        "after",
+        "backwards",
+        "shape",
+        "negative",
+    ];
+    let mut rows: Vec<(&str, i32, String)> = names.into_iter().map(|name| (name, 3, damaged(name))).collect();
+    rows.extend([
+        ("twice", 3, damaged("twice")),
+        (
+            "same",
+            3,
+            "same/model.safetensors: damaged safetensors file: two tensors are named \"a\"...".to_string(),
+        ),
+        ("later", 3, damaged("later")),
+        ("metadata", 3, damaged("metadata")),
+        ("dtype", 4, "tensor `a` has element type I64; f32, f16 and bf16 are read".to_string()),
+        ("nan", 4, "tensor `cls.a` holds NaN, which is not a finite number".to_string()),
+        ("infinite", 4, "tensor `cls.a` holds -inf, which is not a finite number".to_string()),
+        ("many", 4, "the checkpoint does not fit the model: missing: ... and 39980 more".to_string()),
+        ("million", 3, "million/model.safetensors: damaged safetensors file: its header has ... bytes, more than 4194304".to_string()),
+        ("zip", 4, pickled("zip/model.safetensors")),
+        ("pickle", 4, pickled("pickle/model.safetensors")),
+        ("bin", 4, pickled("bin/pytorch_model.bin")),
+        ("weights.bin", 4, pickled("weights.bin")),
+        ("checkpoint.tar", 4, pickled("checkpoint.tar")),
+        (
+            "notes.txt",
+            4,
+            "notes.txt: a file; name the folder that holds config.json and model.safetensors".to_string(),
+        ),
+    ]);
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, code, said)| (*name, *code, said.as_str())).collect();
+    assert_eq!(check(&folder, "bert fill-mask 'a [MASK]' --checkpoint", &rows), 27);
+}
