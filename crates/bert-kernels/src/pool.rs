@@ -1,11 +1,12 @@
 //! Buffers that outlive their tensors.
 //!
 //! In: a length. Out: a buffer of that length, with whatever its last user left in it. A training step
-//! makes tensors of the same sizes every time; taking their memory from the allocator anew costs a page
-//! fault for each 4 KiB and a pass of zeros. A buffer comes back when its tensor is dropped, on any thread.
-//! Kept are of each length no more buffers than were once in use together, so that lengths which tensors have
-//! but nobody asks for do not pile up; and of all lengths no more than has been in use at once and 64 MiB: what
-//! one pass needs in several lengths, one after the other. Not for small tensors.
+//! makes tensors of nearly the same sizes every time (the masked places of a batch vary by a few); taking their
+//! memory from the allocator anew costs a page fault for each 4 KiB and a pass of zeros. A buffer comes back when
+//! its tensor is dropped, on any thread, and serves lengths down to four fifths of its own. Kept are of each size no more
+//! buffers than were once in use together, so that sizes which tensors have but nobody asks for do not pile
+//! up; and in all no more than has been in use at once and 64 MiB: what one pass needs in several sizes, one after
+//! the other. Beyond that the buffer goes that has lain longest. Not for small tensors.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -22,22 +23,25 @@ const SMALL: usize = 1 << 12;
 const SLACK: usize = 1 << 24;
 
 struct Pool {
-    /// By length.
-    lengths: BTreeMap<usize, Buffers>,
+    /// By capacity, in elements.
+    sizes: BTreeMap<usize, Buffers>,
     /// Elements in free buffers.
     kept: usize,
-    /// Elements in tensors.
+    /// Elements in tensors' buffers.
     live: usize,
     /// The most that was ever live.
     peak: usize,
     /// See [`SLACK`].
     slack: usize,
+    /// Buffers that have come back so far: the time.
+    returns: u64,
 }
 
-/// The buffers of one length.
+/// The buffers of one capacity.
 #[derive(Default)]
 struct Buffers {
-    free: Vec<Vec<f32>>,
+    /// Each with the time it came back, the last to come at the end.
+    free: Vec<(u64, Vec<f32>)>,
     /// How many are in tensors.
     live: usize,
     /// The most that were ever in tensors at once.
@@ -53,42 +57,46 @@ fn pool() -> MutexGuard<'static, Pool> {
 
 impl Pool {
     const fn new(slack: usize) -> Self {
-        Self { lengths: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack }
+        Self { sizes: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack, returns: 0 }
     }
 
+    /// The smallest free buffer that holds `len` elements and not a quarter more.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
-        let buffer = self.lengths.get_mut(&len)?.free.pop()?;
-        self.kept -= len;
+        let mut sizes = self.sizes.range_mut(len..=len + len / 4);
+        let (_, mut buffer) = sizes.find_map(|(_, buffers)| buffers.free.pop())?;
+        self.kept -= buffer.capacity();
+        buffer.resize(len, 0.0);
         Some(buffer)
     }
 
-    fn lend(&mut self, len: usize) {
-        self.live += len;
+    fn lend(&mut self, capacity: usize) {
+        self.live += capacity;
         self.peak = self.peak.max(self.live);
-        let buffers = self.lengths.entry(len).or_default();
+        let buffers = self.sizes.entry(capacity).or_default();
         buffers.live += 1;
         buffers.peak = buffers.peak.max(buffers.live);
     }
 
     fn give(&mut self, buffer: Vec<f32>) {
-        let len = buffer.len();
-        self.live -= len;
-        let buffers = self.lengths.get_mut(&len).expect("what comes back was lent");
+        let capacity = buffer.capacity();
+        self.live -= capacity;
+        self.returns += 1;
+        let buffers = self.sizes.get_mut(&capacity).expect("what comes back was lent");
         buffers.live -= 1;
-        if buffers.free.len() + buffers.live >= buffers.peak || buffer.capacity() > len {
-            return;
+        if buffers.free.len() + buffers.live < buffers.peak {
+            self.kept += capacity;
+            buffers.free.push((self.returns, buffer));
         }
-        while self.kept + self.live + len > self.peak + self.slack {
-            // Make room at the cost of other lengths, which may be those of an earlier kind of batch.
-            let Some(other) = self.lengths.iter().find(|(l, other)| **l != len && !other.free.is_empty())
-            else {
-                return;
-            };
-            let other = *other.0;
-            drop(self.take(other));
+        while self.kept + self.live > self.peak + self.slack {
+            self.drop_oldest();
         }
-        self.kept += len;
-        self.lengths.entry(len).or_default().free.push(buffer);
+    }
+
+    fn drop_oldest(&mut self) {
+        let came = |buffers: &Buffers| buffers.free.first().map(|(time, _)| *time);
+        let oldest = self.sizes.values_mut().filter(|b| !b.free.is_empty()).min_by_key(|b| came(b));
+        let (_, buffer) = oldest.expect("what is kept is free").free.remove(0);
+        self.kept -= buffer.capacity();
     }
 }
 
@@ -104,7 +112,7 @@ pub(crate) fn lend(buffer: Vec<f32>) -> Bytes {
     if len < SMALL {
         return Bytes::from_elems(buffer);
     }
-    pool().lend(len);
+    pool().lend(buffer.capacity());
     #[expect(unsafe_code, reason = "burn's way to own memory that is not the allocator's")]
     // SAFETY: all bytes of the vector are initialized.
     unsafe {
@@ -116,7 +124,7 @@ pub(crate) fn lend(buffer: Vec<f32>) -> Bytes {
 pub(crate) fn scratch(len: usize) -> Scratch {
     let buffer = take(len);
     if len >= SMALL {
-        pool().lend(len);
+        pool().lend(buffer.capacity());
     }
     Scratch(Lent(buffer))
 }
@@ -181,30 +189,32 @@ impl AllocationController for Lent {
 mod tests {
     use super::*;
 
+    fn lent(pool: &mut Pool, len: usize) -> Vec<f32> {
+        let buffer = pool.take(len).unwrap_or_else(|| vec![0.0; len]);
+        assert_eq!(buffer.len(), len);
+        pool.lend(buffer.capacity());
+        buffer
+    }
+
     #[test]
     fn a_buffer_comes_back_and_no_more_is_kept_than_was_in_use() {
         let mut pool = Pool::new(0);
-        let lent = |pool: &mut Pool, len| {
-            let buffer = pool.take(len).unwrap_or_else(|| vec![0.0; len]);
-            pool.lend(len);
-            buffer
-        };
         let (a, b) = (lent(&mut pool, 10), lent(&mut pool, 20));
         pool.give(a);
         pool.give(b);
         assert_eq!((pool.kept, pool.live, pool.peak), (30, 0, 30));
         let a = lent(&mut pool, 10);
         assert_eq!((pool.kept, pool.live), (20, 10));
-        // Another length: when it comes back, the buffers of length 20 make room.
-        let c = lent(&mut pool, 18);
+        // Another size: when it comes back, the buffer of 20 makes room.
+        let c = lent(&mut pool, 15);
         pool.give(c);
-        assert_eq!((pool.kept, pool.live, pool.peak), (18, 10, 30));
+        assert_eq!((pool.kept, pool.live, pool.peak), (15, 10, 30));
         pool.give(a);
-        assert_eq!((pool.kept, pool.live, pool.peak), (28, 0, 30));
+        assert_eq!((pool.kept, pool.live, pool.peak), (25, 0, 30));
     }
 
     #[test]
-    fn slack_keeps_several_lengths() {
+    fn slack_keeps_several_sizes() {
         let mut pool = Pool::new(30);
         for len in [10, 20, 30] {
             assert!(pool.take(len).is_none());
@@ -213,6 +223,41 @@ mod tests {
         }
         assert_eq!((pool.kept, pool.live, pool.peak), (60, 0, 30));
         assert!([10, 20, 30].into_iter().all(|len| pool.take(len).is_some()));
+    }
+
+    #[test]
+    fn a_buffer_serves_lengths_that_are_a_little_smaller() {
+        let mut pool = Pool::new(0);
+        let buffer = lent(&mut pool, 100);
+        pool.give(buffer);
+        for len in [80, 99, 100] {
+            let buffer = lent(&mut pool, len);
+            assert_eq!((buffer.capacity(), pool.kept, pool.live), (100, 0, 100));
+            pool.give(buffer);
+        }
+        assert!(pool.take(79).is_none() && pool.take(101).is_none());
+    }
+
+    #[test]
+    fn what_nobody_takes_does_not_pile_up() {
+        let mut pool = Pool::new(1_000);
+        for _ in 0..10 {
+            pool.lend(10);
+            pool.give(vec![0.0; 10]);
+        }
+        assert_eq!((pool.kept, pool.live), (10, 0));
+    }
+
+    #[test]
+    fn what_has_lain_longest_goes_first() {
+        let mut pool = Pool::new(10);
+        for len in [20, 10, 40] {
+            let buffer = lent(&mut pool, len);
+            pool.give(buffer);
+        }
+        // 70 would be more than 40 and 10.
+        assert_eq!(pool.kept, 50);
+        assert!(pool.take(20).is_none() && pool.take(10).is_some() && pool.take(40).is_some());
     }
 
     #[test]
