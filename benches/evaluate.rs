@@ -11,12 +11,10 @@
 
 use std::hint::black_box;
 
-use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
-use bert_trainer::device::KernelChoice;
 use bert_trainer::synthetic::{synthetic_classification, synthetic_evaluation};
 use clap::{Parser, ValueEnum};
-use peer::Peer;
+use peer::Work;
 
 #[path = "peers/peer.rs"]
 mod peer;
@@ -34,38 +32,20 @@ enum Task {
 struct Args {
     #[arg(long, value_enum, default_value_t = Task::Classifier)]
     task: Task,
-    /// tiny, mini, small, medium, base or large.
-    #[arg(long, default_value = "mini")]
-    model: String,
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
-    #[arg(long, default_value_t = 128)]
-    seq_length: usize,
     /// Masked places of each row, for the pre-training heads.
     #[arg(long, default_value_t = 20)]
     predictions: usize,
-    /// Measured passes in each turn.
-    #[arg(long, default_value_t = 10)]
-    steps: usize,
-    /// Turns of each program.
-    #[arg(long, default_value_t = 3)]
-    turns: usize,
-    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
-    kernels: KernelChoice,
-    /// What cargo adds to a benchmark's arguments.
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    work: Work,
 }
 
 fn main() {
     let args = Args::parse();
-    bert_cli::threads::compute_on_this_thread();
-    let preset: Preset = args.model.parse().expect("a model size");
-    let config = BertConfig { num_labels: 2, ..BertConfig::preset(preset, 30_522) };
-    args.kernels.select();
+    let work = &args.work;
+    let config = work.begin();
     let device = DeviceName::Flex.open().expect("the device opens");
     let before = peer::resident_mib();
-    let (batch, seq) = (args.batch_size, args.seq_length);
+    let (batch, seq) = (work.batch_size, work.seq_length);
     let (name, mut pass): (_, Box<dyn FnMut()>) = match args.task {
         Task::Classifier => {
             let mut classes = synthetic_classification(&config, batch, seq, &device);
@@ -79,10 +59,9 @@ fn main() {
     for _ in 0..3 {
         pass();
     }
-    println!("BERT-{}, {name}, batch {batch}, length {seq}, forward only", args.model);
-    let mut arguments = peer::arguments(&args.model, batch, seq, args.steps);
-    arguments.extend(["--predictions".to_string(), args.predictions.to_string()]);
-    arguments.extend(["--task".to_string(), name.to_string()]);
-    let peers = [Peer { label: "PyTorch f32".to_string(), script: "torch_evaluate.py", arguments }];
-    peer::in_turn(args.turns, || peer::measure(args.steps, batch, before, &mut pass), &peers);
+    println!("BERT-{}, {name}, batch {batch}, length {seq}, forward only", work.model.name());
+    let own = [("--predictions", args.predictions.to_string()), ("--task", name.to_string())];
+    let own = own.each_ref().map(|(flag, value)| (*flag, value.as_str()));
+    let peers = [work.peer("PyTorch f32", "torch_evaluate.py", &own)];
+    peer::in_turn(work.turns, || work.measure(before, &mut pass), &peers);
 }

@@ -8,12 +8,10 @@
 //! AdamW. Random weights and words; the rows hold 24 to 116 tokens (mean 70, like RTE's pairs) and both
 //! sides compute all of the padded places.
 
-use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
-use bert_trainer::device::KernelChoice;
 use bert_trainer::synthetic::SyntheticClassifier;
 use clap::Parser;
-use peer::Peer;
+use peer::Work;
 
 #[path = "peers/peer.rs"]
 mod peer;
@@ -23,40 +21,20 @@ static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
 
 #[derive(Parser)]
 struct Args {
-    /// tiny, mini, small, medium, base or large.
-    #[arg(long, default_value = "mini")]
-    model: String,
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
-    #[arg(long, default_value_t = 128)]
-    seq_length: usize,
-    /// Measured steps in each turn.
-    #[arg(long, default_value_t = 10)]
-    steps: usize,
-    /// Turns of each program.
-    #[arg(long, default_value_t = 3)]
-    turns: usize,
-    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
-    kernels: KernelChoice,
-    /// What cargo adds to a benchmark's arguments.
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    work: Work,
 }
 
 fn main() {
-    let args = Args::parse();
-    bert_cli::threads::compute_on_this_thread();
-    let preset: Preset = args.model.parse().expect("a model size");
-    let config = BertConfig { num_labels: 2, ..BertConfig::preset(preset, 30_522) };
-    args.kernels.select();
+    let Args { work } = Args::parse();
+    let config = work.begin();
     let device = DeviceName::Flex.open().expect("the device opens");
     let before = peer::resident_mib();
-    let mut run = SyntheticClassifier::new(&config, args.batch_size, args.seq_length, &device);
+    let mut run = SyntheticClassifier::new(&config, work.batch_size, work.seq_length, &device);
     for _ in 0..3 {
         run.step();
     }
-    println!("BERT-{}, batch {}, length {}", args.model, args.batch_size, args.seq_length);
-    let arguments = peer::arguments(&args.model, args.batch_size, args.seq_length, args.steps);
-    let peers = [Peer { label: "PyTorch f32".to_string(), script: "torch_finetune.py", arguments }];
-    peer::in_turn(args.turns, || peer::measure(args.steps, args.batch_size, before, || run.step()), &peers);
+    println!("BERT-{}, batch {}, length {}", work.model.name(), work.batch_size, work.seq_length);
+    let peers = [work.peer("PyTorch f32", "torch_finetune.py", &[])];
+    peer::in_turn(work.turns, || work.measure(before, || run.step()), &peers);
 }

@@ -10,13 +10,11 @@
 //! on the masked positions, forward + backward + clip + AdamW. Work per sequence is counted by the formula
 //! of `BertConfig::flops_per_sequence` (matrix products only, never 6 N tokens).
 
-use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
-use bert_trainer::device::KernelChoice;
 use bert_trainer::precision::PrecisionChoice;
 use bert_trainer::synthetic::{SyntheticRun, matrix_product_rate};
 use clap::Parser;
-use peer::Peer;
+use peer::Work;
 
 #[path = "peers/peer.rs"]
 mod peer;
@@ -26,54 +24,35 @@ static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
 
 #[derive(Parser)]
 struct Args {
-    /// tiny, mini, small, medium, base or large.
-    #[arg(long, default_value = "mini")]
-    model: String,
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
-    #[arg(long, default_value_t = 128)]
-    seq_length: usize,
+    #[command(flatten)]
+    work: Work,
     #[arg(long, default_value_t = 20)]
     predictions: usize,
-    /// Measured steps in each turn.
-    #[arg(long, default_value_t = 10)]
-    steps: usize,
-    /// Turns of each program.
-    #[arg(long, default_value_t = 3)]
-    turns: usize,
     #[arg(long, default_value_t = DeviceName::Flex)]
     device: DeviceName,
-    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
-    kernels: KernelChoice,
+    #[arg(long, value_enum, default_value_t = PrecisionChoice::F32)]
+    precision: PrecisionChoice,
     /// Precisions of the peer, each a program of its own: f32, bf16 (autocast).
     #[arg(long, value_delimiter = ',', default_value = "f32")]
     peers: Vec<String>,
-    #[arg(long, value_enum, default_value_t = PrecisionChoice::F32)]
-    precision: PrecisionChoice,
-    /// What cargo adds to a benchmark's arguments.
-    #[arg(long, hide = true)]
-    bench: bool,
 }
 
 fn main() {
     let args = Args::parse();
-    bert_cli::threads::compute_on_this_thread();
-    let preset: Preset = args.model.parse().expect("a model size");
-    let config = BertConfig::preset(preset, 30_522);
-    let flops = config.flops_per_sequence(args.seq_length, args.predictions);
-    args.kernels.select();
-    args.precision.check(args.device, args.kernels).expect("the device has this precision");
+    let work = &args.work;
+    let config = work.begin();
+    let flops = config.flops_per_sequence(work.seq_length, args.predictions);
+    args.precision.check(args.device, work.kernels).expect("the device has this precision");
     args.precision.select();
     let device = args.device.open().expect("the device opens");
     let before = peer::resident_mib();
-    let mut run = SyntheticRun::new(&config, args.batch_size, args.seq_length, args.predictions, &device);
+    let mut run = SyntheticRun::new(&config, work.batch_size, work.seq_length, args.predictions, &device);
     for _ in 0..3 {
         run.step();
     }
-    let peers: Vec<Peer> = args.peers.iter().map(|precision| torch(&args, precision)).collect();
-    println!("BERT-{}, batch {}, length {}", args.model, args.batch_size, args.seq_length);
+    println!("BERT-{}, batch {}, length {}", work.model.name(), work.batch_size, work.seq_length);
     let ours = || {
-        let figures = peer::measure(args.steps, args.batch_size, before, || _ = run.step());
+        let figures = work.measure(before, || _ = run.step());
         let rate = matrix_product_rate(&device);
         let done = flops * figures.sequences_per_second;
         println!(
@@ -84,12 +63,11 @@ fn main() {
         );
         figures
     };
-    peer::in_turn(args.turns, ours, &peers);
-}
-
-fn torch(args: &Args, precision: &str) -> Peer {
-    let mut arguments = peer::arguments(&args.model, args.batch_size, args.seq_length, args.steps);
-    arguments.extend(["--predictions".to_string(), args.predictions.to_string()]);
-    arguments.extend(["--precision".to_string(), precision.to_string()]);
-    Peer { label: format!("PyTorch {precision}"), script: "torch_pretrain.py", arguments }
+    let predictions = args.predictions.to_string();
+    let peer = |precision: &String| {
+        let own = [("--predictions", predictions.as_str()), ("--precision", precision)];
+        work.peer(&format!("PyTorch {precision}"), "torch_pretrain.py", &own)
+    };
+    let peers: Vec<_> = args.peers.iter().map(peer).collect();
+    peer::in_turn(work.turns, ours, &peers);
 }

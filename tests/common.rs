@@ -67,7 +67,12 @@ impl Folder {
 
     /// Makes what [`Folder::with_data`] has.
     pub(crate) fn add_data(&self) {
-        self.write("train.txt", articles(0, 8));
+        self.add_data_of(&articles(0, 8));
+    }
+
+    /// The same from other text to train on; articles 8 to 11 are held out.
+    pub(crate) fn add_data_of(&self, train: &str) {
+        self.write("train.txt", train);
         self.write("held.txt", articles(8, 4));
         self.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
         let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";

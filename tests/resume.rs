@@ -318,7 +318,8 @@ fn resuming_what_is_finished_missing_or_different() {
     ] {
         let other = line.replace(from, to);
         assert_ne!(other, line);
-        refused(&format!("{other} --output run --resume"), 4, &["another configuration", said]);
+        let way_out = "a new run from its weights: --init-checkpoint run --output";
+        refused(&format!("{other} --output run --resume"), 4, &["another configuration", said, way_out]);
     }
     if has_bf16() {
         let other = format!("{line} --precision bf16 --output run --resume");

@@ -3,20 +3,21 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Folder, assert_self_contained, number};
+use crate::common::{Folder, articles, assert_self_contained, number};
 
 const STEPS: usize = 60;
 
 /// A folder with data and a pre-training run that learnt something.
 fn pretrained() -> (Folder, Value) {
     let folder = Folder::named("Ein Ordner für 文字 & mehr");
-    folder.add_data();
+    folder.add_data_of(&(articles(0, 8) + &articles(12, 38)));
     let outcome = folder.ok(&format!(
         "pretrain --data data --eval-data held --model config.json --steps {STEPS} --batch-size 8 \
          --learning-rate 1e-2 --save-every 20 --output 'my run' --json"
     ));
     // On a terminal or not: what happened goes to stderr, the result alone to stdout.
-    for said in ["M parameters", "step 20: saved", "step 60: held out: masked LM loss"] {
+    for said in ["M parameters", "step 20: saved", "step 60: held out: masked LM loss", "too few to judge by"]
+    {
         assert!(outcome.stderr.contains(said), "{said:?} is not in {}", outcome.stderr);
     }
     let outcome = outcome.json();
@@ -117,7 +118,7 @@ fn pretraining_learns_and_its_figures_agree() {
     assert!((number(&evaluations[0], "/masked_lm_loss") - vocabulary.ln()).abs() < 0.15);
     assert!((number(&evaluations[0], "/next_sentence_loss") - 2f64.ln()).abs() < 0.15);
     let loss = |record: &Value| number(record, "/masked_lm_loss");
-    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.3, "{evaluations:?}");
+    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.5, "{evaluations:?}");
 
     assert_eq!(outcome["steps"], json!(STEPS));
     assert_eq!(outcome["metrics"], metrics[STEPS - 1]);

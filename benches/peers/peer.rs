@@ -1,4 +1,4 @@
-//! What the benchmarks that have a peer share: turns A B A B, medians, memory and CPU time of a process.
+//! What the benchmarks that have a peer share: their flags, turns A B A B, medians, memory and CPU time of a process.
 //!
 //! In: a measurement of ours, and the scripts of this folder with their arguments. Out: one line for each
 //! turn, then medians and ratios. A peer is a process of its own and prints one JSON object. It runs under
@@ -6,6 +6,72 @@
 
 use std::process::Command;
 use std::time::Instant;
+
+use bert_model::{BertConfig, Preset};
+use bert_trainer::device::KernelChoice;
+
+/// The flags that all of them have.
+#[derive(clap::Args)]
+pub(crate) struct Work {
+    /// tiny, mini, small, medium, base or large.
+    #[arg(long, default_value = "mini")]
+    pub(crate) model: Preset,
+    #[arg(long, default_value_t = 32)]
+    pub(crate) batch_size: usize,
+    #[arg(long, default_value_t = 128)]
+    pub(crate) seq_length: usize,
+    /// Measured steps in each turn.
+    #[arg(long, default_value_t = 10)]
+    pub(crate) steps: usize,
+    /// Turns of each program.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) turns: usize,
+    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
+    pub(crate) kernels: KernelChoice,
+    /// What cargo adds to a benchmark's arguments.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Work {
+    /// Gets the process ready as the programs do, and says how the model is made: Google's vocabulary, two labels.
+    pub(crate) fn begin(&self) -> BertConfig {
+        bert_cli::threads::compute_on_this_thread();
+        self.kernels.select();
+        BertConfig { num_labels: 2, ..BertConfig::preset(self.model, 30_522) }
+    }
+
+    /// Measures a turn of ours: `steps` runs of `work`. `before_mib` is [`resident_mib`] at the start.
+    pub(crate) fn measure(&self, before_mib: f64, mut work: impl FnMut()) -> Figures {
+        let cpu = cpu_seconds();
+        let seconds = (0..self.steps).map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        });
+        let seconds = median(seconds.collect());
+        Figures {
+            sequences_per_second: self.batch_size as f64 / seconds,
+            cpu_seconds: (cpu_seconds() - cpu) / self.steps as f64,
+            peak_mib: status_mib("VmHWM:"),
+            before_mib,
+        }
+    }
+
+    /// A peer that does the same work on as many threads as this process computes on, with flags of its own.
+    pub(crate) fn peer(&self, label: &str, script: &'static str, own: &[(&str, &str)]) -> Peer {
+        let shared = [
+            ("--model", self.model.name().to_string()),
+            ("--batch-size", self.batch_size.to_string()),
+            ("--seq-length", self.seq_length.to_string()),
+            ("--steps", self.steps.to_string()),
+            ("--threads", rayon::current_num_threads().to_string()),
+        ];
+        let own = own.iter().map(|&(flag, value)| (flag, value.to_string()));
+        let arguments = shared.into_iter().chain(own).flat_map(|(flag, value)| [flag.to_string(), value]);
+        Peer { label: label.to_string(), script, arguments: arguments.collect() }
+    }
+}
 
 /// One program in one turn.
 #[derive(Clone, Debug)]
@@ -28,18 +94,6 @@ pub(crate) struct Peer {
     pub(crate) script: &'static str,
     /// Its command line.
     pub(crate) arguments: Vec<String>,
-}
-
-/// The options that all scripts have. The peer gets as many threads as this process computes on.
-pub(crate) fn arguments(model: &str, batch: usize, seq: usize, steps: usize) -> Vec<String> {
-    let numbers = [
-        ("--batch-size", batch),
-        ("--seq-length", seq),
-        ("--steps", steps),
-        ("--threads", rayon::current_num_threads()),
-    ];
-    let numbers = numbers.iter().flat_map(|(flag, number)| [flag.to_string(), number.to_string()]);
-    ["--model".to_string(), model.to_string()].into_iter().chain(numbers).collect()
 }
 
 /// Runs ours and the peers in turn, `turns` times each; prints all figures and the medians' ratios.
@@ -87,23 +141,6 @@ fn print(turn: usize, label: &str, figures: &Figures) {
         "turn {turn}: {label:16} {:8.1} sequences/s, {:.3} CPU seconds a step, peak {:.0} MiB ({:.0} before the model)",
         figures.sequences_per_second, figures.cpu_seconds, figures.peak_mib, figures.before_mib
     );
-}
-
-/// Times `steps` runs of `work` on `batch` sequences. `before_mib` is [`resident_mib`] at the start.
-pub(crate) fn measure(steps: usize, batch: usize, before_mib: f64, mut work: impl FnMut()) -> Figures {
-    let cpu = cpu_seconds();
-    let seconds = (0..steps).map(|_| {
-        let start = Instant::now();
-        work();
-        start.elapsed().as_secs_f64()
-    });
-    let seconds = median(seconds.collect());
-    Figures {
-        sequences_per_second: batch as f64 / seconds,
-        cpu_seconds: (cpu_seconds() - cpu) / steps as f64,
-        peak_mib: status_mib("VmHWM:"),
-        before_mib,
-    }
 }
 
 /// Memory that this process holds, in MiB.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Counts;
-use crate::error::{Error, Result};
+use crate::error::{OptionError, Result};
 use crate::packed::Width;
 
 /// A number of bytes, as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
@@ -111,14 +111,14 @@ fn least(threads: usize) -> u64 {
 /// The budget: what was asked for, or the default.
 ///
 /// # Errors
-/// [`Error::BudgetTooSmall`] for one that cannot be kept.
+/// [`OptionError::BudgetTooSmall`] for one that cannot be kept.
 pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let least = least(threads);
     let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + 4 * LEAST)));
     if budget.0 >= least {
         return Ok(budget);
     }
-    Err(Error::BudgetTooSmall { budget, least: ByteSize(least), threads })
+    Err(OptionError::BudgetTooSmall { budget, least: ByteSize(least), threads }.into())
 }
 
 impl Tuning {

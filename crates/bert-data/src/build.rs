@@ -13,7 +13,7 @@ use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
 use crate::document::Counts;
-use crate::error::{Error, Result};
+use crate::error::{Error, InputError, OptionError, OutputError, Result};
 use crate::files::{Disk, FileSystem, write_atomic_on};
 use crate::input::{Format, expand, first_duplicate};
 use crate::manifest::{Manifest, VOCABULARY, VocabularyEntry};
@@ -95,7 +95,7 @@ pub fn build_on(
     config.output()?;
     if config.part()? != Part::WHOLE {
         let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
-        return Err(Error::ConflictingOptions { option: "part", with, reason });
+        return Err(OptionError::Conflict { option: "part", with, reason }.into());
     }
     let prepared = prepare(config)?;
     let output = prepared.open(files)?;
@@ -173,7 +173,7 @@ pub fn build_part_on(
         }
         let option = "--part".to_owned();
         let (found, expected) = ("a finished part of another build".to_owned(), part.index.to_string());
-        return Err(Error::UnfinishedBuild { path: output.folder.clone(), option, found, expected });
+        return Err(OutputError::Unfinished { path: output.folder.clone(), option, found, expected }.into());
     }
     let made = prepared.make(&output, progress)?;
     write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(prepared.vocabulary.bytes()))?;
@@ -190,9 +190,11 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
     let all_have_one = text.sentences == text.documents;
     match config.nsp {
         Nsp::On if config.random == RandomMode::Keyed && all_have_one && text.documents == 1 => {
-            Err(Error::NoInstances { sentences: 1 })
+            Err(InputError::NoInstances { sentences: 1 }.into())
         }
-        Nsp::Sop if all_have_one => Err(Error::NoSentencePairs { documents: text.documents as usize }),
+        Nsp::Sop if all_have_one => {
+            Err(InputError::NoSentencePairs { documents: text.documents as usize }.into())
+        }
         _ => Ok(()),
     }
 }
@@ -213,7 +215,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     config.check()?;
     let files = expand(&config.input)?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
-        return Err(Error::InputTwice { path: path.clone() });
+        return Err(InputError::Twice { path: path.clone() }.into());
     }
     let mut tables = false;
     for file in &files {
@@ -223,11 +225,12 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     let vocabulary = Vocabulary::read(config.vocab()?)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
         let reason = "it has no other tokens";
-        return Err(Error::ConflictingOptions {
+        return Err(OptionError::Conflict {
             option: "random-word-skip-special",
             with: "this --vocab",
             reason,
-        });
+        }
+        .into());
     }
     let mut tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
     if config.segmenter == Segmenter::Chinese {

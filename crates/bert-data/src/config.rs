@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::ByteSize;
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result};
 use crate::part::Part;
 
 /// Where the random draws come from.
@@ -256,20 +256,20 @@ impl BuildConfig {
     /// Reads a configuration from JSON; missing keys have their defaults, unknown keys are refused.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::InvalidConfiguration`].
+    /// [`Error::Io`] or [`OptionError::File`].
     pub fn read(path: &Path) -> Result<Self> {
         let text = crate::files::read_limited(path, 1 << 20).map_err(Error::io("read", path))?;
         serde_json::from_slice(&text)
-            .map_err(|source| Error::InvalidConfiguration { path: path.to_owned(), source })
+            .map_err(|source| Error::Option(OptionError::File { path: path.to_owned(), source }))
     }
 
     /// Checks every value that can be checked without reading a file.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] or [`Error::ConflictingOptions`], naming the flag, its value and what is accepted.
+    /// [`OptionError::Invalid`] or [`OptionError::Conflict`], naming the flag, its value and what is accepted.
     pub fn check(&self) -> Result<()> {
         let invalid = |option, value: &dyn ToString, expected| {
-            Err(Error::InvalidOption { option, value: value.to_string(), expected })
+            Err(OptionError::Invalid { option, value: value.to_string(), expected }.into())
         };
         if !(8..=LONGEST_SEQUENCE).contains(&self.max_seq_length) {
             return invalid("max-seq-length", &self.max_seq_length, "between 8 and 65535");
@@ -306,7 +306,7 @@ impl BuildConfig {
         }
         if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
             let (with, reason) = ("masking of single pieces", "add --do-whole-word-mask or --max-ngram N");
-            return Err(Error::ConflictingOptions { option: "segmenter", with, reason });
+            return Err(OptionError::Conflict { option: "segmenter", with, reason }.into());
         }
         self.check_part()?;
         self.check_reference_mode()?;
@@ -334,7 +334,7 @@ impl BuildConfig {
             (self.part.is_some(), "part", "there is little more to do than what every part does"),
         ];
         match refused.into_iter().find(|(refused, ..)| *refused) {
-            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            Some((_, option, reason)) => Err(OptionError::Conflict { option, with, reason }.into()),
             None => Ok(()),
         }
     }
@@ -360,22 +360,25 @@ impl BuildConfig {
             (None, None) => return Ok(()),
             (Some(part), Some(parts)) => (part, parts),
             (Some(_), None) => {
-                return Err(Error::MissingOption { option: "parts", reason: "--part is one of so many" });
+                return Err(
+                    OptionError::Missing { option: "parts", reason: "--part is one of so many" }.into()
+                );
             }
             (None, Some(_)) => {
-                return Err(Error::MissingOption {
+                return Err(OptionError::Missing {
                     option: "part",
                     reason: "--parts needs to know which one",
-                });
+                }
+                .into());
             }
         };
         if !(2..=99_999).contains(&parts) {
             let expected = "between 2 and 99999";
-            return Err(Error::InvalidOption { option: "parts", value: parts.to_string(), expected });
+            return Err(OptionError::Invalid { option: "parts", value: parts.to_string(), expected }.into());
         }
         if !(1..=parts).contains(&part) {
             let expected = "between 1 and --parts";
-            return Err(Error::InvalidOption { option: "part", value: part.to_string(), expected });
+            return Err(OptionError::Invalid { option: "part", value: part.to_string(), expected }.into());
         }
         let with = "--part";
         let refused = [
@@ -383,7 +386,7 @@ impl BuildConfig {
             (self.preview > 0, "preview", "a part need not have the first shard"),
         ];
         match refused.into_iter().find(|(refused, ..)| *refused) {
-            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            Some((_, option, reason)) => Err(OptionError::Conflict { option, with, reason }.into()),
             None => Ok(()),
         }
     }
@@ -402,18 +405,18 @@ impl BuildConfig {
             return Ok(());
         }
         let expected = "an ISO 639 code that the sentence splitter knows, such as en";
-        Err(Error::InvalidOption { option: "language", value: self.language.clone(), expected })
+        Err(OptionError::Invalid { option: "language", value: self.language.clone(), expected }.into())
     }
 
     /// Checks what depends on the formats of the inputs: whether any is a table.
     pub(crate) fn check_tables(&self, any: bool) -> Result<()> {
         if !any && self.text_column != TEXT_COLUMN {
             let (with, reason) = ("these inputs", "none of them is JSON Lines or Parquet");
-            return Err(Error::ConflictingOptions { option: "text-column", with, reason });
+            return Err(OptionError::Conflict { option: "text-column", with, reason }.into());
         }
         if any && self.random == RandomMode::Reference {
             let reason = "the reference reads plain text, not JSON Lines or Parquet";
-            return Err(Error::ConflictingOptions { option: "input", with: "--random reference", reason });
+            return Err(OptionError::Conflict { option: "input", with: "--random reference", reason }.into());
         }
         if any { self.check_language() } else { Ok(()) }
     }
@@ -446,18 +449,21 @@ impl BuildConfig {
             ),
         ];
         match refused.into_iter().find(|(refused, ..)| *refused) {
-            Some((_, option, reason)) => Err(Error::ConflictingOptions { option, with, reason }),
+            Some((_, option, reason)) => Err(OptionError::Conflict { option, with, reason }.into()),
             None => Ok(()),
         }
     }
 
     pub(crate) fn vocab(&self) -> Result<&Path> {
-        self.vocab.as_deref().ok_or(Error::MissingOption { option: "vocab", reason: "it maps words to ids" })
+        self.vocab
+            .as_deref()
+            .ok_or(Error::Option(OptionError::Missing { option: "vocab", reason: "it maps words to ids" }))
     }
 
     pub(crate) fn output(&self) -> Result<&Path> {
-        self.output
-            .as_deref()
-            .ok_or(Error::MissingOption { option: "output", reason: "the shards are written there" })
+        self.output.as_deref().ok_or(Error::Option(OptionError::Missing {
+            option: "output",
+            reason: "the shards are written there",
+        }))
     }
 }

@@ -25,7 +25,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::conservation::Tally;
 use crate::document::{DocumentReader, Documents, DocumentsBuilder, Look};
-use crate::error::{Error, Result, RowProblem};
+use crate::error::{Error, ManifestError, Result, RowProblem, ShardError};
 use crate::files::{AtomicFile, FileSystem, Written};
 use crate::manifest::{Manifest, wrong_marks};
 use crate::parquet_file::Batches;
@@ -188,12 +188,13 @@ pub fn read_document_shard(
         return Err(wrong_marks(path.to_owned(), marks));
     }
     let batches = Batches::of(reader);
-    let batches = batches.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+    let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = 0;
     for batch in batches {
-        let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        let wrong =
-            |(row, problem)| Error::ShardRow { path: path.to_owned(), row: rows + row as u64, problem };
+        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
+        let wrong = |(row, problem)| {
+            Error::Shard(ShardError::Row { path: path.to_owned(), row: rows + row as u64, problem })
+        };
         append(&batch, vocabulary, documents, wrong)?;
         rows += batch.num_rows() as u64;
     }
@@ -262,7 +263,7 @@ pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Document
     let documents = documents.finish()?;
     let same = |what, found: u64, expected: u64| match found == expected {
         true => Ok(()),
-        false => Err(Error::ManifestCount { path: Manifest::path(folder), what, found, expected }),
+        false => Err(ManifestError::Count { path: Manifest::path(folder), what, found, expected }),
     };
     same("the sentences of all shards", documents.sentences() as u64, manifest.report.sentences)?;
     same("the tokens of all shards", documents.tokens(), manifest.report.tokens)?;

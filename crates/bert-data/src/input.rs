@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
@@ -44,7 +44,7 @@ impl Format {
     /// `.gz` or `.zst` behind it); everything else is text.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::NotParquet`] for a file that has only the name of one.
+    /// [`Error::Io`]; [`InputError::NotParquet`] for a file that has only the name of one.
     pub fn of(path: &Path) -> Result<Self> {
         let mut head = Vec::new();
         File::open(path)
@@ -56,7 +56,7 @@ impl Format {
         let name =
             path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         if name.ends_with(".parquet") {
-            return Err(Error::NotParquet { path: path.to_owned() });
+            return Err(InputError::NotParquet { path: path.to_owned() }.into());
         }
         let name =
             [".gz", ".gzip", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
@@ -96,7 +96,7 @@ pub struct InputEntry {
 /// One of the input variants of [`Error`], naming the argument.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if inputs.is_empty() {
-        return Err(Error::NoInputNamed);
+        return Err(InputError::NoneNamed.into());
     }
     let mut files = Vec::new();
     for input in inputs {
@@ -118,24 +118,24 @@ fn expand_one(input: &Path) -> Result<Vec<PathBuf>> {
             let mut found = Vec::new();
             walk(input, &mut found)?;
             if found.is_empty() {
-                return Err(Error::InputFolderEmpty { path: input.to_owned() });
+                return Err(InputError::FolderEmpty { path: input.to_owned() }.into());
             }
             return Ok(sorted(found));
         }
         if metadata.is_file() {
             return Ok(vec![input.to_owned()]);
         }
-        return Err(Error::InputNotAFile { path: input.to_owned() });
+        return Err(InputError::NotAFile { path: input.to_owned() }.into());
     }
     match input.to_str() {
         Some(pattern) if pattern.contains(['*', '?', '[']) => expand_pattern(pattern),
-        _ => Err(Error::InputMissing { path: input.to_owned() }),
+        _ => Err(InputError::Missing { path: input.to_owned() }.into()),
     }
 }
 
 fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
     let paths = glob::glob(pattern)
-        .map_err(|source| Error::InvalidPattern { pattern: pattern.to_owned(), source })?;
+        .map_err(|source| InputError::InvalidPattern { pattern: pattern.to_owned(), source })?;
     let mut found = Vec::new();
     for path in paths {
         let path = path.map_err(|error| {
@@ -147,7 +147,7 @@ fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
         }
     }
     if found.is_empty() {
-        return Err(Error::PatternMatchesNothing { pattern: pattern.to_owned() });
+        return Err(InputError::PatternMatchesNothing { pattern: pattern.to_owned() }.into());
     }
     Ok(sorted(found))
 }
@@ -265,7 +265,7 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its place in the list.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be opened, [`Error::CorruptCompression`] when its first bytes promise a format
+    /// [`Error::Io`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a format
     /// that does not follow.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let seen = Seen::default();
@@ -295,7 +295,7 @@ impl BlockReader {
     /// The next block, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::CorruptCompression`], [`Error::LineTooLong`] or [`Error::InputBomb`].
+    /// [`Error::Io`], [`InputError::CorruptCompression`], [`InputError::LineTooLong`] or [`InputError::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -329,7 +329,9 @@ impl BlockReader {
             self.text.consume(length);
             if bytes.len() - line_start > LONGEST_LINE {
                 let line = self.next_line + lines;
-                return Err(Error::LineTooLong { path: self.path.clone(), line, limit: LONGEST_LINE });
+                return Err(
+                    InputError::LineTooLong { path: self.path.clone(), line, limit: LONGEST_LINE }.into()
+                );
             }
         }
         self.text_bytes += bytes.len() as u64;
@@ -344,7 +346,9 @@ impl BlockReader {
 
     fn damaged(&self, source: io::Error) -> Error {
         match self.compression {
-            Some(format) => Error::CorruptCompression { path: self.path.clone(), format, source },
+            Some(format) => {
+                Error::Input(InputError::CorruptCompression { path: self.path.clone(), format, source })
+            }
             None => Error::io("read", &self.path)(source),
         }
     }
@@ -372,7 +376,7 @@ impl BlockReader {
 /// Refuses text that has grown beyond what text can, out of so many bytes of a file.
 pub(crate) fn refuse_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
     if text > GROWN && text / GROWTH > compressed {
-        return Err(Error::InputBomb { path: path.to_owned(), format, text, compressed });
+        return Err(InputError::Bomb { path: path.to_owned(), format, text, compressed }.into());
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result};
 use crate::manifest::Manifest;
 use crate::preview::{render, render_first};
 use crate::stored_rows::StoredRows;
@@ -161,12 +161,12 @@ pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
 /// One row of a data folder, counted over all its shards.
 ///
 /// # Errors
-/// As [`Manifest::read`] and [`StoredRows::row`]; [`Error::NoSuchInstance`].
+/// As [`Manifest::read`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let manifest = Manifest::read(folder)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
     if index >= manifest.instances {
-        return Err(Error::NoSuchInstance { index, instances: manifest.instances });
+        return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
     }
     let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
     Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))

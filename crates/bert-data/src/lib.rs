@@ -83,7 +83,10 @@ pub use conservation::Conservation;
 pub use document_pass::DocumentPasses;
 pub use dry_run::{Estimate, dry_run};
 pub use dynamic::RowMasker;
-pub use error::{Error, Result, RowProblem, TextProblem, is_disk_full};
+pub use error::{
+    Error, InputError, ManifestError, OptionError, OutputError, PartError, Result, RowProblem, ShardError,
+    TextProblem, VocabularyError, is_disk_full,
+};
 pub use inspect::{inspect, verify};
 pub use manifest::Manifest;
 pub use merge::{merge, merge_on};

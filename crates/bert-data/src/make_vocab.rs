@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 
-use crate::error::{Error, Result};
+use crate::error::{InputError, OptionError, Result};
 use crate::input::{Block, Format, expand};
 use crate::table::{InputReader, json_text};
 use crate::tokenization::{basic_tokens, python_strip};
@@ -83,7 +83,7 @@ type WordCounts = HashMap<String, u64>;
 /// taken from disk and the bytes there are; merging, which follows, takes seconds.
 ///
 /// # Errors
-/// Errors of reading, [`Error::NoText`], [`Error::VocabularyTooSmall`].
+/// Errors of reading, [`InputError::NoText`], [`OptionError::VocabularyTooSmall`].
 pub fn train_vocabulary(
     inputs: &[PathBuf],
     config: &VocabConfig,
@@ -118,7 +118,7 @@ pub fn train_vocabulary(
         before += entry.bytes;
     }
     if counts.is_empty() {
-        return Err(Error::NoText { files: files.len(), lines });
+        return Err(InputError::NoText { files: files.len(), lines }.into());
     }
     train_on_words(counts, config)
 }
@@ -141,7 +141,7 @@ fn count_words(block: &Block, files: &[PathBuf], config: &VocabConfig) -> Result
         let path = &files[block.file];
         let text = String::from_utf8_lossy(raw);
         if config.strict_utf8 && matches!(text, std::borrow::Cow::Owned(_)) {
-            return Err(Error::InvalidUtf8 { path: path.clone(), line });
+            return Err(InputError::InvalidUtf8 { path: path.clone(), line }.into());
         }
         match block.format {
             Format::Jsonl if python_strip(&text).is_empty() => {}
@@ -161,14 +161,16 @@ fn add(sum: &mut WordCounts, part: WordCounts) {
 /// Trains on counted words; the order in which they lie in the map changes nothing.
 ///
 /// # Errors
-/// [`Error::VocabularyTooSmall`].
+/// [`OptionError::VocabularyTooSmall`].
 pub fn train_on_words(mut counts: HashMap<String, u64>, config: &VocabConfig) -> Result<Vec<String>> {
     counts.retain(|word, _| word.chars().count() <= LONGEST_WORD);
     let alphabet = alphabet(&counts, config.limit_alphabet);
     counts.retain(|word, _| word.chars().all(|c| alphabet.binary_search(&c).is_ok()));
     let first = first_tokens(&counts, &alphabet);
     if first.len() >= config.vocab_size {
-        return Err(Error::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 });
+        return Err(
+            OptionError::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 }.into()
+        );
     }
     Ok(merge(counts, first, config))
 }

@@ -21,7 +21,7 @@ use crate::config::{Layout, Masking, Segmenter};
 use crate::conservation::Conservation;
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
-use crate::error::{Error, Result};
+use crate::error::{Error, ManifestError, Result, ShardError};
 use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::record_batch::MARKS;
@@ -144,7 +144,7 @@ impl Manifest {
         let bytes = match read_limited(&path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::ManifestMissing { path: folder.to_owned() });
+                return Err(ManifestError::Missing { path: folder.to_owned() }.into());
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
@@ -152,21 +152,21 @@ impl Manifest {
             Ok(json) => Self::parse(&path, &json),
             // What is wrong in particular says more than that the seal is.
             Err(source) => {
-                let invalid = |source| Error::ManifestInvalid { path: path.clone(), source };
+                let invalid = |source| Error::Manifest(ManifestError::Invalid { path: path.clone(), source });
                 let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
                 value.as_object_mut().map(|object| object.remove("seal"));
                 Self::parse(&path, value.to_string().as_bytes())?;
-                Err(Error::ManifestSeal { path, source })
+                Err(ManifestError::Seal { path, source }.into())
             }
         }
     }
 
     fn parse(path: &Path, json: &[u8]) -> Result<Self> {
-        let invalid = |source| Error::ManifestInvalid { path: path.to_owned(), source };
+        let invalid = |source| Error::Manifest(ManifestError::Invalid { path: path.to_owned(), source });
         let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
             let (path, found, expected) = (path.to_owned(), version.format_version, FORMAT_VERSION);
-            return Err(Error::ManifestVersion { path, found, expected });
+            return Err(ManifestError::Version { path, found, expected }.into());
         }
         let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
@@ -187,14 +187,14 @@ impl Manifest {
                 && !file.contains(['/', '\\', ':', '\0'])
                 && file != MANIFEST;
             if !plain {
-                return Err(Error::ManifestUnsafePath { path: path.to_owned(), file: file.clone() });
+                return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
             }
         }
         let same = |what, found: u64, expected: u64| {
             if found == expected {
                 return Ok(());
             }
-            Err(Error::ManifestCount { path: path.to_owned(), what, found, expected })
+            Err(ManifestError::Count { path: path.to_owned(), what, found, expected }.into())
         };
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
@@ -219,7 +219,7 @@ impl Manifest {
         if size != self.vocabulary.size {
             let (found, expected) = (size as u64, self.vocabulary.size as u64);
             let path = Self::path(folder);
-            return Err(Error::ManifestCount { path, what: "the vocabulary's size", found, expected });
+            return Err(ManifestError::Count { path, what: "the vocabulary's size", found, expected }.into());
         }
         for index in 0..self.shards.len() {
             self.verify_shard(folder, index, deep)?;
@@ -236,12 +236,12 @@ impl Manifest {
         let found = match std::fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::FileMissing { path });
+                return Err(ManifestError::FileMissing { path }.into());
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
         if found != shard.bytes {
-            return Err(Error::FileSize { path, found, expected: shard.bytes });
+            return Err(ManifestError::FileSize { path, found, expected: shard.bytes }.into());
         }
         if !deep {
             return Ok(());
@@ -301,23 +301,23 @@ pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
     let (missing, none) = ("missing", "no such column");
     let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
     let column = MARKS.to_owned();
-    Error::ShardColumn { path, column, found: found.to_owned(), expected: expected.to_owned() }
+    Error::Shard(ShardError::Column { path, column, found: found.to_owned(), expected: expected.to_owned() })
 }
 
 fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(Error::ManifestCount { path: path.to_owned(), what: "the shard's rows", found, expected })
+    Err(ManifestError::Count { path: path.to_owned(), what: "the shard's rows", found, expected }.into())
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {
     if !path.exists() {
-        return Err(Error::FileMissing { path: path.to_owned() });
+        return Err(ManifestError::FileMissing { path: path.to_owned() }.into());
     }
     let found = digest_file(path)?;
     if found == expected {
         return Ok(());
     }
-    Err(Error::FileDigest { path: path.to_owned(), found, expected: expected.to_owned() })
+    Err(ManifestError::FileDigest { path: path.to_owned(), found, expected: expected.to_owned() }.into())
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::card::{CARD, card};
-use crate::error::{Error, Result};
+use crate::error::{Error, OutputError, PartError, Result};
 use crate::files::{Disk, FileSystem, OutputLock, remove_temporaries, write_atomic_on};
 use crate::manifest::Manifest;
 use crate::output::clear_beside;
@@ -19,8 +19,9 @@ use crate::receipt::PartReceipt;
 /// Makes the parts in a folder a data set.
 ///
 /// # Errors
-/// [`Error::NoParts`], [`Error::PartsMissing`], [`Error::PartsDiffer`] or [`Error::NotConserved`]; [`Error::FileDigest`]
-/// and its like for a damaged shard; [`Error::OutputFinished`] where the folder has a manifest and no parts. The parts are
+/// [`PartError::None`], [`PartError::Missing`], [`PartError::Differs`] or [`Error::NotConserved`];
+/// [`FileDigest`](crate::ManifestError::FileDigest)
+/// and its like for a damaged shard; [`OutputError::Finished`] where the folder has a manifest and no parts. The parts are
 /// then as they were.
 pub fn merge(folder: &Path) -> Result<Manifest> {
     merge_on(&Disk, folder)
@@ -36,7 +37,9 @@ pub fn merge_on(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
     remove_temporaries(files, folder)?;
     let receipts = match read_parts(folder, parts) {
         // An earlier merge was stopped after the manifest, while it removed the receipts.
-        Err(Error::PartsMissing { .. }) if Manifest::path(folder).exists() => return finish(files, folder),
+        Err(Error::Part(PartError::Missing { .. })) if Manifest::path(folder).exists() => {
+            return finish(files, folder);
+        }
         receipts => receipts?,
     };
     let manifest = Manifest::of_parts(receipts)?;
@@ -62,7 +65,7 @@ fn find_parts(folder: &Path) -> Result<usize> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::NoParts { path: folder.to_owned() });
+            return Err(PartError::None { path: folder.to_owned() }.into());
         }
         Err(source) => return Err(Error::io("read folder", folder)(source)),
     };
@@ -71,14 +74,16 @@ fn find_parts(folder: &Path) -> Result<usize> {
         let name = entry.map_err(Error::io("read folder", folder))?.file_name();
         let Some(Owner::Receipt(part)) = owner_of(&name.to_string_lossy()) else { continue };
         if parts.is_some_and(|parts| parts != part.of) {
-            return Err(Error::PartsDiffer { part: part.index, what: "--parts" });
+            return Err(PartError::Differs { part: part.index, what: "--parts" }.into());
         }
         parts = Some(part.of);
     }
     match parts {
         Some(parts) => Ok(parts),
-        None if Manifest::path(folder).exists() => Err(Error::OutputFinished { path: folder.to_owned() }),
-        None => Err(Error::NoParts { path: folder.to_owned() }),
+        None if Manifest::path(folder).exists() => {
+            Err(OutputError::Finished { path: folder.to_owned() }.into())
+        }
+        None => Err(PartError::None { path: folder.to_owned() }.into()),
     }
 }
 
@@ -93,7 +98,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
         }
     }
     if let Some(missing) = missing {
-        return Err(Error::PartsMissing { found: receipts.len(), parts, missing });
+        return Err(PartError::Missing { found: receipts.len(), parts, missing }.into());
     }
     for (index, receipt) in (1..).zip(&receipts) {
         let first = &receipts[0];
@@ -110,7 +115,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
             (own, "shards"),
         ];
         if let Some((_, what)) = checks.into_iter().find(|(same, _)| !same) {
-            return Err(Error::PartsDiffer { part: index, what });
+            return Err(PartError::Differs { part: index, what }.into());
         }
     }
     Ok(receipts)

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::card::CARD;
-use crate::error::{Error, Result};
+use crate::error::{Error, ManifestError, OutputError, Result};
 use crate::files::{FileSystem, LOCK, OutputLock, create_folder, is_temporary, remove_temporaries};
 use crate::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::part::{Owner, Part, owner_of};
@@ -55,25 +55,27 @@ fn find_foreign(names: &[String]) -> Option<&String> {
 /// Refuses a folder that cannot be used. Changes nothing.
 pub(crate) fn check(folder: &Path, overwrite: bool, part: Part, identity: &Identity) -> Result<()> {
     if folder.exists() && !folder.is_dir() {
-        return Err(Error::OutputNotAFolder { path: folder.to_owned() });
+        return Err(OutputError::NotAFolder { path: folder.to_owned() }.into());
     }
     if !folder.exists() {
         return Ok(());
     }
     let names = names_in(folder)?;
     if let Some(found) = find_foreign(&names) {
-        return Err(Error::OutputHoldsOtherData { path: folder.to_owned(), found: found.into() });
+        return Err(OutputError::HoldsOtherData { path: folder.to_owned(), found: found.into() }.into());
     }
     let committing = folder.join(part.work_name()).join(COMMITTING).exists();
     if names.iter().any(|name| name == MANIFEST) {
         // A manifest that is not one of ours belongs to somebody else.
         match Manifest::read(folder) {
-            Err(Error::ManifestInvalid { .. }) => {
-                return Err(Error::OutputHoldsOtherData { path: folder.to_owned(), found: MANIFEST.into() });
+            Err(Error::Manifest(ManifestError::Invalid { .. })) => {
+                return Err(
+                    OutputError::HoldsOtherData { path: folder.to_owned(), found: MANIFEST.into() }.into()
+                );
             }
             // It may be that of this very command, killed at its end.
             _ if !overwrite && !committing => {
-                return Err(Error::OutputFinished { path: folder.to_owned() });
+                return Err(OutputError::Finished { path: folder.to_owned() }.into());
             }
             _ => {}
         }
@@ -81,12 +83,13 @@ pub(crate) fn check(folder: &Path, overwrite: bool, part: Part, identity: &Ident
     for name in &names {
         let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
         if other.of != part.of && !overwrite {
-            return Err(Error::UnfinishedBuild {
+            return Err(OutputError::Unfinished {
                 path: folder.to_owned(),
                 option: "--parts".to_owned(),
                 found: other.of.to_string(),
                 expected: part.of.to_string(),
-            });
+            }
+            .into());
         }
         if name.starts_with(".build") {
             work::check(&folder.join(name), identity, overwrite)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
-use crate::error::{Error, Result};
+use crate::error::{InputError, Result};
 use crate::input::{BLOCK, Block, Format, InputEntry};
 use crate::parallel::share_out;
 use crate::table::{InputReader, json_text};
@@ -97,7 +97,7 @@ struct Tokenized {
 /// Reads and tokenizes files into `documents`. `progress` is told the number of bytes that were taken from disk.
 ///
 /// # Errors
-/// Errors of reading and of the builder; [`Error::InvalidUtf8`] under `strict_utf8`; [`Error::NoText`] when no token
+/// Errors of reading and of the builder; [`InputError::InvalidUtf8`] under `strict_utf8`; [`InputError::NoText`] when no token
 /// came out.
 pub fn read_documents(
     files: &[PathBuf],
@@ -250,7 +250,7 @@ fn tokenize_block(
         let text = String::from_utf8_lossy(&raw);
         if matches!(text, std::borrow::Cow::Owned(_)) {
             if rules.strict_utf8 {
-                return Err(Error::InvalidUtf8 { path: path.to_owned(), line: number });
+                return Err(InputError::InvalidUtf8 { path: path.to_owned(), line: number }.into());
             }
             done.invalid_utf8_lines += 1;
         }
@@ -352,7 +352,7 @@ impl Joiner {
         self.close()?;
         if self.documents.is_empty() {
             let lines = self.report.inputs.iter().map(|input| input.lines).sum();
-            return Err(Error::NoText { files: self.report.inputs.len(), lines });
+            return Err(InputError::NoText { files: self.report.inputs.len(), lines }.into());
         }
         Ok((self.documents, self.report))
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Layout;
 use crate::conservation::{Conservation, MadeTally};
 use crate::document::Counts;
-use crate::error::{Error, Result};
+use crate::error::{Error, ManifestError, PartError, Result};
 use crate::files::FileSystem;
 use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::part::Part;
@@ -53,10 +53,10 @@ impl PartReceipt {
             Ok(json) => json,
             Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
-            Err(source) => return Err(Error::ManifestSeal { path, source }),
+            Err(source) => return Err(ManifestError::Seal { path, source }.into()),
         };
         let receipt: Self = serde_json::from_slice(&json)
-            .map_err(|source| Error::PartInvalid { path: path.clone(), source })?;
+            .map_err(|source| PartError::Invalid { path: path.clone(), source })?;
         receipt.check(&path)?;
         Ok(Some(receipt))
     }
@@ -69,11 +69,11 @@ impl PartReceipt {
         let foreign = foreign.map(|shard| &shard.entry.file);
         let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
         if let Some(file) = foreign {
-            return Err(Error::ManifestUnsafePath { path: path.to_owned(), file: file.clone() });
+            return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
         }
         if shards == 0 || !self.counters.fits(self.config.max_seq_length) {
             let source = serde_json::Error::custom("no shards, or counts of other lengths");
-            return Err(Error::PartInvalid { path: path.to_owned(), source });
+            return Err(PartError::Invalid { path: path.to_owned(), source }.into());
         }
         Ok(())
     }
@@ -89,14 +89,14 @@ impl Manifest {
     /// The manifest of parts that belong together, after the law was checked over all of them.
     pub(crate) fn of_parts(mut parts: Vec<PartReceipt>) -> Result<Self> {
         let Some(first) = parts.pop() else {
-            return Err(Error::PartsMissing { found: 0, parts: 1, missing: 1 });
+            return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
         let (mut made, mut counters, mut shards) = (first.made, first.counters, first.shards);
         for part in parts {
             // Every part draws the pairs of all documents, so each sees them all; its rows are its own.
             for same in [part.made.passes == made.passes, part.made.all_rows == made.all_rows] {
                 if !same {
-                    return Err(Error::PartsDiffer { part: part.part, what: "documents or rows" });
+                    return Err(PartError::Differs { part: part.part, what: "documents or rows" }.into());
                 }
             }
             made.rows.add(part.made.rows);

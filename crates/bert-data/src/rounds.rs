@@ -9,7 +9,7 @@ use crate::budget::Tuning;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::conservation::{MadeTally, Tally};
 use crate::document::{DocumentReader, Documents, Look};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::instance::Pair;
 use crate::keyed::KeyedInstances;
 use crate::packed::pack;
@@ -280,7 +280,7 @@ pub(crate) fn count_pass(
                     counters.count(row, mask);
                     Ok(())
                 })?;
-                Ok((reader.number_of(document), reader.document(Look::Here, document)?))
+                Ok::<_, Error>((reader.number_of(document), reader.document(Look::Here, document)?))
             })
         });
         for counted in counted {

@@ -18,7 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::conservation::Tally;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ShardError};
 use crate::files::{AtomicFile, FileSystem, Written};
 use crate::packed::PackedRow;
 use crate::record_batch::BatchBuilder;
@@ -170,5 +170,5 @@ impl RowGroup {
 
 pub(crate) fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
-    move |source| Error::ShardWrite { path, source }
+    move |source| Error::Shard(ShardError::Write { path, source })
 }

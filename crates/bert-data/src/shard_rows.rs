@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Int8Type, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::error::{Error, Result, RowProblem};
+use crate::error::{Error, Result, RowProblem, ShardError};
 use crate::instance::Instance;
 use crate::parquet_file::{Batches, ParquetFile};
 use crate::record_batch::{COLUMNS, MARKS, marks_field, schema};
@@ -91,7 +91,7 @@ impl ShardRows {
     /// Checks that every row fits a model: ids inside the vocabulary, lengths within the limits.
     ///
     /// # Errors
-    /// [`Error::ShardRow`] for the first row that does not fit; `path` is named in it.
+    /// [`ShardError::Row`] for the first row that does not fit; `path` is named in it.
     pub fn check(
         &self,
         path: &Path,
@@ -111,7 +111,7 @@ impl ShardRows {
             } else {
                 continue;
             };
-            return Err(Error::ShardRow { path: path.to_owned(), row: index as u64, problem });
+            return Err(ShardError::Row { path: path.to_owned(), row: index as u64, problem }.into());
         }
         Ok(())
     }
@@ -272,14 +272,12 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
         builder = builder.with_limit(limit);
     }
     let batches = Batches::of(builder.with_batch_size(BATCH));
-    let batches = batches.map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+    let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
     for batch in batches {
-        let batch = batch.map_err(|source| Error::ShardBatchUnreadable { path: path.to_owned(), source })?;
-        rows.append(&batch).map_err(|(row, problem)| Error::ShardRow {
-            path: path.to_owned(),
-            row,
-            problem,
+        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
+        rows.append(&batch).map_err(|(row, problem)| {
+            Error::Shard(ShardError::Row { path: path.to_owned(), row, problem })
         })?;
     }
     Ok(rows)
@@ -289,7 +287,7 @@ pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
 pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let opened = ParquetFile::open(file, |_| true)
-        .map_err(|source| Error::ShardUnreadable { path: path.to_owned(), source })?;
+        .map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     check_columns(path, opened.builder.schema(), expected)?;
     Ok(opened.builder)
 }
@@ -309,12 +307,13 @@ fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
         let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
         if actual != wanted {
             let column = field.name().clone();
-            return Err(Error::ShardColumn {
+            return Err(ShardError::Column {
                 path: path.to_owned(),
                 column,
                 found: actual,
                 expected: wanted,
-            });
+            }
+            .into());
         }
     }
     let mut next = expected.fields().len();
@@ -325,12 +324,13 @@ fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
         next += 1;
     }
     if let Some(extra) = found.fields().get(next) {
-        return Err(Error::ShardColumn {
+        return Err(ShardError::Column {
             path: path.to_owned(),
             column: extra.name().clone(),
             found: describe(extra.data_type()),
             expected: "no further column".to_owned(),
-        });
+        }
+        .into());
     }
     Ok(())
 }

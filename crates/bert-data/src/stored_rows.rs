@@ -11,7 +11,7 @@ use crate::document::Documents;
 use crate::document_pass::DocumentPasses;
 use crate::document_shard::read_all_documents;
 use crate::dynamic::{RowMasker, masked};
-use crate::error::{Error, Result};
+use crate::error::{ManifestError, Result};
 use crate::manifest::Manifest;
 use crate::shard_rows::{Row, ShardRows};
 use crate::vocabulary::Vocabulary;
@@ -145,12 +145,13 @@ impl StoredRows {
         }
         if rows.is_empty() {
             let (path, expected) = (Manifest::path(&self.folder), self.len());
-            return Err(Error::ManifestCount {
+            return Err(ManifestError::Count {
                 path,
                 what: "the instances of one pass",
                 found: first,
                 expected,
-            });
+            }
+            .into());
         }
         Ok(Loaded { first, rows, next: document })
     }

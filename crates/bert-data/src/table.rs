@@ -17,7 +17,7 @@ use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::error::{Error, Result, TextProblem};
+use crate::error::{Error, InputError, Result, TextProblem};
 use crate::files::digest_file;
 use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, refuse_bomb};
 use crate::parquet_file::{Batches, ParquetFile};
@@ -97,15 +97,17 @@ impl RowReader {
     /// Opens a file and finds its text column.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::InputParquet`], [`Error::InputColumn`].
+    /// [`Error::Io`], [`InputError::Parquet`], [`InputError::Column`].
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = File::open(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
-        let unreadable = |source| Error::InputParquet { path: path.to_owned(), source };
+        let unreadable = |source| Error::Input(InputError::Parquet { path: path.to_owned(), source });
         let ParquetFile { builder, largest_page } =
             ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
         let schema = builder.schema().clone();
-        let wrong = |found| Error::InputColumn { path: path.to_owned(), column: column.to_owned(), found };
+        let wrong = |found| {
+            Error::Input(InputError::Column { path: path.to_owned(), column: column.to_owned(), found })
+        };
         let names =
             || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
         let at = schema.fields().iter().position(|field| field.name() == column);
@@ -124,7 +126,7 @@ impl RowReader {
         if let Some(codec) = codecs.into_iter().find(|codec| !is_read(codec)) {
             let name = codec.to_string();
             let codec = name.split('(').next().unwrap_or_default().to_lowercase();
-            return Err(Error::InputCodec { path: path.to_owned(), codec });
+            return Err(InputError::Codec { path: path.to_owned(), codec }.into());
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
@@ -137,7 +139,7 @@ impl RowReader {
     /// The next block of whole rows, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`Error::InputBatch`]; [`Error::InputText`] for a null; [`Error::RowTooLong`]; [`Error::InputBomb`].
+    /// [`InputError::Batch`]; [`InputError::Text`] for a null; [`InputError::RowTooLong`]; [`InputError::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -150,20 +152,21 @@ impl RowReader {
                 break;
             };
             let (path, rows) = (&self.path, self.rows_read);
-            let batch = batch.map_err(|source| Error::InputBatch { path: path.clone(), rows, source })?;
+            let batch = batch.map_err(|source| InputError::Batch { path: path.clone(), rows, source })?;
             let texts = batch.column(0).as_string::<i32>();
             if let Some(null) = (0..texts.len()).find(|&row| texts.is_null(row)) {
-                return Err(Error::InputText {
+                return Err(InputError::Text {
                     path: path.clone(),
                     row: rows + null as u64 + 1,
                     column: self.column.clone(),
                     problem: TextProblem::Null,
-                });
+                }
+                .into());
             }
             if let Some(long) = (0..texts.len()).find(|&row| texts.value_length(row) as usize > LONGEST_LINE)
             {
                 let (path, row) = (path.clone(), rows + long as u64 + 1);
-                return Err(Error::RowTooLong { path, row, limit: LONGEST_LINE });
+                return Err(InputError::RowTooLong { path, row, limit: LONGEST_LINE }.into());
             }
             for text in texts.iter().flatten() {
                 bytes.extend_from_slice(text.as_bytes());
@@ -198,20 +201,20 @@ impl RowReader {
 /// The text of one line of JSON Lines; `path`, `line` and `column` are named in errors.
 ///
 /// # Errors
-/// [`Error::InputJson`] when the line is no object; [`Error::InputText`] when `column` is missing or no text.
+/// [`InputError::Json`] when the line is no object; [`InputError::Text`] when `column` is missing or no text.
 pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Result<Cow<'a, str>> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let found = (&mut deserializer)
         .deserialize_map(TextOf(column))
         .and_then(|found| deserializer.end().map(|()| found))
-        .map_err(|source| Error::InputJson { path: path.to_owned(), line, source })?;
+        .map_err(|source| InputError::Json { path: path.to_owned(), line, source })?;
     let problem = match found {
         Some(Value::Text(text)) => return Ok(text),
         None => TextProblem::Missing,
         Some(Value::Null) => TextProblem::Null,
         Some(Value::Other(kind)) => TextProblem::NotText(kind),
     };
-    Err(Error::InputText { path: path.to_owned(), row: line, column: column.to_owned(), problem })
+    Err(InputError::Text { path: path.to_owned(), row: line, column: column.to_owned(), problem }.into())
 }
 
 /// Looks for one key of an object and passes over the rest. Of a repeated key the last value counts, as in Python.

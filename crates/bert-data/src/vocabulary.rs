@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, VocabularyError};
 use crate::files::{digest_bytes, read_limited};
 use crate::tokenization::python_strip;
 
@@ -53,7 +53,7 @@ impl Vocabulary {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(error) => {
                 let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
-                return Err(Error::VocabularyInvalidUtf8 { path: path.to_owned(), line });
+                return Err(VocabularyError::InvalidUtf8 { path: path.to_owned(), line }.into());
             }
         };
         let mut tokens: Vec<String> = Vec::new();
@@ -61,17 +61,18 @@ impl Vocabulary {
         for (index, line) in text.split_terminator('\n').enumerate() {
             let token = python_strip(line);
             if let Some(first) = ids.insert(token.to_owned(), index as u32) {
-                return Err(Error::VocabularyDuplicateToken {
+                return Err(VocabularyError::DuplicateToken {
                     path: path.to_owned(),
                     line: index + 1,
                     first_line: first as usize + 1,
                     token: token.to_owned(),
-                });
+                }
+                .into());
             }
             tokens.push(token.to_owned());
         }
         if tokens.iter().all(String::is_empty) {
-            return Err(Error::VocabularyEmpty { path: path.to_owned() });
+            return Err(VocabularyError::Empty { path: path.to_owned() }.into());
         }
         let mut special = [0; 5];
         for (place, token) in special.iter_mut().zip([PAD, UNK, CLS, SEP, MASK]) {
@@ -80,11 +81,12 @@ impl Vocabulary {
                 // The reference pads with 0 whatever stands there, so only the others are needed.
                 None if token == PAD => *place = 0,
                 None => {
-                    return Err(Error::VocabularyLacksToken {
+                    return Err(VocabularyError::LacksToken {
                         path: path.to_owned(),
                         size: tokens.len(),
                         token,
-                    });
+                    }
+                    .into());
                 }
             }
         }

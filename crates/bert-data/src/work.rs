@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OutputError, Result};
 use crate::files::{FileSystem, create_folder, digest_bytes, remove_temporaries};
 use crate::manifest::{FORMAT_VERSION, PROGRAM};
 use crate::resolved_config::ResolvedConfig;
@@ -96,7 +96,7 @@ pub(crate) fn check(folder: &Path, identity: &Identity, overwrite: bool) -> Resu
     match identity.difference(&found) {
         Some((option, expected, found)) if !overwrite => {
             let path = folder.parent().unwrap_or(folder).to_owned();
-            Err(Error::UnfinishedBuild { path, option, found, expected })
+            Err(OutputError::Unfinished { path, option, found, expected }.into())
         }
         _ => Ok(()),
     }

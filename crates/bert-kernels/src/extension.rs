@@ -123,6 +123,11 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     /// The value; and what to save, which is dropped when no input is tracked.
     fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
+    /// The value alone, where no backward pass will follow.
+    fn value(&self, inputs: [FloatTensor<B>; N]) -> FloatTensor<B> {
+        self.forward(inputs).0
+    }
+
     /// The gradients of the inputs that are `wanted`.
     fn backward(
         self,
@@ -180,8 +185,7 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     inputs: [Input; N],
 ) -> Tensor<D> {
     if path == Place::Flex {
-        let (output, _) = operation.forward(inputs.map(Input::into_flex));
-        return Tensor::from_primitive::<Flex>(output);
+        return Tensor::from_primitive::<Flex>(operation.value(inputs.map(Input::into_flex)));
     }
     Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
 }

@@ -80,10 +80,21 @@ impl Fused<2> for BiasGelu {
         let mut y = buffer(shape.num_elements());
         let block = rows_per_block(y.len() / width, width) * width;
         let (values, bias_values) = (slice(&x), slice(&bias));
-        y.par_chunks_mut(block)
-            .zip(values.par_chunks(block))
-            .for_each(|(y, x)| forward_rows(self.0, x, bias_values, y));
+        y.par_chunks_mut(block).zip(values.par_chunks(block)).for_each(|(y, x)| {
+            y.copy_from_slice(x);
+            forward_rows(self.0, bias_values, y);
+        });
         (tensor(y, shape), [x, bias])
+    }
+
+    /// In place of x.
+    fn value(&self, inputs: [FlexTensor; 2]) -> FlexTensor {
+        let [mut x, bias] = inputs.map(contiguous);
+        let width = width(&x);
+        let values = slice_mut(&mut x);
+        let block = rows_per_block(values.len() / width, width) * width;
+        values.par_chunks_mut(block).for_each(|x| forward_rows(self.0, slice(&bias), x));
+        x
     }
 
     fn backward(
@@ -109,14 +120,15 @@ impl Fused<2> for BiasGelu {
 }
 
 vectorized! {
-    fn forward_rows(form: Gelu, x: &[f32], bias: &[f32], y: &mut [f32]) {
-        for (x, y) in x.chunks_exact(bias.len()).zip(y.chunks_exact_mut(bias.len())) {
+    /// Turns x into `gelu(x + bias)`.
+    fn forward_rows(form: Gelu, bias: &[f32], x: &mut [f32]) {
+        for x in x.chunks_exact_mut(bias.len()) {
             match form {
-                Gelu::Erf => for ((x, b), y) in x.iter().zip(bias).zip(y) {
-                    *y = gelu(x + b);
+                Gelu::Erf => for (x, b) in x.iter_mut().zip(bias) {
+                    *x = gelu(*x + b);
                 },
-                Gelu::Tanh => for ((x, b), y) in x.iter().zip(bias).zip(y) {
-                    *y = gelu_tanh(x + b);
+                Gelu::Tanh => for (x, b) in x.iter_mut().zip(bias) {
+                    *x = gelu_tanh(*x + b);
                 },
             }
         }

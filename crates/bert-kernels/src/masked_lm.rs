@@ -159,16 +159,16 @@ impl Fused<3> for MaskedLm {
         let (gradient, exponentials) = (slice(&gradient), slice(&exponentials));
         let [transformed, table, bias] = inputs.each_ref().map(slice);
         let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
-        let (mut d_table, mut d_bias) = (buffer(table.len()), vec![0f32; vocab]);
+        let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
         // Whole blocks to each group, by the vocabulary alone.
         let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS) * COLUMNS;
-        let mut d_transformed = vec![0f32; vocab.div_ceil(group) * n * hidden];
-        d_transformed
+        let mut partial = scratch(vocab.div_ceil(group) * n * hidden);
+        partial
             .par_chunks_mut(n * hidden)
             .zip(d_table.par_chunks_mut(group * hidden))
             .zip(d_bias.par_chunks_mut(group))
             .enumerate()
-            .for_each(|(index, ((d_transformed, d_table), d_bias))| {
+            .for_each(|(index, ((partial, d_table), d_bias))| {
                 let mut scratch = scratch(n * COLUMNS);
                 let blocks = d_table.chunks_mut(COLUMNS * hidden).zip(d_bias.chunks_mut(COLUMNS));
                 for (i, (d_table, d_bias)) in blocks.enumerate() {
@@ -187,19 +187,22 @@ impl Fused<3> for MaskedLm {
                             row[column] -= gradient;
                         }
                     }
+                    d_bias.fill(0.0);
                     add_rows(block, d_bias);
                     let block = Matrix::rows(block, columns);
                     let (table, transformed) =
                         (Matrix::rows(table, hidden), Matrix::rows(transformed, hidden));
                     transposed_product(Threads::One, (columns, hidden, n), d_table, block, transformed);
-                    multiply((n, hidden, columns), (&mut *d_transformed, hidden), 1.0, 1.0, block, table);
+                    let sum = if i == 0 { 0.0 } else { 1.0 };
+                    multiply((n, hidden, columns), (&mut *partial, hidden), sum, 1.0, block, table);
                 }
             });
-        let (first, others) = d_transformed.split_at_mut(n * hidden);
+        let (first, others) = partial.split_at(n * hidden);
+        let mut d_transformed = buffer(n * hidden);
+        d_transformed.copy_from_slice(first);
         for other in others.chunks_exact(n * hidden) {
-            add(first, other);
+            add(&mut d_transformed, other);
         }
-        d_transformed.truncate(n * hidden);
         [
             wanted[0].then(|| tensor(d_transformed, [n, hidden])),
             wanted[1].then(|| tensor(d_table, [vocab, hidden])),

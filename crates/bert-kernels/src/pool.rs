@@ -3,8 +3,9 @@
 //! In: a length. Out: a buffer of that length, with whatever its last user left in it. A training step
 //! makes tensors of the same sizes every time; taking their memory from the allocator anew costs a page
 //! fault for each 4 KiB and a pass of zeros. A buffer comes back when its tensor is dropped, on any thread.
-//! Kept is no more than has been in use at once and 64 MiB: what one pass needs in several lengths, one after
-//! the other. Not for small tensors.
+//! Kept are of each length no more buffers than were once in use together, so that lengths which tensors have
+//! but nobody asks for do not pile up; and of all lengths no more than has been in use at once and 64 MiB: what
+//! one pass needs in several lengths, one after the other. Not for small tensors.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -22,8 +23,8 @@ const SLACK: usize = 1 << 24;
 
 struct Pool {
     /// By length.
-    free: BTreeMap<usize, Vec<Vec<f32>>>,
-    /// Elements in `free`.
+    lengths: BTreeMap<usize, Buffers>,
+    /// Elements in free buffers.
     kept: usize,
     /// Elements in tensors.
     live: usize,
@@ -31,6 +32,16 @@ struct Pool {
     peak: usize,
     /// See [`SLACK`].
     slack: usize,
+}
+
+/// The buffers of one length.
+#[derive(Default)]
+struct Buffers {
+    free: Vec<Vec<f32>>,
+    /// How many are in tensors.
+    live: usize,
+    /// The most that were ever in tensors at once.
+    peak: usize,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(SLACK));
@@ -42,11 +53,11 @@ fn pool() -> MutexGuard<'static, Pool> {
 
 impl Pool {
     const fn new(slack: usize) -> Self {
-        Self { free: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack }
+        Self { lengths: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack }
     }
 
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
-        let buffer = self.free.get_mut(&len)?.pop()?;
+        let buffer = self.lengths.get_mut(&len)?.free.pop()?;
         self.kept -= len;
         Some(buffer)
     }
@@ -54,21 +65,30 @@ impl Pool {
     fn lend(&mut self, len: usize) {
         self.live += len;
         self.peak = self.peak.max(self.live);
+        let buffers = self.lengths.entry(len).or_default();
+        buffers.live += 1;
+        buffers.peak = buffers.peak.max(buffers.live);
     }
 
     fn give(&mut self, buffer: Vec<f32>) {
         let len = buffer.len();
         self.live -= len;
+        let buffers = self.lengths.get_mut(&len).expect("what comes back was lent");
+        buffers.live -= 1;
+        if buffers.free.len() + buffers.live >= buffers.peak || buffer.capacity() > len {
+            return;
+        }
         while self.kept + self.live + len > self.peak + self.slack {
             // Make room at the cost of other lengths, which may be those of an earlier kind of batch.
-            let Some(other) = self.free.iter().find(|(l, free)| **l != len && !free.is_empty()) else {
+            let Some(other) = self.lengths.iter().find(|(l, other)| **l != len && !other.free.is_empty())
+            else {
                 return;
             };
             let other = *other.0;
             drop(self.take(other));
         }
         self.kept += len;
-        self.free.entry(len).or_default().push(buffer);
+        self.lengths.entry(len).or_default().free.push(buffer);
     }
 }
 

@@ -163,9 +163,10 @@ impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Mapper<F> {
             true => transpose(&values, shape[0], shape[1]),
             false => values,
         };
-        param.map(|old| {
-            let data = TensorData::new(values, old.shape());
-            Tensor::from_data(data, (&old.device(), old.dtype())).set_require_grad(old.is_require_grad())
-        })
+        // Nothing here asks for the parameter's value: a fresh one has none yet, and need not be made.
+        let data = TensorData::new(values, param.lazy_shape());
+        let tensor = Tensor::from_data(data, &param.lazy_device());
+        let id = param.id;
+        param.transform_for_load(tensor, id)
     }
 }

@@ -88,8 +88,9 @@ pub enum Error {
     },
     /// A run is to be continued with another configuration.
     #[error(
-        "{}: the run was started with another configuration: {}",
-        path.display(), differences.join("; ")
+        "{run}: the run was started with another configuration: {}. --resume takes the same flags; for others start a \
+         new run from its weights: --init-checkpoint {run} --output NEW",
+        differences.join("; "), run = path.display()
     )]
     RunDiffers {
         /// The run's folder.

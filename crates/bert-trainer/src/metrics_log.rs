@@ -4,11 +4,11 @@
 //! file of a resumed run equals that of an uninterrupted one, byte for byte. Times go to a second
 //! file of the same form, `timing.jsonl`.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use bert_data::files::{Durable, FileSystem, write_atomic_on};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
@@ -36,8 +36,11 @@ impl MetricsLog {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn open(files: &dyn FileSystem, path: &Path, step: Option<u64>) -> Result<Self, Error> {
-        let kept = step.map_or(Ok(Vec::new()), |step| kept_lines(path, step))?;
-        write_atomic_on(files, path, |out| kept.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+        let old: Vec<(Stamp, Vec<u8>)> = step.map_or(Ok(Vec::new()), |_| records(path))?;
+        let mut kept = old.iter().filter(|(stamp, _)| Some(stamp.step) <= step);
+        write_atomic_on(files, path, |out| {
+            kept.try_for_each(|(_, line)| out.write_all(&[line, &b"\n"[..]].concat()))
+        })?;
         let file = files.append(path).map_err(|e| Error::io(path, e))?;
         Ok(Self { path: path.to_path_buf(), file })
     }
@@ -61,21 +64,16 @@ impl MetricsLog {
     }
 }
 
-fn kept_lines(path: &Path, step: u64) -> Result<Vec<String>, Error> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+/// The records of a log, each with its line. What a kill or a power cut left is passed over: a line that is no record, as
+/// while a run is writing it. A log that is not there has none.
+pub(crate) fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Error> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::io(path, error)),
     };
-    let mut kept = Vec::new();
-    for line in BufReader::new(file).lines() {
-        let line = line.map_err(|e| Error::io(path, e))?;
-        match serde_json::from_str::<Stamp>(&line) {
-            Ok(stamp) if stamp.step <= step => kept.push(line),
-            _ => {}
-        }
-    }
-    Ok(kept)
+    let record = |line: &[u8]| Some((serde_json::from_slice(line).ok()?, line.to_vec()));
+    Ok(bytes.split(|&byte| byte == b'\n').filter_map(record).collect())
 }
 
 #[cfg(test)]
@@ -100,8 +98,9 @@ mod tests {
         }
         log.sync().unwrap();
         let whole = std::fs::read(&path).unwrap();
-        // A line cut off by a kill.
-        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"step\":6,").unwrap();
+        // A line cut off by a kill, and a block that a power cut left without its bytes.
+        let left = b"{\"step\":6,\xff\0\0";
+        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(left).unwrap();
         let mut log = MetricsLog::open(&Disk, &path, Some(3)).unwrap();
         for step in 4..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();

@@ -6,8 +6,10 @@ use std::time::Instant;
 use bert_trainer::PretrainConfig;
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain};
+use bert_trainer::report::run_findings;
 use clap::Parser;
 
+use crate::commands::report::say_findings;
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, duration};
 use crate::signals::stop_on_signals;
@@ -42,6 +44,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let outcome = pretrain(&args.config, args.resume, &stop, &mut |event| view.show(event));
     view.finish();
     let outcome = outcome?;
+    if !args.quiet {
+        say_findings(&run_findings(&args.config.output)?);
+    }
     match args.json {
         true => print_json(&outcome),
         false => print(&summary(&outcome)),

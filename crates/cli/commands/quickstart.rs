@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bert_data::files::write_atomic;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, build};
+use bert_data::{BuildConfig, Layout, build};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneReport, finetune};
@@ -95,8 +95,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     write_corpora(&args.output)?;
     make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
     stage("2/5 pre-training data");
-    make_data(&at("corpus/train"), &at("vocab.txt"), &at("data/train"), 20, args.quiet)?;
-    make_data(&at("corpus/held_out"), &at("vocab.txt"), &at("data/held_out"), 5, args.quiet)?;
+    // Few documents: other pairs and masks in every epoch keep the model from learning them by heart.
+    let documents = BuildConfig { layout: Layout::Documents, ..data_config(&args.output, "train") };
+    make_data(&documents, args.quiet)?;
+    // Held-out instances stay the same; many passes make the figures steady.
+    make_data(&BuildConfig { dupe_factor: 40, ..data_config(&args.output, "held_out") }, args.quiet)?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
     let unigram = unigram_baseline(
@@ -151,24 +154,21 @@ fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make_data(
-    corpus: &Path,
-    vocab: &Path,
-    output: &Path,
-    dupe_factor: usize,
-    quiet: bool,
-) -> anyhow::Result<()> {
-    let config = BuildConfig {
-        input: vec![corpus.to_path_buf()],
-        output: Some(output.to_path_buf()),
-        vocab: Some(vocab.to_path_buf()),
+/// Data of a part of the corpus.
+fn data_config(folder: &Path, part: &str) -> BuildConfig {
+    BuildConfig {
+        input: vec![folder.join("corpus").join(part)],
+        output: Some(folder.join("data").join(part)),
+        vocab: Some(folder.join("vocab.txt")),
         max_seq_length: 64,
         max_predictions_per_seq: 10,
-        dupe_factor,
         ..BuildConfig::default()
-    };
+    }
+}
+
+fn make_data(config: &BuildConfig, quiet: bool) -> anyhow::Result<()> {
     let mut view = BuildView::new(quiet);
-    let built = build(&config, &mut |progress| view.show(progress));
+    let built = build(config, &mut |progress| view.show(progress));
     view.finish();
     built?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::report::report;
+use bert_trainer::report::{Finding, report};
 use clap::Args as ClapArgs;
 
 use crate::commands::write_page;
@@ -36,8 +36,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let report = report(&args.run, &others)?;
     let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
     write_page(&output, &report.html)?;
-    for finding in &report.findings {
+    say_findings(&report.findings);
+    print(&output.display().to_string())
+}
+
+/// A line on stderr for each.
+pub fn say_findings(findings: &[Finding]) {
+    for finding in findings {
         say(&format!("{}: {}", finding.weight.word(), finding.text));
     }
-    print(&output.display().to_string())
 }

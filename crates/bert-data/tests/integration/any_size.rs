@@ -7,8 +7,8 @@ use std::path::Path;
 use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_data::files::Disk;
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Manifest, build_on, build_part, build_part_on,
-    merge,
+    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Manifest, ManifestError, OutputError, PartError,
+    build_on, build_part, build_part_on, merge,
 };
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
@@ -129,7 +129,10 @@ fn a_power_cut_costs_nothing_but_time() {
         files.restart(Survival::Random(cut)).unwrap();
         assert!(was_off || result.is_ok());
         let again = build_on(&Disk, &config, &mut |_| {});
-        assert!(matches!(again, Ok(_) | Err(Error::OutputFinished { .. })), "cut {cut}: {again:?}");
+        assert!(
+            matches!(again, Ok(_) | Err(Error::Output(OutputError::Finished { .. }))),
+            "cut {cut}: {again:?}"
+        );
         if root.join("data/.build").exists() {
             assert!(again.is_err(), "cut {cut}: the work folder is left");
             fs::remove_dir_all(root.join("data/.build")).unwrap();
@@ -164,7 +167,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     let other = BuildConfig { dupe_factor: 4, ..config.clone() };
     let before = content(&world.folder.path().join("other/.build"));
     let error = run(&other).unwrap_err();
-    assert!(matches!(error, Error::UnfinishedBuild { .. }) && error.exit_code() == 2);
+    assert!(matches!(error, Error::Output(OutputError::Unfinished { .. })) && error.exit_code() == 2);
     let text = error.to_string();
     assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
     assert!(before == content(&world.folder.path().join("other/.build")), "something changed");
@@ -212,13 +215,13 @@ fn the_union_of_the_parts_is_the_whole() {
             assert_eq!(outcome.shards, (0..5).filter(|shard| shard % parts + 1 == index).count());
             if index > 1 {
                 let error = merge(&folder).unwrap_err();
-                assert!(matches!(error, Error::PartsMissing { missing: 1, .. }), "{error}");
+                assert!(matches!(error, Error::Part(PartError::Missing { missing: 1, .. })), "{error}");
             }
         }
         assert!(build_part(&part(1), &mut |_| {}).unwrap().was_finished);
         assert_eq!(merge(&folder).unwrap().instances, rows);
         assert!(content(&folder) == whole, "{parts} parts");
-        assert!(matches!(merge(&folder).unwrap_err(), Error::OutputFinished { .. }));
+        assert!(matches!(merge(&folder).unwrap_err(), Error::Output(OutputError::Finished { .. })));
     }
 }
 
@@ -227,7 +230,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     let world = world(&small_text(60));
     let folder = world.folder.path().join("parts");
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
-    assert!(matches!(merge(&folder).unwrap_err(), Error::NoParts { .. }));
+    assert!(matches!(merge(&folder).unwrap_err(), Error::Part(PartError::None { .. })));
     build_part(&part(1), &mut |_| {}).unwrap();
     for (wrong, named) in [
         (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),
@@ -269,7 +272,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     let good = fs::read(&shard).unwrap();
     fs::write(&shard, &good[1..]).unwrap();
     let error = merge(&folder).unwrap_err();
-    assert!(matches!(error, Error::FileDigest { .. }), "{error}");
+    assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
     assert!(!Manifest::path(&folder).exists());
     fs::write(&shard, good).unwrap();
     merge(&folder).unwrap();

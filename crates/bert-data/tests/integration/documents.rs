@@ -12,8 +12,9 @@ use bert_data::document_shard::{read_all_documents, read_document_shard};
 use bert_data::faults::{Fault, Faulty};
 use bert_data::files::Disk;
 use bert_data::{
-    BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, Nsp, RandomMode, RowProblem, ShardRows,
-    StoredRows, Tokenizer, Vocabulary, build_on, inspect, preview, verify,
+    BuildConfig, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking, Nsp, OptionError,
+    RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary, build_on, inspect,
+    preview, verify,
 };
 
 use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
@@ -244,7 +245,7 @@ fn options_for_stored_instances_are_refused() {
         change(&mut config);
         let error = run(&config).unwrap_err();
         assert!(
-            matches!(&error, Error::ConflictingOptions { option, with: "--layout documents", .. } if *option == flag),
+            matches!(&error, Error::Option(OptionError::Conflict { option, with: "--layout documents", .. }) if *option == flag),
             "{error}"
         );
         assert!(!world.at("data").exists());
@@ -280,7 +281,7 @@ fn foreign_shards_say_which_column_or_row() {
         &path,
         vec![("input_ids", lists(ids)), ("sentence_lengths", lists(lengths))],
     ) {
-        Error::ShardRow { row, problem, .. } => (row, problem),
+        Error::Shard(ShardError::Row { row, problem, .. }) => (row, problem),
         other => panic!("{other}"),
     };
     let good: &[i32] = &[7, 8, 9];
@@ -297,7 +298,10 @@ fn foreign_shards_say_which_column_or_row() {
     lengths[1] = Some(vec![Some(3), None]);
     let error = foreign(&path, vec![("input_ids", lists(&[good, good])), ("sentence_lengths", lengths)]);
     assert!(
-        matches!(error, Error::ShardRow { row: 1, problem: RowProblem::Null("sentence_lengths"), .. }),
+        matches!(
+            error,
+            Error::Shard(ShardError::Row { row: 1, problem: RowProblem::Null("sentence_lengths"), .. })
+        ),
         "{error}"
     );
 }
@@ -314,7 +318,7 @@ fn damage_is_found() {
         damaged[place] ^= 1 << (place % 8);
         std::fs::write(&path, &damaged).unwrap();
         let error = read_all_documents(folder, manifest).unwrap_err();
-        assert!(matches!(error, Error::FileDigest { .. }), "{error}");
+        assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
         // Without its manifest it is an error or other documents, never a panic.
         let size = manifest.vocabulary.size;
         if let Err(error) = read_document_shard(&path, size, false, &mut DocumentsBuilder::new(size)) {

@@ -1,7 +1,8 @@
 //! Masks that the loader makes: what is stored, and that the masks are a pure function with static masking's rules.
 
 use bert_data::{
-    BuildConfig, Error, Manifest, Masking, RowMasker, RowProblem, Vocabulary, inspect, preview, verify,
+    BuildConfig, Error, Manifest, Masking, OptionError, RowMasker, RowProblem, ShardError, Vocabulary,
+    inspect, preview, verify,
 };
 
 use crate::support::{canonical, config, reference, run, shards, shared, small_text, small_vocabulary};
@@ -59,7 +60,10 @@ fn rows_are_those_of_static_masking_without_masks() {
     assert!(shown.iter().any(|text| text.contains("[MASK:")), "looked at with masks");
     assert_eq!(bert_data::inspect::instance(&outcome.output, 33).unwrap(), shown[33]);
     assert!(!preview(&world.config, 5).unwrap().iter().any(|text| text.contains("[MASK:")));
-    assert!(matches!(run(&reference(world.config)).unwrap_err(), Error::ConflictingOptions { .. }));
+    assert!(matches!(
+        run(&reference(world.config)).unwrap_err(),
+        Error::Option(OptionError::Conflict { .. })
+    ));
 }
 
 #[test]
@@ -74,7 +78,10 @@ fn stored_masks_are_refused() {
     std::fs::write(&path, bert_data::sealed::sealed(&manifest)).unwrap();
     let problem = verify(&outcome.output, true).unwrap().into_problem().unwrap();
     assert!(
-        matches!(problem, Error::ShardRow { problem: RowProblem::TooManyMasks { limit: 0, .. }, .. }),
+        matches!(
+            problem,
+            Error::Shard(ShardError::Row { problem: RowProblem::TooManyMasks { limit: 0, .. }, .. })
+        ),
         "{problem}"
     );
 }

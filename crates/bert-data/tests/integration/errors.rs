@@ -8,7 +8,8 @@ use arrow::record_batch::RecordBatch;
 use bert_data::files::OutputLock;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{
-    BuildConfig, Error, Manifest, Nsp, RowProblem, Vocabulary, inspect, preview, read_shard, verify,
+    BuildConfig, Error, InputError, Manifest, ManifestError, Nsp, OptionError, OutputError, RowProblem,
+    ShardError, Vocabulary, VocabularyError, inspect, preview, read_shard, verify,
 };
 use std::sync::Arc;
 
@@ -78,7 +79,7 @@ fn wrong_values_name_the_flag() {
     ];
     for (flag, config) in cases {
         let error = world.fails(&config, 2, &[&format!("--{flag}")]);
-        assert!(matches!(error, Error::InvalidOption { .. }));
+        assert!(matches!(error, Error::Option(OptionError::Invalid { .. })));
     }
     for config in [
         reference(BuildConfig { split_sentences: true, ..base() }),
@@ -89,10 +90,13 @@ fn wrong_values_name_the_flag() {
         reference(BuildConfig { random_word_skip_special: true, ..base() }),
     ] {
         let error = world.fails(&config, 2, &["--random reference"]);
-        assert!(matches!(error, Error::ConflictingOptions { .. }));
+        assert!(matches!(error, Error::Option(OptionError::Conflict { .. })));
     }
     for config in [BuildConfig { output: None, ..base() }, BuildConfig { vocab: None, ..base() }] {
-        assert!(matches!(world.fails(&config, 2, &["is required"]), Error::MissingOption { .. }));
+        assert!(matches!(
+            world.fails(&config, 2, &["is required"]),
+            Error::Option(OptionError::Missing { .. })
+        ));
     }
     let wrong = world.file("config.json", br#"{"dupe_factr": 3}"#);
     assert_says(&BuildConfig::read(&wrong).unwrap_err(), 2, &["config.json"]);
@@ -105,30 +109,30 @@ fn bad_inputs_are_named() {
     let with = |input: Vec<PathBuf>| BuildConfig { input, ..world.config.clone() };
     let inside = |name: &str| world.folder.path().join(name);
     let text = world.config.input[0].clone();
-    assert!(matches!(world.fails(&with(vec![]), 2, &["no input"]), Error::NoInputNamed));
+    assert!(matches!(world.fails(&with(vec![]), 2, &["no input"]), Error::Input(InputError::NoneNamed)));
     let missing = world.fails(&with(vec![text.clone(), inside("missing.txt")]), 2, &["missing.txt"]);
-    assert!(matches!(missing, Error::InputMissing { .. }));
+    assert!(matches!(missing, Error::Input(InputError::Missing { .. })));
     let nothing = world.fails(&with(vec![inside("*.nothing")]), 2, &["*.nothing"]);
-    assert!(matches!(nothing, Error::PatternMatchesNothing { .. }));
+    assert!(matches!(nothing, Error::Input(InputError::PatternMatchesNothing { .. })));
     let pattern = world.fails(&with(vec![inside("a***")]), 2, &["a***"]);
-    assert!(matches!(pattern, Error::InvalidPattern { .. }));
+    assert!(matches!(pattern, Error::Input(InputError::InvalidPattern { .. })));
     std::fs::create_dir(inside("empty")).unwrap();
     let empty = world.fails(&with(vec![inside("empty")]), 2, &["empty"]);
-    assert!(matches!(empty, Error::InputFolderEmpty { .. }));
+    assert!(matches!(empty, Error::Input(InputError::FolderEmpty { .. })));
     let twice = world.fails(&with(vec![text.clone(), text]), 2, &["text.txt", "twice"]);
-    assert!(matches!(twice, Error::InputTwice { .. }));
+    assert!(matches!(twice, Error::Input(InputError::Twice { .. })));
     #[cfg(unix)]
     {
         let device = world.fails(&with(vec!["/dev/null".into()]), 2, &["/dev/null"]);
-        assert!(matches!(device, Error::InputNotAFile { .. }));
+        assert!(matches!(device, Error::Input(InputError::NotAFile { .. })));
     }
     for content in [&b""[..], b"\n\n  \n", b"\xe2\x80\x8b\n"] {
         let error =
             world.fails(&with(vec![world.file("blank.txt", content)]), 3, &["1 file(s)", "not one token"]);
-        assert!(matches!(error, Error::NoText { .. }));
+        assert!(matches!(error, Error::Input(InputError::NoText { .. })));
     }
     let one = world.fails(&with(vec![world.file("one.txt", b"the cat sat\n")]), 3, &["1 sentence(s)"]);
-    assert!(matches!(one, Error::NoInstances { .. }));
+    assert!(matches!(one, Error::Input(InputError::NoInstances { .. })));
 }
 
 #[test]
@@ -141,19 +145,19 @@ fn damaged_inputs_are_named() {
     let mut zstd = zstd::encode_all(small_text(500).as_bytes(), 1).unwrap();
     zstd.truncate(zstd.len() - 9);
     let error = world.fails(&with("cut.zst", &zstd), 3, &["cut.zst", "zstd"]);
-    assert!(matches!(error, Error::CorruptCompression { .. }));
+    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
     let error = world.fails(
         &with("bad.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage!"),
         3,
         &["bad.gz", "gzip"],
     );
-    assert!(matches!(error, Error::CorruptCompression { .. }));
+    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
     let strict = |name: &str, content: &[u8]| BuildConfig { strict_utf8: true, ..with(name, content) };
     let error = world.fails(&strict("latin.txt", b"the cat\n\nthe caf\xe9\n"), 3, &["latin.txt:3"]);
-    assert!(matches!(error, Error::InvalidUtf8 { line: 3, .. }));
+    assert!(matches!(error, Error::Input(InputError::InvalidUtf8 { line: 3, .. })));
     let long = [&b"the cat\n"[..], &vec![b'a'; 65 << 20]].concat();
     let error = world.fails(&with("long.txt", &long), 3, &["long.txt:2"]);
-    assert!(matches!(error, Error::LineTooLong { line: 2, .. }));
+    assert!(matches!(error, Error::Input(InputError::LineTooLong { line: 2, .. })));
 }
 
 #[test]
@@ -170,7 +174,7 @@ fn bad_vocabularies_are_named() {
         let config =
             BuildConfig { vocab: Some(world.file("v.txt", content.as_bytes())), ..world.config.clone() };
         let error = world.fails(&config, 3, &["v.txt", missing, "5 tokens"]);
-        assert!(matches!(error, Error::VocabularyLacksToken { .. }));
+        assert!(matches!(error, Error::Vocabulary(VocabularyError::LacksToken { .. })));
     }
     assert_says(&vocabulary(b"[PAD]\nthe\n[UNK]\nthe\n"), 3, &["v.txt:4", "\"the\"", "line 2"]);
     assert_says(&vocabulary(b"[PAD]\n\xff\n"), 3, &["v.txt:2", "UTF-8"]);
@@ -198,7 +202,7 @@ fn foreign_outputs_are_left_alone() {
     for overwrite in [false, true] {
         let config = BuildConfig { overwrite, ..world.config.clone() };
         let error = world.fails(&config, 2, &["data", "thesis.tex"]);
-        assert!(matches!(error, Error::OutputHoldsOtherData { .. }));
+        assert!(matches!(error, Error::Output(OutputError::HoldsOtherData { .. })));
     }
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
     std::fs::remove_file(data.join("thesis.tex")).unwrap();
@@ -210,9 +214,12 @@ fn foreign_outputs_are_left_alone() {
     }
     run(&world.config).unwrap();
     let error = world.fails(&world.config, 2, &["--overwrite"]);
-    assert!(matches!(error, Error::OutputFinished { .. }));
+    assert!(matches!(error, Error::Output(OutputError::Finished { .. })));
     let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
-    assert!(matches!(world.fails(&file, 2, &["not a folder"]), Error::OutputNotAFolder { .. }));
+    assert!(matches!(
+        world.fails(&file, 2, &["not a folder"]),
+        Error::Output(OutputError::NotAFolder { .. })
+    ));
     assert!(preview(&world.config, 1).is_ok(), "a preview needs no output");
 }
 
@@ -245,11 +252,11 @@ fn manifests_are_checked() {
     assert_says(&change(&|value| value["extra"] = 2.into()), 3, &["not a valid manifest"]);
     for bad in ["../x.parquet", "/etc/passwd", "a/b", "C:x", ".lock", ""] {
         let error = change(&|value| value["shards"][0]["file"] = bad.into());
-        assert!(matches!(error, Error::ManifestUnsafePath { .. }), "{error}");
+        assert!(matches!(error, Error::Manifest(ManifestError::UnsafePath { .. })), "{error}");
         change(&|value| value["vocabulary"]["file"] = bad.into());
     }
     let error = change(&|value| value["shards"][0]["rows"] = 1.into());
-    assert!(matches!(error, Error::ManifestCount { .. }), "{error}");
+    assert!(matches!(error, Error::Manifest(ManifestError::Count { .. })), "{error}");
     change(&|value| value["shards"][0]["rows"] = u64::MAX.into());
     change(&|value| value["report"]["instances"] = 1.into());
     std::fs::write(&path, "{").unwrap();
@@ -267,12 +274,12 @@ fn damaged_folders_are_found() {
     let mut flipped = bytes.clone();
     flipped[bytes.len() / 2] ^= 1;
     std::fs::write(&shard, &flipped).unwrap();
-    assert!(matches!(problem(), Error::FileDigest { .. }));
+    assert!(matches!(problem(), Error::Manifest(ManifestError::FileDigest { .. })));
     assert!(verify(&data, false).unwrap().is_good(), "only a deep check reads digests");
     std::fs::write(&shard, &bytes[1..]).unwrap();
-    assert!(matches!(problem(), Error::FileSize { .. }));
+    assert!(matches!(problem(), Error::Manifest(ManifestError::FileSize { .. })));
     std::fs::remove_file(&shard).unwrap();
-    assert!(matches!(problem(), Error::FileMissing { .. }));
+    assert!(matches!(problem(), Error::Manifest(ManifestError::FileMissing { .. })));
     std::fs::write(&shard, &bytes).unwrap();
     let vocabulary = manifest.vocabulary_path(&data);
     std::fs::write(&vocabulary, "[UNK]\n").unwrap();
@@ -352,7 +359,7 @@ fn foreign_shards_say_which_column_or_row() {
     extra.push(("weight", Arc::new(Int32Array::from(vec![1, 1]))));
     assert_says(&foreign(&path, extra), 3, &["\"weight\"", "no further column"]);
     let row = |columns| match foreign(&path, columns) {
-        Error::ShardRow { row, problem, .. } => (row, problem),
+        Error::Shard(ShardError::Row { row, problem, .. }) => (row, problem),
         other => panic!("{other}"),
     };
     let bad_ids = |ids: &[&[i32]]| columns(int32(ids), segments, masks(), masks(), &[0, 1]);
@@ -392,7 +399,7 @@ fn rows_that_do_not_fit_a_model_are_found() {
     rows.check(&path, manifest.vocabulary.size, 128, 20).unwrap();
     let problem = |vocabulary, length, masks| match rows.check(&path, vocabulary, length, masks).unwrap_err()
     {
-        Error::ShardRow { problem, .. } => problem,
+        Error::Shard(ShardError::Row { problem, .. }) => problem,
         other => panic!("{other}"),
     };
     assert!(matches!(problem(8, 128, 20), RowProblem::TokenId { vocabulary: 8, .. }));

@@ -5,7 +5,7 @@
 use bert_data::instance::Instance;
 use bert_data::masking::{MaskRules, MaskedInstance, Masker, is_special_token, number_to_predict};
 use bert_data::rng::{Domain, Random, Stream};
-use bert_data::{BuildConfig, Error, Nsp, Row, Vocabulary, inspect};
+use bert_data::{BuildConfig, Error, InputError, Nsp, OptionError, Row, Vocabulary, inspect};
 
 use crate::support::{config, golden_vocabulary, run, shards, shared, small_text, small_vocabulary};
 
@@ -265,7 +265,7 @@ fn sentence_order_pairs_are_consecutive_and_swapped_by_halves() {
 fn sentence_order_needs_two_sentences() {
     let world = world(&"the cat sat on the mat.\n\n".repeat(40));
     let error = run(&BuildConfig { nsp: Nsp::Sop, ..world.config.clone() }).unwrap_err();
-    assert!(matches!(error, Error::NoSentencePairs { documents: 40 }), "{error}");
+    assert!(matches!(error, Error::Input(InputError::NoSentencePairs { documents: 40 })), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(!world.folder.path().join("data").exists());
     // A single document is enough where nothing is drawn from another one.
@@ -293,7 +293,7 @@ fn spans_and_ordinary_words_are_in_the_manifest() {
     std::fs::write(&bare, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[unused1]\n").unwrap();
     let output = Some(folder.path().join("data"));
     let other = |vocab| BuildConfig { vocab: Some(vocab), output: output.clone(), ..config.clone() };
-    assert!(matches!(run(&other(bare)).unwrap_err(), Error::ConflictingOptions { .. }));
+    assert!(matches!(run(&other(bare)).unwrap_err(), Error::Option(OptionError::Conflict { .. })));
     assert!(run(&other(vocab)).is_ok());
 }
 

@@ -11,8 +11,8 @@ use bert_data::masking::number_to_predict;
 use bert_data::segmenter::ChineseSegmenter;
 use bert_data::word_marks::unmarked;
 use bert_data::{
-    BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, RandomMode, Row, RowMasker, RowProblem,
-    Segmenter, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
+    BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, OptionError, RandomMode, Row, RowMasker,
+    RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
 };
 
 use crate::support::{canonical, config, run, shards, shared};
@@ -282,7 +282,7 @@ fn without_whole_words_it_is_refused() {
     let world = world();
     let refused = |change: &dyn Fn(&mut BuildConfig)| {
         let error = run(&world.with("refused", change)).unwrap_err();
-        assert!(matches!(error, Error::ConflictingOptions { option: "segmenter", .. }), "{error}");
+        assert!(matches!(error, Error::Option(OptionError::Conflict { option: "segmenter", .. })), "{error}");
     };
     refused(&|config| config.do_whole_word_mask = false);
     refused(&|config| config.random = RandomMode::Reference);
@@ -326,13 +326,17 @@ fn wrong_marks_are_found() {
     let some = |row: &[bool]| Some(row.iter().copied().map(Some).collect::<Vec<_>>());
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false])]);
     assert_eq!(read(true).unwrap(), 2);
-    assert!(matches!(read(false).unwrap_err(), Error::ShardColumn { .. }));
+    assert!(matches!(read(false).unwrap_err(), Error::Shard(ShardError::Column { .. })));
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false, true])]);
     let problem = RowProblem::MarkCount { marks: 2, tokens: 1 };
-    assert!(matches!(read(true).unwrap_err(), Error::ShardRow { row: 1, problem: p, .. } if p == problem));
+    assert!(
+        matches!(read(true).unwrap_err(), Error::Shard(ShardError::Row { row: 1, problem: p, .. }) if p == problem)
+    );
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), Some(vec![None])]);
     let problem = RowProblem::Null("continues_word");
-    assert!(matches!(read(true).unwrap_err(), Error::ShardRow { row: 1, problem: p, .. } if p == problem));
+    assert!(
+        matches!(read(true).unwrap_err(), Error::Shard(ShardError::Row { row: 1, problem: p, .. }) if p == problem)
+    );
 
     // Shards of a data set without a segmenter in the place of those of one with it, and the other way round.
     let marked = run(&world.with("dynamic", |config| config.masking = Masking::Dynamic)).unwrap();
@@ -345,7 +349,10 @@ fn wrong_marks_are_found() {
         let mut manifest: Manifest = ours.manifest.clone();
         manifest.shards.clone_from(&theirs.manifest.shards);
         let error = manifest.read_verified(&theirs.output, 0).unwrap_err();
-        assert!(matches!(&error, Error::ShardColumn { column, .. } if column == "continues_word"), "{error}");
+        assert!(
+            matches!(&error, Error::Shard(ShardError::Column { column, .. }) if column == "continues_word"),
+            "{error}"
+        );
         assert!(read_shard(&manifest.shard_path(&theirs.output, 0)).is_ok());
     }
 }

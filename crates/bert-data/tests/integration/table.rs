@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use bert_data::input::Format;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::table::InputReader;
-use bert_data::{BuildConfig, BuildOutcome, Error, TextProblem};
+use bert_data::{BuildConfig, BuildOutcome, Error, InputError, TextProblem};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -169,7 +169,7 @@ fn rows_without_text_are_named() {
     let problem = |name: &str, bad: &str, says: &[&str]| {
         world.file(name, format!("{good}\n{bad}\n{good}").as_bytes());
         match world.fails(&world.config(name), says) {
-            Error::InputText { row: 3, problem, .. } => problem,
+            Error::Input(InputError::Text { row: 3, problem, .. }) => problem,
             other => panic!("{other}"),
         }
     };
@@ -183,7 +183,7 @@ fn rows_without_text_are_named() {
     for (name, broken) in [("d.jsonl", "{\"text\": \"the"), ("e.jsonl", "[1]"), ("f.jsonl", "{} {}")] {
         world.file(name, format!("{good}{broken}\n").as_bytes());
         let error = world.fails(&world.config(name), &[&format!("{name}:2"), "not a JSON object"]);
-        assert!(matches!(error, Error::InputJson { line: 2, .. }), "{name}");
+        assert!(matches!(error, Error::Input(InputError::Json { line: 2, .. })), "{name}");
         assert_eq!(error.exit_code(), 3);
     }
     // Of a repeated key the last counts; text with escapes is text.
@@ -207,17 +207,23 @@ fn bad_parquet_is_named() {
     texts[207] = None;
     write_parquet(&world.at("null.parquet"), "text", texts, Compression::SNAPPY);
     let error = world.fails(&world.config("null.parquet"), &["null.parquet:208", "is null"]);
-    assert!(matches!(error, Error::InputText { row: 208, problem: TextProblem::Null, .. }));
+    assert!(matches!(error, Error::Input(InputError::Text { row: 208, problem: TextProblem::Null, .. })));
     let ids = BuildConfig { text_column: "id".to_owned(), ..world.config("null.parquet") };
-    assert!(matches!(world.fails(&ids, &["\"id\" is int32", "expected text"]), Error::InputColumn { .. }));
+    assert!(matches!(
+        world.fails(&ids, &["\"id\" is int32", "expected text"]),
+        Error::Input(InputError::Column { .. })
+    ));
     world.file("false.parquet", b"{\"text\": \"the\"}");
-    assert!(matches!(world.fails(&world.config("false.parquet"), &["PAR1"]), Error::NotParquet { .. }));
+    assert!(matches!(
+        world.fails(&world.config("false.parquet"), &["PAR1"]),
+        Error::Input(InputError::NotParquet { .. })
+    ));
     write_parquet(&world.at("good.parquet"), "text", some(&rows), Compression::SNAPPY);
     let bytes = std::fs::read(world.at("good.parquet")).unwrap();
     world.file("cut.parquet", &bytes[..bytes.len() - 20]);
     assert!(matches!(
         world.fails(&world.config("cut.parquet"), &["cut.parquet"]),
-        Error::InputParquet { .. }
+        Error::Input(InputError::Parquet { .. })
     ));
     // No damage to the file's bytes brings the reader down.
     for at in (4..bytes.len()).step_by(97) {

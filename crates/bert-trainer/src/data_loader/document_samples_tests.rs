@@ -241,7 +241,13 @@ fn damaged_documents_are_found_before_the_first_batch() {
     for error in
         [world.loader(SEED, 1).batch(0, 1).unwrap_err(), world.loader(SEED, 1).stored(0, 1).unwrap_err()]
     {
-        assert!(matches!(&error, Error::Data(bert_data::Error::FileDigest { .. })), "{error}");
+        assert!(
+            matches!(
+                &error,
+                Error::Data(bert_data::Error::Manifest(bert_data::ManifestError::FileDigest { .. }))
+            ),
+            "{error}"
+        );
         assert_eq!(error.exit_code(), 3);
     }
 }

@@ -219,7 +219,10 @@ fn rising_loss(run: &RunRecord) -> Option<Finding> {
 }
 
 fn waiting(run: &RunRecord) -> Option<Finding> {
-    let (seconds, waiting) = run.seconds();
+    // The first batch has to be waited for.
+    let later = run.timing.iter().filter(|step| step.step > 1);
+    let (seconds, waiting) =
+        later.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting));
     let share = 100.0 * waiting / seconds.max(1e-9);
     if share <= 5.0 {
         return None;
@@ -297,6 +300,18 @@ mod tests {
         assert_eq!(findings(&good).len(), 2);
     }
 
+    /// Steps of one second, and the part of it that each waits for data.
+    fn steps_that_wait(waiting: &[f64]) -> Vec<StepTiming> {
+        (1..).zip(waiting).map(|(step, &waiting)| StepTiming { step, seconds: 1.0, waiting }).collect()
+    }
+
+    #[test]
+    fn the_first_batch_is_waited_for() {
+        let mut run = run(2000, |step| (8.0 - 3.0 * step as f64 / 2000.0, 0.6), evaluation(5.2, 0.8));
+        run.timing = steps_that_wait(&[1.0, 0.04, 0.04]);
+        assert!(texts(&run).iter().all(|text| !text.contains("waiting")), "{:?}", texts(&run));
+    }
+
     #[test]
     fn each_fault_is_named() {
         let falling = |step: u64| (8.0 - 3.0 * step as f64 / 2000.0, 0.6);
@@ -341,7 +356,7 @@ mod tests {
             StepMetrics { skipped: true, masked_lm_loss: f64::NAN, ..skipped.metrics[1999].clone() };
         has(skipped, "warning: 1 of 2000 steps were skipped");
         let mut slow = run(2000, falling, evaluation(5.2, 0.8));
-        slow.timing[0].waiting = 0.5;
+        slow.timing = steps_that_wait(&[0.0, 0.5]);
         has(slow, "50 % of the time is spent waiting");
         let mut stopped = run(2000, falling, evaluation(5.2, 0.8));
         stopped.settings["identity"]["steps"] = 9000.into();

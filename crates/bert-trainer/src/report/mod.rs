@@ -66,6 +66,14 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     finetuning_page(folder)
 }
 
+/// What stands out in a pre-training run, warnings first: without the page.
+///
+/// # Errors
+/// Those of reading the run's files.
+pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
+    Ok(findings::findings(&record::RunRecord::read(run)?))
+}
+
 /// A whole page from a title and the HTML of its body.
 fn page(title: &str, body: &str) -> String {
     document(title, STYLE, body)

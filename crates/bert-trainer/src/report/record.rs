@@ -3,8 +3,6 @@
 //! In: a run's folder; the data folders that it names, where they are still there. Out: [`RunRecord`]. Not for
 //! going on with the run: `run_folder.rs` and `checkpoint.rs` are.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
@@ -15,6 +13,7 @@ use serde_json::Value;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::evaluation::Evaluation;
+use crate::metrics_log::records;
 use crate::pretrain::{StepMetrics, StepTiming};
 use crate::unigram::{Unigram, unigram_baseline};
 
@@ -59,9 +58,9 @@ impl RunRecord {
             unigram_baseline(&mut train, &mut held_out).ok()
         });
         Ok(Self {
-            metrics: read_lines(&folder.join("metrics.jsonl"))?,
-            timing: read_lines(&folder.join("timing.jsonl"))?,
-            evaluations: read_lines(&folder.join("evaluations.jsonl"))?,
+            metrics: read_log(&folder.join("metrics.jsonl"))?,
+            timing: read_log(&folder.join("timing.jsonl"))?,
+            evaluations: read_log(&folder.join("evaluations.jsonl"))?,
             folder: folder.to_path_buf(),
             settings,
             instances,
@@ -120,21 +119,9 @@ fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
     (settings["identity"]["data"] == digest.as_str()).then_some(manifest)
 }
 
-/// The records of a log. A run in progress may have half a line at the end, and a new one no log yet.
-fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(path, error)),
-    };
-    let mut records = Vec::new();
-    for line in BufReader::new(file).lines() {
-        let line = line.map_err(|e| Error::io(path, e))?;
-        if let Ok(record) = serde_json::from_str(&line) {
-            records.push(record);
-        }
-    }
-    Ok(records)
+/// The records of a log of the run.
+fn read_log<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
+    Ok(records(path)?.into_iter().map(|(record, _)| record).collect())
 }
 
 /// A JSON file.

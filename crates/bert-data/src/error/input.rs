@@ -1,0 +1,225 @@
+//! What is wrong with the text that was named as input.
+
+use std::path::PathBuf;
+
+/// What is wrong with the text that was named as input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// No input was named.
+    #[error("no input: name at least one file, folder or pattern")]
+    NoneNamed,
+    /// A named input does not exist.
+    #[error("input {} does not exist", path.display())]
+    Missing {
+        /// The path as it was given.
+        path: PathBuf,
+    },
+    /// A pattern matches no file.
+    #[error("input pattern {pattern:?} matches no file")]
+    PatternMatchesNothing {
+        /// The pattern as it was given.
+        pattern: String,
+    },
+    /// A pattern cannot be read.
+    #[error("input pattern {pattern:?} is not valid")]
+    InvalidPattern {
+        /// The pattern as it was given.
+        pattern: String,
+        /// Where and why.
+        source: glob::PatternError,
+    },
+    /// A folder that was named as input holds no file.
+    #[error("input folder {} holds no files", path.display())]
+    FolderEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// An input is neither a regular file nor a folder.
+    #[error("input {} is neither a regular file nor a folder", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file is named twice among the inputs.
+    #[error("input {} is named twice", path.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A compressed input is damaged or cut off.
+    #[error("{} is damaged {format} data", path.display())]
+    CorruptCompression {
+        /// The file.
+        path: PathBuf,
+        /// "gzip" or "zstd".
+        format: &'static str,
+        /// What the decoder says.
+        source: std::io::Error,
+    },
+    /// A compressed input grows beyond what text can.
+    #[error(
+        "{}: {compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it \
+         is meant, decompress it first",
+        path.display()
+    )]
+    Bomb {
+        /// The file.
+        path: PathBuf,
+        /// "gzip" or "zstd".
+        format: &'static str,
+        /// Bytes after decompression so far.
+        text: u64,
+        /// Bytes of the file so far.
+        compressed: u64,
+    },
+    /// A row of a Parquet input is longer than any text should be.
+    #[error("{}: row {row} is longer than {limit} bytes", path.display())]
+    RowTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The row, counted from 1.
+        row: u64,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// A Parquet input is compressed in a way that is not read.
+    #[error("{}: compressed with {codec}; snappy, gzip and zstd are read, and no compression", path.display())]
+    Codec {
+        /// The file.
+        path: PathBuf,
+        /// The codec's name in the file.
+        codec: String,
+    },
+    /// A line is longer than any text should be.
+    #[error("{}:{line}: the line is longer than {limit} bytes", path.display())]
+    LineTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// A line is not UTF-8, and `--strict-utf8` is on.
+    #[error("{}:{line}: invalid UTF-8 (without --strict-utf8 it would be replaced and counted)", path.display())]
+    InvalidUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+    },
+    /// A file is named like Parquet but is not.
+    #[error("{} is no Parquet file: it does not begin with PAR1", path.display())]
+    NotParquet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A Parquet input is damaged, or made in a way that this program cannot read.
+    #[error("{} is not readable as Parquet", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the reader says.
+        source: parquet::errors::ParquetError,
+    },
+    /// Rows of a Parquet input are not readable.
+    #[error("{}, after row {rows}: not readable as Parquet", path.display())]
+    Batch {
+        /// The file.
+        path: PathBuf,
+        /// Rows that were read before.
+        rows: u64,
+        /// What the reader says.
+        source: arrow::error::ArrowError,
+    },
+    /// A Parquet input lacks the text column, or it is no text.
+    #[error("{}: column {column:?} is {found}, expected text (see --text-column)", path.display())]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Its type, or that it is missing and which columns there are.
+        found: String,
+    },
+    /// A line of a JSON Lines input is not JSON.
+    #[error("{}:{line}: not a JSON object (one object on each line is expected)", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// Where in the line and why.
+        source: serde_json::Error,
+    },
+    /// A row of a JSON Lines or Parquet input has no text.
+    #[error("{}:{row}: {column:?} {problem} (see --text-column)", path.display())]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// The line or row, counted from 1.
+        row: u64,
+        /// The key or column.
+        column: String,
+        /// What is there instead.
+        problem: TextProblem,
+    },
+    /// All inputs together hold not one document with a token.
+    #[error("the input holds no text: {files} file(s), {lines} line(s), not one token")]
+    NoText {
+        /// How many files were read.
+        files: usize,
+        /// How many lines they had.
+        lines: u64,
+    },
+    /// There are documents, but no instance can be made of them.
+    #[error(
+        "no instance can be made: the only document has {sentences} sentence(s), and one document alone gives no \
+         random next sentence; put a blank line between documents, or one sentence on each line (--split-sentences)"
+    )]
+    NoInstances {
+        /// How many sentences the document has.
+        sentences: usize,
+    },
+    /// There are documents, but none has two sentences, which `--nsp sop` needs.
+    #[error(
+        "no instance can be made: --nsp sop needs two sentences of one document, and each of the {documents} \
+         document(s) has one; put a blank line between documents only, or use --split-sentences"
+    )]
+    NoSentencePairs {
+        /// How many documents there are.
+        documents: usize,
+    },
+}
+
+impl InputError {
+    /// 2 where what was named is not there, 3 where what is there is no good.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoneNamed
+            | Self::Missing { .. }
+            | Self::PatternMatchesNothing { .. }
+            | Self::InvalidPattern { .. }
+            | Self::FolderEmpty { .. }
+            | Self::NotAFile { .. }
+            | Self::Twice { .. } => 2,
+            _ => 3,
+        }
+    }
+}
+
+/// What a row of an input has instead of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextProblem {
+    /// The key is not there.
+    #[error("is missing")]
+    Missing,
+    /// The value is null.
+    #[error("is null")]
+    Null,
+    /// The value has another type.
+    #[error("is {0}, expected text")]
+    NotText(&'static str),
+}

@@ -1,0 +1,43 @@
+//! What is wrong with the parts of a build made on many machines.
+
+use std::path::PathBuf;
+
+/// What is wrong with the parts of a build made on many machines.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartError {
+    /// A part of a build has not been made, or not finished.
+    #[error(
+        "{found} of {parts} parts are finished; part {missing} is missing: make it with --part {missing} --parts {parts}"
+    )]
+    Missing {
+        /// Finished parts.
+        found: usize,
+        /// All parts.
+        parts: usize,
+        /// The first part that is missing.
+        missing: usize,
+    },
+    /// A folder has no parts to merge.
+    #[error("{} holds no parts of a build", path.display())]
+    None {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A part's receipt is not what this program writes.
+    #[error("{} is not the receipt of a part that this program made", path.display())]
+    Invalid {
+        /// The receipt.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// A part was made of another text, with other options or by another program.
+    #[error("part {part} does not belong to the others: it has other {what}")]
+    Differs {
+        /// The part.
+        part: usize,
+        /// What differs from the first one.
+        what: &'static str,
+    },
+}

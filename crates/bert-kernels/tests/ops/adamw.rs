@@ -1,0 +1,51 @@
+//! AdamW and the global norm.
+
+use bert_kernels::adamw::{self, AdamW};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use crate::common::{close, host, numbers};
+
+#[test]
+fn adamw_trajectories() {
+    for (len, corrected, weight_decay) in
+        [(1, false, 0.0), (3, true, 0.01), (127, false, 0.01), (40_000, true, 0.0)]
+    {
+        let device = Device::flex();
+        let vector = |values: Vec<f32>| Tensor::<1>::from_data(TensorData::new(values, [len]), &device);
+        let start = || adamw::State {
+            parameter: vector(numbers(1, len)),
+            first: vector(vec![0.0; len]),
+            second: vector(vec![0.0; len]),
+        };
+        let (mut fused, mut plain) = (start(), start());
+        for t in 1..=6 {
+            let step = AdamW {
+                beta1: 0.9,
+                beta2: 0.999,
+                epsilon: 1e-6,
+                weight_decay,
+                corrections: corrected.then(|| (1.0 - 0.9f64.powi(t), 1.0 - 0.999f64.powi(t))),
+                gradient_scale: if t == 3 { 0.25 } else { 1.0 },
+                learning_rate: 1e-3 * f64::from(t),
+            };
+            let gradient = vector(numbers(10 + t as u64, len));
+            fused = adamw::update(fused, gradient.clone(), step);
+            plain = adamw::plain(plain, gradient, step);
+        }
+        close("parameter", &host(fused.parameter), &host(plain.parameter), 1e-6);
+        close("first", &host(fused.first), &host(plain.first), 1e-6);
+        close("second", &host(fused.second), &host(plain.second), 1e-6);
+    }
+}
+
+#[test]
+fn squared_norms() {
+    let device = Device::flex();
+    let vector =
+        |seed, len: usize| Tensor::<1>::from_data(TensorData::new(numbers(seed, len), [len]), &device);
+    let tensors = [vector(1, 1), vector(2, 129), vector(3, 40_001)];
+    let want: f64 = tensors.iter().flat_map(|x| host(x.clone())).map(|x| x * x).sum();
+    assert!((adamw::squared_norm(&tensors) / want - 1.0).abs() < 1e-12);
+    assert!((adamw::plain_squared_norm(&tensors) / want - 1.0).abs() < 1e-5);
+    assert_eq!(adamw::squared_norm(&[]), 0.0);
+}

@@ -1,0 +1,135 @@
+//! Attention of all heads, alone and with its projections; the dense product.
+
+use bert_kernels::Dropout;
+use bert_kernels::attention::{self, attention};
+use bert_kernels::dense::{self};
+use bert_kernels::self_attention::self_attention;
+use burn::tensor::{DType, Tensor};
+
+use crate::common::{check, check_differences, close, leaf, numbers, run};
+
+#[test]
+fn attention_of_all_heads() {
+    let shapes = [(1, 1, 1, 1), (2, 3, 3, 1), (3, 17, 2, 5), (2, 127, 2, 8), (1, 129, 1, 3), (5, 32, 4, 16)];
+    for dropout in [None, Dropout::new(5, 0.1)] {
+        for (batch, seq, heads, head) in shapes {
+            let hidden = heads * head;
+            // Padding from the right in every row but the last, which is nothing but padding.
+            let mask: Vec<f32> = (0..batch * seq)
+                .map(|i| if i / seq == batch - 1 || i % seq > seq - 1 - i / seq { -10_000.0 } else { 0.0 })
+                .collect();
+            let op = |x: Vec<Tensor<1>>| {
+                let [query, key, value] = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
+                let bias = leaf(&mask, x[0].dtype()).detach().reshape([batch, 1, 1, seq]);
+                attention([query, key, value], bias, heads, 1.0 / (head as f64).sqrt(), dropout).reshape([-1])
+            };
+            let n = batch * seq * hidden;
+            let inputs = [numbers(1, n), numbers(2, n), numbers(3, n)];
+            // In f32 a score has only 1e-3 left beside -10000: rows of padding alone are compared loosely.
+            let (value, gradients) = run(&op, &inputs, DType::F32);
+            let (want, want_gradients) = run(&op, &inputs, DType::F64);
+            let (plain, plain_gradients) = {
+                let plain = |x: Vec<Tensor<1>>| {
+                    let [query, key, value] =
+                        std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
+                    let bias = leaf(&mask, DType::F32).detach().reshape([batch, 1, 1, seq]);
+                    let scale = 1.0 / (head as f64).sqrt();
+                    attention::plain([query, key, value], bias, heads, scale, dropout).reshape([-1])
+                };
+                run(&plain, &inputs, DType::F32)
+            };
+            let name = format!("{batch} {seq} {heads} {head} {dropout:?}");
+            let real = (batch - 1) * seq * hidden;
+            close(&name, &value[..real], &want[..real], 1e-5);
+            close(&name, &value, &plain, 1e-3);
+            for i in 0..3 {
+                close(&name, &gradients[i][..real], &want_gradients[i][..real], 1e-5);
+                close(&name, &gradients[i], &plain_gradients[i], 2e-3);
+            }
+            for threads in [1, 2, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let again = pool.install(|| run(&op, &inputs, DType::F32));
+                assert!(again == (value.clone(), gradients.clone()), "{name}: {threads} threads");
+            }
+            if n < 600 {
+                // Differences of scores vanish beside -10000: here without the row of padding alone.
+                let mask: Vec<f32> = (0..batch * seq)
+                    .map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 })
+                    .collect();
+                let op = |x: Vec<Tensor<1>>| {
+                    let [query, key, value] =
+                        std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
+                    let bias = leaf(&mask, x[0].dtype()).detach().reshape([batch, 1, 1, seq]);
+                    attention([query, key, value], bias, heads, 0.5, dropout).reshape([-1])
+                };
+                check(&name, &op, &inputs);
+                check_differences(&name, &op, &inputs);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_with_large_scores() {
+    let op = |x: Vec<Tensor<1>>| {
+        let [query, key, value] = std::array::from_fn(|i| x[i].clone().reshape([1, 4, 2]));
+        let bias = leaf(&[0.0; 4], x[0].dtype()).detach().reshape([1, 1, 1, 4]);
+        attention([query, key, value], bias, 1, 1.0, None).reshape([-1])
+    };
+    let large = |seed| numbers(seed, 8).iter().map(|x| 30.0 * x).collect::<Vec<f32>>();
+    let (value, gradients) = run(&op, &[large(1), large(2), large(3)], DType::F32);
+    let (want, want_gradients) = run(&op, &[large(1), large(2), large(3)], DType::F64);
+    close("large", &value, &want, 2e-4);
+    for (got, want) in gradients.iter().zip(&want_gradients) {
+        close("large", got, want, 2e-3);
+    }
+}
+
+#[test]
+fn self_attention_with_its_projections() {
+    for (batch, seq, heads, head) in [(1, 1, 1, 1), (3, 17, 2, 5), (2, 127, 2, 64), (5, 33, 4, 16)] {
+        for dropout in [None, Dropout::new(5, 0.1)] {
+            let hidden = heads * head;
+            let mask: Vec<f32> =
+                (0..batch * seq).map(|i| if i % seq > seq / 2 { -10_000.0 } else { 0.0 }).collect();
+            let op = |x: Vec<Tensor<1>>| {
+                let bias = leaf(&mask, x[0].dtype()).detach().reshape([batch, 1, 1, seq]);
+                let projections =
+                    std::array::from_fn(|i| (x[1 + i].clone().reshape([hidden, hidden]), x[4 + i].clone()));
+                let hidden = x[0].clone().reshape([batch, seq, hidden]);
+                self_attention(hidden, projections, bias, heads, 0.25, dropout).reshape([-1])
+            };
+            let scale = 1.0 / (hidden as f32).sqrt();
+            let mut inputs = vec![numbers(1, batch * seq * hidden)];
+            inputs.extend((2..5).map(|i| numbers(i, hidden * hidden).iter().map(|w| w * scale).collect()));
+            inputs.extend((5..8).map(|i| numbers(i, hidden)));
+            let name = format!("{batch} {seq} {heads} {head} {dropout:?}");
+            check(&name, &op, &inputs);
+            if hidden < 20 && seq > 1 {
+                check_differences(&name, &op, &inputs);
+            }
+        }
+    }
+}
+
+#[test]
+fn dense_product() {
+    for (rows, input, output) in [
+        (1, 1, 1),
+        (3, 17, 5),
+        (127, 129, 33),
+        (600, 128, 512),
+        (300, 512, 129),
+        (4096, 64, 96),
+        (4095, 17, 131),
+        (33, 4096, 19),
+        (257, 1021, 67),
+    ] {
+        let op = |x: Vec<Tensor<1>>| {
+            let weight = x[1].clone().reshape([input, output]);
+            dense::product(x[0].clone().reshape([1, rows, input]), weight).reshape([-1])
+        };
+        let name = format!("{rows} {input} {output}");
+        check(&name, &op, &[numbers(1, rows * input), numbers(2, input * output)]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Data folders that are not what they should be, for every program that opens them.
+
+use super::{check, check_with};
+use crate::common::{Folder, QUICK, articles};
+
+#[test]
+fn data_folders() {
+    let folder = Folder::with_run();
+    std::fs::create_dir(folder.at("hollow")).expect("a folder");
+    let manifest = folder.text("data/manifest.json");
+    let changed = |name: &str, manifest: String| {
+        folder.copy("data", name);
+        folder.write(&format!("{name}/manifest.json"), manifest);
+    };
+    changed("cut", manifest[..manifest.len() / 2].to_string());
+    changed("outside", manifest.replace("train-00000-of-00003.parquet", "../train-00000-of-00003.parquet"));
+    changed("future", manifest.replace("\"format_version\": 2", "\"format_version\": 99"));
+    // As many rows in each of three shards as the first has, and one.
+    let rows = folder.json("data/manifest.json")[0]["shards"][0]["rows"].to_string();
+    changed("counts", manifest.replacen(&format!("\"rows\": {rows}"), "\"rows\": 1", 1));
+    folder.write("other.txt", articles(12, 4));
+    folder.ok("bert make-vocab --input other.txt --vocab-size 300 --output other-vocab.txt");
+    folder.ok(
+        "make-pretrain-data --input other.txt --vocab other-vocab.txt --max-seq-length 32 --output other",
+    );
+    let broken = [
+        ("none", 3, "none holds no manifest.json: it is no finished data set"),
+        ("hollow", 3, "hollow holds no manifest.json"),
+        ("cut", 3, "cut/manifest.json is not a valid manifest"),
+        ("outside", 3, "\"../train-00000-of-00003.parquet\", which is not a plain file name"),
+        ("future", 3, "format version 99, this program reads 2"),
+        ("counts", 3, "the sum of the shards' rows is"),
+    ];
+    for common in [
+        "bert verify",
+        "bert inspect",
+        "bert evaluate --checkpoint run --data",
+        "pretrain --model config.json --steps 2 --output out --data",
+        "pretrain --model config.json --steps 2 --output out --data data --eval-data",
+    ] {
+        check_with(&folder, common, &broken);
+    }
+    check(
+        &folder,
+        &[
+            (&format!("pretrain {QUICK} --steps 2 --eval-data other --output out"), 4, "another vocabulary"),
+            ("bert evaluate --checkpoint run --data other", 4, "another vocabulary"),
+            ("pretrain --data other --init-checkpoint run --steps 2 --output out", 4, "another vocabulary"),
+            ("bert inspect data --index 1000000", 2, "1000000"),
+        ],
+    );
+}
+
+#[test]
+fn damaged_shards_are_found() {
+    let folder = Folder::with_run();
+    folder.copy("data", "bad");
+    for shard in 0..3 {
+        folder.flip(&format!("bad/train-{shard:05}-of-00003.parquet"));
+    }
+    let verified = folder.run("bert verify bad");
+    assert_eq!(verified.code, Some(3));
+    assert_eq!(verified.stdout.matches("BAD   ").count(), 3, "every file is looked at: {}", verified.stdout);
+    assert_eq!(verified.stdout.matches("good  vocab.txt").count(), 1);
+    let lines = [
+        "pretrain --data bad --model config.json --steps 2 --output out",
+        "pretrain --data data --eval-data bad --model config.json --steps 2 --output out2",
+        "bert evaluate --checkpoint run --data bad",
+    ];
+    for line in lines {
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(3), "{line}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("BLAKE3") && ended.stderr.contains("bad/train-0000"),
+            "{}",
+            ended.stderr
+        );
+    }
+    // Mended, the run goes on where it stood.
+    for shard in 0..3 {
+        folder.flip(&format!("bad/train-{shard:05}-of-00003.parquet"));
+    }
+    folder.ok("bert verify bad");
+    folder.ok(&format!("{} --resume", lines[0]));
+}
