@@ -24,6 +24,7 @@ mod column;
 pub mod config;
 mod conservation;
 pub mod document;
+mod document_lookup;
 pub mod document_pass;
 pub mod document_shard;
 mod dry_run;
