@@ -88,6 +88,26 @@ fn a_warning_is_no_progress() {
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }
 
+/// What the maker of data should know is said once: in the report, or beside the JSON.
+#[test]
+fn a_warning_is_said_once() {
+    let folder = Folder::with_run();
+    folder.write("one.txt", "The river is long.\nThe river is wide.\n".repeat(20));
+    let line = "make-pretrain-data --input one.txt --vocab vocab.txt --dupe-factor 2";
+    let report = folder.ok(&format!("{line} --output once"));
+    assert_eq!(report.stdout.matches("There is one document only").count(), 1, "{}", report.stdout);
+    assert!(!report.stderr.contains("There is one document only"), "{}", report.stderr);
+    assert!(report.stdout.contains("\n1 shard, "), "{}", report.stdout);
+    let json = folder.ok(&format!("{line} --num-shards 2 --output twice --json"));
+    assert_eq!(json.stderr.matches("warning: There is one document only").count(), 1, "{}", json.stderr);
+    let line = format!("{line} --num-shards 3 --output parts --parts 2 --part");
+    assert!(folder.ok(&format!("{line} 1")).stdout.starts_with("part 1 of 2: 2 shards, "));
+    assert!(folder.ok(&format!("{line} 2")).stdout.starts_with("part 2 of 2: 1 shard, "));
+    let merged = folder.ok("bert merge parts");
+    assert_eq!(merged.stdout.matches("There is one document only").count(), 1);
+    assert!(merged.stdout.contains("\n3 shards, ") && merged.stderr.is_empty(), "{}", merged.stderr);
+}
+
 /// A path with spaces, quotes and letters of several scripts, in every argument that takes one.
 #[test]
 fn odd_names_work_everywhere() {

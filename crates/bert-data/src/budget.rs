@@ -142,17 +142,22 @@ impl Tuning {
 
     /// Which of the index, the sentences and the tokens are held in memory: the most used first.
     pub(crate) fn resident_columns(&self, counts: &Counts, width: Width) -> [bool; 3] {
-        let mut left = self.resident;
-        let mut fits = |bytes: u64| {
-            let fits = bytes <= left;
-            left -= if fits { bytes } else { 0 };
-            fits
-        };
-        let index = fits(8 * (counts.documents + 1));
-        let sentences = fits(8 * (counts.sentences + 1));
-        let tokens = fits(width.bytes() as u64 * counts.tokens);
-        [tokens, sentences, index]
+        resident_columns(self.resident, counts, width)
     }
+}
+
+/// Which of the tokens, the sentences and the index of documents fit in so many bytes: the most used first.
+pub(crate) fn resident_columns(memory: u64, counts: &Counts, width: Width) -> [bool; 3] {
+    let mut left = memory;
+    let mut fits = |bytes: u64| {
+        let fits = bytes <= left;
+        left -= if fits { bytes } else { 0 };
+        fits
+    };
+    let index = fits(8 * (counts.documents + 1));
+    let sentences = fits(8 * (counts.sentences + 1));
+    let tokens = fits(width.bytes() as u64 * counts.tokens);
+    [tokens, sentences, index]
 }
 
 #[cfg(test)]

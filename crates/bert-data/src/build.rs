@@ -13,6 +13,7 @@ use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
 use crate::document::Counts;
+use crate::document_shard::documents_of_shards;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
 use crate::files::{Disk, FileSystem, write_atomic_on};
 use crate::input::{Format, expand, first_duplicate};
@@ -204,7 +205,6 @@ pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) budget: ByteSize,
     pub(crate) vocabulary: Vocabulary,
-    pub(crate) tokenizer: Tokenizer,
     pub(crate) files: Vec<PathBuf>,
     /// Whether an input is JSON Lines or Parquet.
     pub(crate) tables: bool,
@@ -232,16 +232,12 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
         }
         .into());
     }
-    let mut tokenizer = Tokenizer::new(&vocabulary, config.do_lower_case);
-    if config.segmenter == Segmenter::Chinese {
-        tokenizer = tokenizer.with_segmenter(ChineseSegmenter::new());
-    }
     let pool = ThreadPoolBuilder::new()
         .num_threads(config.threads)
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
     let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, vocabulary, tokenizer, files, tables, pool })
+    Ok(Prepared { config, budget, vocabulary, files, tables, pool })
 }
 
 /// The rows of a part and what was seen while they were made, after they were written.
@@ -252,6 +248,20 @@ struct Rows {
 }
 
 impl Prepared<'_> {
+    /// The tokenizer that the options ask for.
+    pub(crate) fn tokenizer(&self) -> Tokenizer {
+        let tokenizer = Tokenizer::new(&self.vocabulary, self.config.do_lower_case);
+        match self.config.segmenter {
+            Segmenter::None => tokenizer,
+            Segmenter::Chinese => tokenizer.with_segmenter(ChineseSegmenter::new()),
+        }
+    }
+
+    /// How many different ids its tokens have, marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.config.segmenter.id_space(self.vocabulary.len())
+    }
+
     /// The size of the vocabulary, where the shards have marks of words beside the ids.
     pub(crate) fn marked(&self) -> Option<usize> {
         let stored =
@@ -279,7 +289,7 @@ impl Prepared<'_> {
         check_instances(config, &store.counts)?;
         // From here on an error leaves something to go on from.
         output.work.keep();
-        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.tokenizer.id_space());
+        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.id_space());
         let rows = self.make_rows(output, &store, &plan, progress)?;
         check_passes(store.counts.seen, config.passes() as u64, &rows.made.passes)?;
         let written: Vec<_> = rows.shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
@@ -326,8 +336,11 @@ impl Prepared<'_> {
             return Ok(Rows { shards, made: rows.made, counters: rows.counters });
         }
         if config.layout == Layout::Documents {
-            let (made, counters) = count_pass(self, &documents, store.counts.seen, progress)?;
-            let shards = make_document_shards(&job(made.all_rows), &documents, progress)?;
+            let ranges = documents_of_shards(&documents, plan.shards)?;
+            let own = (0..).zip(&ranges).filter(|(shard, _)| part.has_shard(*shard));
+            let own: Vec<_> = own.map(|(_, documents)| documents.clone()).collect();
+            let (made, counters) = count_pass(self, &documents, &own, progress)?;
+            let shards = make_document_shards(&job(made.rows.count), &documents, &ranges, progress)?;
             return Ok(Rows { made, counters, shards });
         }
         let kept = kept_segments(&output.work, &build)?;

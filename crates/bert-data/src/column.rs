@@ -4,11 +4,12 @@
 //! read last, so that reading on from there needs no further call of the system. [`ColumnWriter`] makes such a file, or
 //! its bytes in memory. Not for what must survive a power cut: scratch data is checked by its digest instead.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use twox_hash::XxHash3_64;
 
@@ -44,6 +45,14 @@ pub(crate) enum Column {
 }
 
 impl Column {
+    /// How much memory it takes.
+    pub(crate) fn bytes_in_memory(&self) -> u64 {
+        match self {
+            Self::Resident(bytes) => bytes.len() as u64,
+            Self::Paged { .. } => 0,
+        }
+    }
+
     /// The column of a file, read whole where `resident`.
     pub(crate) fn open(path: &Path, resident: bool) -> Result<Self> {
         if resident {
@@ -184,6 +193,38 @@ impl ScratchFile {
         self.flush()?;
         self.out.flush().map_err(Error::io("write", &self.path))?;
         Ok(self.digester.finish())
+    }
+}
+
+/// A folder of this process in the system's temporary folder; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    pub(crate) fn create() -> Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("bert-data-{process}-{number}"));
+        // What a killed process with the same number left.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).map_err(Error::io("create folder", &path))?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// After all files in it were opened: where the system lets open files be removed, it is removed at once, so that not
+    /// even a killed process leaves it.
+    pub(crate) fn opened(self) -> Option<Self> {
+        if cfg!(unix) { None } else { Some(self) }
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -331,7 +331,6 @@ impl BuildConfig {
                 "the loader makes a new pass over the text in every epoch",
             ),
             (self.masking != Masking::Static, "masking", "the loader makes the masks, and the pairs too"),
-            (self.part.is_some(), "part", "there is little more to do than what every part does"),
         ];
         match refused.into_iter().find(|(refused, ..)| *refused) {
             Some((_, option, reason)) => Err(OptionError::Conflict { option, with, reason }.into()),

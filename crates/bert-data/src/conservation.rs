@@ -134,7 +134,8 @@ pub(crate) fn check_rows(made: &MadeTally, balance: Option<u64>, written: &[(u64
 }
 
 impl Conservation {
-    /// The whole law, over all parts.
+    /// The whole law, over all parts. Rows are balanced among shards where they are instances; where not, they are the
+    /// documents.
     pub(crate) fn check(
         documents: Tally,
         passes: u64,
@@ -146,6 +147,10 @@ impl Conservation {
         check_rows(made, balanced.then_some(shards), written)?;
         same("the number of shards", None, written.len() as u64, shards)?;
         same("the number of rows made", None, made.rows.count, made.all_rows)?;
+        if !balanced {
+            let (found, expected) = (made.rows.fingerprint, documents.fingerprint);
+            same("the fingerprint of the documents in the shards", None, found, expected)?;
+        }
         Ok(Self {
             documents: documents.count,
             document_fingerprint: format!("{:016x}", documents.fingerprint),

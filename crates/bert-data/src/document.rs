@@ -6,9 +6,11 @@
 //! masks. The reference holds lists of lists of strings.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-use crate::column::{Column, ColumnWriter, Cursor};
+use crate::column::{Column, ColumnWriter, Cursor, ScratchFolder};
 use crate::conservation::Tally;
+use crate::document_lookup::{DocumentLookup, SingleDocument};
 use crate::error::Result;
 use crate::packed::Width;
 use crate::rng::Random;
@@ -26,6 +28,10 @@ pub struct Documents {
     pub(crate) counts: Counts,
     /// The documents in another order, if they were shuffled.
     pub(crate) order: Option<Vec<u32>>,
+    /// The shards that single documents are read from when they are looked at; the columns are empty then.
+    pub(crate) lookup: Option<Mutex<DocumentLookup>>,
+    /// Where paged columns lie that belong to nobody else; removed with them.
+    pub(crate) _scratch: Option<ScratchFolder>,
 }
 
 /// How much there is.
@@ -58,6 +64,17 @@ impl Documents {
         self.counts.tokens
     }
 
+    /// Whether they are read one by one.
+    pub(crate) fn is_single(&self) -> bool {
+        self.lookup.is_some()
+    }
+
+    /// Bytes of them that are held in memory.
+    #[must_use]
+    pub fn bytes_in_memory(&self) -> u64 {
+        [&self.tokens, &self.sentences, &self.index].iter().map(|column| column.bytes_in_memory()).sum()
+    }
+
     /// Number of sentences.
     #[must_use]
     pub fn sentences(&self) -> usize {
@@ -76,8 +93,11 @@ impl Documents {
     pub fn reader(&self) -> DocumentReader<'_> {
         // What is read ahead: of a document itself much, because it is read on; of one that is drawn at random a few
         // sentences.
-        let place =
-            |sentences, tokens| Place { sentences: Cursor::new(sentences), tokens: Cursor::new(tokens) };
+        let place = |sentences, tokens| Place {
+            sentences: Cursor::new(sentences),
+            tokens: Cursor::new(tokens),
+            single: None,
+        };
         let (here, there) = (place(1 << 12, 1 << 15), place(1 << 8, 0));
         DocumentReader {
             documents: self,
@@ -103,6 +123,8 @@ pub enum Look {
 struct Place {
     sentences: Cursor,
     tokens: Cursor,
+    /// The document that is looked at, where documents are read one by one.
+    single: Option<SingleDocument>,
 }
 
 /// Looks at documents; keeps its buffers from one to the next.
@@ -113,6 +135,21 @@ pub struct DocumentReader<'a> {
     far_index: Cursor,
     here: Place,
     there: Place,
+}
+
+impl Place {
+    fn read_single(&mut self, lookup: &Mutex<DocumentLookup>, index: u64) -> Result<Range<u64>> {
+        if self.single.as_ref().is_none_or(|single| single.number() != index) {
+            let read = lookup.lock().unwrap_or_else(PoisonError::into_inner).read(index)?;
+            self.single = Some(read);
+        }
+        Ok(self.single().sentences())
+    }
+
+    /// The document that was looked at last.
+    fn single(&self) -> &SingleDocument {
+        self.single.as_ref().expect("a document is looked at before its sentences")
+    }
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -142,6 +179,9 @@ impl<'a> DocumentReader<'a> {
         let documents = self.documents;
         let index = self.number_of(index);
         assert!(index < documents.counts.documents, "document {index} of {}", documents.counts.documents);
+        if let Some(lookup) = &documents.lookup {
+            return self.place(look).read_single(lookup, index);
+        }
         let cursor = if look == Look::Here { &mut self.index } else { &mut self.far_index };
         let length = 8 * (documents.counts.documents + 1);
         let pair = cursor.get(&documents.index, 8 * index..8 * index + 16, length)?;
@@ -167,6 +207,9 @@ impl<'a> DocumentReader<'a> {
     /// Those of reading.
     pub fn sentence_start(&mut self, look: Look, sentence: u64) -> Result<u64> {
         let documents = self.documents;
+        if documents.lookup.is_some() {
+            return Ok(self.place(look).single().sentence_start(sentence));
+        }
         let length = 8 * (documents.counts.sentences + 1);
         let cursor = &mut self.place(look).sentences;
         cursor.get(&documents.sentences, 8 * sentence..8 * sentence + 8, length).map(number)
@@ -186,6 +229,10 @@ impl<'a> DocumentReader<'a> {
     /// Those of reading.
     pub fn append_tokens(&mut self, look: Look, range: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
         let documents = self.documents;
+        if documents.lookup.is_some() {
+            out.extend_from_slice(self.place(look).single().tokens(range));
+            return Ok(());
+        }
         let width = documents.width;
         let size = width.bytes() as u64;
         let cursor = &mut self.place(look).tokens;
@@ -304,6 +351,7 @@ impl DocumentsBuilder {
         };
         let (tokens, sentences, index) =
             (resident(self.tokens), resident(self.sentences), resident(self.index));
-        Documents { width: self.width, tokens, sentences, index, counts: self.counts, order: None }
+        let (width, counts) = (self.width, self.counts);
+        Documents { width, tokens, sentences, index, counts, order: None, lookup: None, _scratch: None }
     }
 }

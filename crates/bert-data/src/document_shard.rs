@@ -23,16 +23,19 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
+use crate::budget::resident_columns;
+use crate::column::{Column, ColumnWriter, ScratchFile, ScratchFolder};
 use crate::conservation::Tally;
-use crate::document::{DocumentReader, Documents, DocumentsBuilder, Look};
+use crate::document::{Counts, DocumentReader, Documents, DocumentsBuilder, Look};
 use crate::error::{Error, ManifestError, Result, RowProblem, ShardError};
-use crate::files::{AtomicFile, FileSystem, Written};
+use crate::files::{AtomicFile, Disk, FileSystem, Written};
 use crate::manifest::{Manifest, wrong_marks};
+use crate::packed::Width;
 use crate::parquet_file::Batches;
 use crate::record_batch::{element, take_marks, with_marks};
 use crate::shard::failed;
 use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
-use crate::word_marks::marked as mark;
+use crate::word_marks::{marked as mark, unmarked};
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
@@ -201,7 +204,7 @@ pub fn read_document_shard(
     Ok(rows)
 }
 
-fn append(
+pub(crate) fn append(
     batch: &RecordBatch,
     vocabulary: usize,
     documents: &mut DocumentsBuilder,
@@ -256,16 +259,93 @@ fn check_document(ids: &[i32], sentences: &[i32], vocabulary: usize) -> Result<(
 /// # Errors
 /// As [`Manifest::verify`] with `deep`.
 pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Documents> {
-    let mut documents = DocumentsBuilder::new(manifest.id_space());
+    read_documents_within(folder, manifest, u64::MAX)
+}
+
+/// [`read_all_documents`], of which at most `memory` bytes stay in memory: the borders of documents, those of sentences,
+/// the tokens, as far as they fit. The others go to scratch files in the system's temporary folder, from which they are
+/// read where they are needed; on Unix these are gone with the process, however it ends.
+///
+/// # Errors
+/// As [`Manifest::verify`] with `deep`; [`Error::Io`] and [`Error::DiskFull`] for the scratch files.
+pub fn read_documents_within(folder: &Path, manifest: &Manifest, memory: u64) -> Result<Documents> {
+    let report = &manifest.report;
+    let counts = Counts {
+        documents: report.documents,
+        sentences: report.sentences,
+        tokens: report.tokens,
+        ..Counts::default()
+    };
+    let resident = resident_columns(memory, &counts, Width::of(manifest.id_space()));
+    let scratch = if resident == [true; 3] { None } else { Some(ScratchFolder::create()?) };
+    let path = |column: usize| scratch.as_ref().map(|scratch| scratch.path().join(column.to_string()));
+    let column = |column: usize| match path(column) {
+        Some(path) if !resident[column] => {
+            Ok::<_, Error>(ColumnWriter::File(Box::new(ScratchFile::create(&Disk, &path)?)))
+        }
+        _ => Ok(ColumnWriter::Memory(Vec::new())),
+    };
+    let columns = [column(0)?, column(1)?, column(2)?];
+    let mut builder = DocumentsBuilder::to_columns(manifest.id_space(), columns);
     for shard in 0..manifest.shards.len() {
-        manifest.read_verified_documents(folder, shard, &mut documents)?;
+        manifest.read_verified_documents(folder, shard, &mut builder)?;
     }
-    let documents = documents.finish()?;
+    builder.end()?;
+    let counts = builder.counts;
     let same = |what, found: u64, expected: u64| match found == expected {
         true => Ok(()),
         false => Err(ManifestError::Count { path: Manifest::path(folder), what, found, expected }),
     };
-    same("the sentences of all shards", documents.sentences() as u64, manifest.report.sentences)?;
-    same("the tokens of all shards", documents.tokens(), manifest.report.tokens)?;
-    Ok(documents)
+    same("the sentences of all shards", counts.sentences, report.sentences)?;
+    same("the tokens of all shards", counts.tokens, report.tokens)?;
+    let open = |column: usize, written| match (written, path(column)) {
+        (ColumnWriter::Memory(bytes), _) => Ok(Column::Resident(bytes)),
+        (ColumnWriter::File(file), Some(path)) => {
+            file.finish()?;
+            Column::open(&path, false)
+        }
+        (ColumnWriter::File(_), None) => unreachable!("files lie in the scratch folder"),
+    };
+    Ok(Documents {
+        width: Width::of(manifest.id_space()),
+        tokens: open(0, builder.tokens)?,
+        sentences: open(1, builder.sentences)?,
+        index: open(2, builder.index)?,
+        counts,
+        order: None,
+        lookup: None,
+        _scratch: scratch.and_then(ScratchFolder::opened),
+    })
+}
+
+/// Shows `see` the tokens of the first documents of a data folder, of as many as have so many tokens together, or of all
+/// documents of the first shard.
+pub(crate) fn see_first_tokens(
+    folder: &Path,
+    manifest: &Manifest,
+    most: u64,
+    mut see: impl FnMut(u32),
+) -> Result<()> {
+    manifest.verify_digest(folder, 0)?;
+    let path = manifest.shard_path(folder, 0);
+    let batches = Batches::of(open_shard(&path, &document_schema())?.with_batch_size(READ_AT_ONCE));
+    let (mut tokens, mut rows) = (0, 0);
+    for batch in batches.map_err(|source| ShardError::Unreadable { path: path.clone(), source })? {
+        if tokens >= most {
+            break;
+        }
+        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.clone(), source })?;
+        let mut some = DocumentsBuilder::new(manifest.id_space());
+        let wrong = |(row, problem)| {
+            Error::Shard(ShardError::Row { path: path.clone(), row: rows + row as u64, problem })
+        };
+        append(&batch, manifest.vocabulary.size, &mut some, wrong)?;
+        rows += batch.num_rows() as u64;
+        let some = some.finish()?;
+        let mut ids = Vec::new();
+        some.reader().append_tokens(Look::Here, 0..some.tokens(), &mut ids)?;
+        ids.iter().for_each(|&id| see(unmarked(id, manifest.vocabulary.size).0));
+        tokens += some.tokens();
+    }
+    Ok(())
 }

@@ -27,10 +27,9 @@ use crate::packed::{PackedRow, Width, pack};
 use crate::parallel::share_out;
 use crate::plan::Plan;
 use crate::reading::{ReadRules, sample_documents};
-use crate::record_batch::BatchBuilder;
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
-use crate::shard::{RowGroup, ShardWriter};
+use crate::shard::{GroupEncoder, ShardWriter};
 use crate::spill::Rows;
 use crate::table::InputReader;
 
@@ -99,7 +98,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let sampled = sample_documents(
         &sample.blocks,
         &prepared.files,
-        &prepared.tokenizer,
+        &prepared.tokenizer(),
         &prepared.vocabulary,
         &ReadRules::new(config),
         &prepared.pool,
@@ -115,7 +114,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
-    let plan = Plan::new(config, documents, tokens, prepared.tokenizer.id_space());
+    let plan = Plan::new(config, documents, tokens, prepared.id_space());
     let threads = prepared.pool.current_num_threads();
     let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
     let (written, writing) = second_time(|| write_nowhere(&prepared, &plan, &tuning, &made))?;
@@ -195,7 +194,7 @@ struct Made {
 /// Makes the instances of a few passes over the sample, with as many threads as the build would.
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
-    let width = Width::of(prepared.tokenizer.id_space());
+    let width = Width::of(prepared.id_space());
     let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
     let serial = config.random == RandomMode::Reference;
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
@@ -243,20 +242,18 @@ fn write_nowhere(
 ) -> Result<WrittenSample> {
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
-    let mut shard = ShardWriter::create(&Nowhere, Path::new("nowhere.parquet"), prepared.marked())?;
+    let path = Path::new("nowhere.parquet");
+    let mut shard = ShardWriter::create(&Nowhere, path, prepared.marked())?;
     // Row groups as large as those of the build, and as many at a time.
     let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
-    let mut batches: Vec<BatchBuilder> =
-        (0..tuning.writers).map(|_| BatchBuilder::new(prepared.marked())).collect();
-    let mut items = Vec::new();
-    for rows in order.chunks(order.len().div_ceil(groups).max(1)) {
-        items.push((rows, shard.next_group()?));
-    }
-    let encode = |batch: &mut BatchBuilder, (rows, columns): (&[u32], RowGroup)| {
+    let encoder = |_| GroupEncoder::new(prepared.marked());
+    let mut encoders = (0..tuning.writers).map(encoder).collect::<Result<Vec<_>>>()?;
+    let items = order.chunks(order.len().div_ceil(groups).max(1)).enumerate().collect();
+    let encode = |encoder: &mut GroupEncoder, (number, rows): (usize, &[u32])| {
         let rows = rows.iter().map(|&row| PackedRow::first_of(&made.bytes[row as usize..], plan.width));
-        columns.encode(rows, batch)
+        encoder.encode(path, number, rows)
     };
-    for group in prepared.pool.install(|| share_out(&mut batches, items, encode)) {
+    for group in prepared.pool.install(|| share_out(&mut encoders, items, encode)) {
         shard.append(group?)?;
     }
     let bytes = shard.finish()?.1.bytes;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::config::Layout;
+use crate::document_shard::see_first_tokens;
 use crate::error::{Error, OptionError, Result};
 use crate::manifest::Manifest;
 use crate::preview::{render, render_first};
@@ -23,7 +25,7 @@ pub struct Inspection {
     pub manifest: Manifest,
     /// Instances as words; where the loader makes the masks, with those of epoch 0.
     pub instances: Vec<String>,
-    /// The most frequent tokens among the rows looked at, with their counts.
+    /// The most frequent tokens among the rows or documents looked at, with their counts.
     pub frequent_tokens: Vec<(String, u64)>,
 }
 
@@ -36,13 +38,24 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     manifest.verify(folder, false)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
     let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
-    let frequent_tokens = frequent(&mut rows, &vocabulary, 20)?;
+    let counts = match manifest.config.layout {
+        Layout::Instances => count_tokens(&mut rows, &vocabulary)?,
+        Layout::Documents => {
+            let mut counts = vec![0u64; vocabulary.len()];
+            see_first_tokens(folder, &manifest, DOCUMENT_TOKENS, |id| counts[id as usize] += 1)?;
+            counts
+        }
+    };
+    let frequent_tokens = frequent(&counts, &vocabulary, 20);
     let instances = render_first(folder, instances as u64, &manifest, &vocabulary)?;
     Ok(Inspection { folder: folder.to_owned(), manifest, instances, frequent_tokens })
 }
 
+/// Tokens of the documents that are counted, where documents are stored.
+const DOCUMENT_TOKENS: u64 = 1 << 20;
+
 /// Counts the original tokens of the first rows.
-fn frequent(rows: &mut StoredRows, vocabulary: &Vocabulary, most: usize) -> Result<Vec<(String, u64)>> {
+fn count_tokens(rows: &mut StoredRows, vocabulary: &Vocabulary) -> Result<Vec<u64>> {
     let mut counts = vec![0u64; vocabulary.len()];
     for index in 0..rows.len().min(10_000) {
         let row = rows.stored(index)?;
@@ -54,11 +67,16 @@ fn frequent(rows: &mut StoredRows, vocabulary: &Vocabulary, most: usize) -> Resu
             counts[original as usize] += 1;
         }
     }
+    Ok(counts)
+}
+
+/// The most frequent tokens and their counts.
+fn frequent(counts: &[u64], vocabulary: &Vocabulary, most: usize) -> Vec<(String, u64)> {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&id| (std::cmp::Reverse(counts[id]), id));
     order.truncate(most);
     let entry = |id: usize| (vocabulary.token(id as u32).to_owned(), counts[id]);
-    Ok(order.into_iter().filter(|&id| counts[id] > 0).map(entry).collect())
+    order.into_iter().filter(|&id| counts[id] > 0).map(entry).collect()
 }
 
 impl fmt::Display for Inspection {
@@ -168,6 +186,6 @@ pub fn instance(folder: &Path, index: u64) -> Result<String> {
     if index >= manifest.instances {
         return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
     }
-    let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
+    let mut rows = StoredRows::new(folder, &manifest, &vocabulary).at_a_glance();
     Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))
 }

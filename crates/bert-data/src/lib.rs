@@ -26,6 +26,7 @@ pub mod config;
 mod conservation;
 mod contained;
 pub mod document;
+mod document_lookup;
 pub mod document_pass;
 pub mod document_shard;
 mod dry_run;

@@ -1,15 +1,23 @@
-//! Items shared out among workers, results in the order of the items.
+//! Work shared out among workers, results in the order of the items.
 //!
 //! In go workers, each with buffers of its own, and items; a worker takes the next item whenever it is free, so that
-//! uneven items keep all of them busy. Which worker has an item must not matter to its result. Runs in the current
-//! pool. Not for pipelines.
+//! uneven items keep all of them busy. Which worker has an item must not matter to its result. [`share_out`] returns all
+//! results; [`in_order`] hands them on, one after another, while the items behind them are worked on.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 
-/// Works on all items and returns the results in their order.
+use crate::error::Result;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Works on all items and returns the results in their order. Runs in the current pool.
 pub(crate) fn share_out<W: Send, T: Send, R: Send>(
     workers: &mut [W],
     items: Vec<T>,
@@ -19,7 +27,7 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
         return items.into_iter().map(|item| work(worker, item)).collect();
     }
     let items = Mutex::new(items.into_iter().enumerate());
-    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || lock(&items).next();
     let mut results: Vec<(usize, R)> = workers
         .par_iter_mut()
         .flat_map_iter(|worker| {
@@ -31,9 +39,156 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Works on items, each with its size, and hands the results to `take`, one at a time and in the order of the items;
+/// nobody waits for it but the results behind. No item is begun while those on their way have `room` together. What
+/// `take` returns goes to `told` on the calling thread; `None` ends the work without an error.
+///
+/// # Errors
+/// The first one in the order of the items, of the items themselves, of `work` or of `take`.
+pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
+    pool: &ThreadPool,
+    workers: &mut [W],
+    room: usize,
+    items: impl Iterator<Item = Result<(usize, T)>> + Send,
+    work: impl Fn(&mut W, T) -> Result<R> + Sync,
+    take: impl FnMut(R) -> Result<Option<P>> + Send,
+    mut told: impl FnMut(P),
+) -> Result<()> {
+    let line = Line {
+        items: Mutex::new(Some(items.enumerate())),
+        take: Mutex::new(take),
+        state: Mutex::new(State {
+            room,
+            on_their_way: 0,
+            made: BTreeMap::new(),
+            next: 0,
+            taking: false,
+            end: None,
+        }),
+        changed: Condvar::new(),
+    };
+    let (tell, hear) = channel();
+    pool.in_place_scope(|scope| {
+        for worker in workers {
+            let (line, work, tell) = (&line, &work, tell.clone());
+            scope.spawn(move |_| line.run(worker, work, &tell));
+        }
+        drop(tell);
+        hear.iter().for_each(&mut told);
+    });
+    line.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
+}
+
+/// What the workers of [`in_order`] share.
+struct Line<I, F, R> {
+    /// None after their first error.
+    items: Mutex<Option<I>>,
+    take: Mutex<F>,
+    state: Mutex<State<R>>,
+    changed: Condvar,
+}
+
+struct State<R> {
+    room: usize,
+    /// The sizes of the items that were begun and not yet taken.
+    on_their_way: usize,
+    /// Finished, but behind an item that is not; with their sizes.
+    made: BTreeMap<usize, (usize, Result<R>)>,
+    /// The item whose result is taken next.
+    next: usize,
+    /// Whether a worker takes results.
+    taking: bool,
+    /// Set when no item shall be begun any more, before the last one.
+    end: Option<Result<()>>,
+}
+
+impl<I, F, R> Line<I, F, R> {
+    fn run<W, T, P>(&self, worker: &mut W, work: &impl Fn(&mut W, T) -> Result<R>, tell: &Sender<P>)
+    where
+        I: Iterator<Item = (usize, Result<(usize, T)>)>,
+        F: FnMut(R) -> Result<Option<P>>,
+    {
+        // The others would wait for ever for what a panic has ended.
+        let _ender = EndOnPanic(self);
+        while let Some((number, item)) = self.begin() {
+            let (size, result) = match item {
+                Ok((size, item)) => (size, work(worker, item)),
+                Err(error) => (0, Err(error)),
+            };
+            self.hand_over(number, size, result, tell);
+        }
+    }
+
+    /// The next item, when there is room for it.
+    fn begin<T>(&self) -> Option<(usize, Result<(usize, T)>)>
+    where
+        I: Iterator<Item = (usize, Result<(usize, T)>)>,
+    {
+        let mut items = lock(&self.items);
+        let mut state = lock(&self.state);
+        while state.end.is_none() && state.on_their_way >= state.room.max(1) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.end.is_some() {
+            return None;
+        }
+        drop(state);
+        let (number, item) = items.as_mut()?.next()?;
+        match &item {
+            Ok((size, _)) => lock(&self.state).on_their_way += size,
+            Err(_) => *items = None,
+        }
+        Some((number, item))
+    }
+
+    /// Puts a result where it belongs, and takes all that are next, unless another worker does.
+    fn hand_over<P>(&self, number: usize, size: usize, result: Result<R>, tell: &Sender<P>)
+    where
+        F: FnMut(R) -> Result<Option<P>>,
+    {
+        let mut state = lock(&self.state);
+        state.made.insert(number, (size, result));
+        if state.taking {
+            return;
+        }
+        state.taking = true;
+        while state.end.is_none() {
+            let next = state.next;
+            let Some((size, result)) = state.made.remove(&next) else { break };
+            drop(state);
+            let taken = result.and_then(|result| (lock(&self.take))(result));
+            state = lock(&self.state);
+            state.next += 1;
+            state.on_their_way -= size;
+            match taken {
+                // Nobody listens any more when the calling thread panics.
+                Ok(Some(progress)) => drop(tell.send(progress)),
+                Ok(None) => state.end = Some(Ok(())),
+                Err(error) => state.end = Some(Err(error)),
+            }
+            self.changed.notify_all();
+        }
+        state.taking = false;
+    }
+}
+
+/// Ends the work of the others when a worker panics.
+struct EndOnPanic<'a, I, F, R>(&'a Line<I, F, R>);
+
+impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.state).end.get_or_insert(Ok(()));
+            self.0.changed.notify_all();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::{Error, InputError};
+    use rayon::ThreadPoolBuilder;
 
     #[test]
     fn results_come_in_the_order_of_the_items() {
@@ -46,6 +201,88 @@ mod tests {
             });
             assert!(results.into_iter().eq((0..1000).map(|item| item * item)));
             assert_eq!(counts.iter().sum::<u32>(), 1000);
+        }
+    }
+
+    /// Items 0 to 99 of size 3, the first ones the slowest; `faulty` decides where it fails. Returns what was taken.
+    fn line(
+        threads: usize,
+        room: usize,
+        faulty: impl Fn(&str, usize) -> bool + Sync,
+    ) -> (Vec<usize>, Vec<usize>, Result<()>) {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let error = |item: usize| Error::Input(InputError::NoInstances { sentences: item });
+        let (begun, most) = (Mutex::new(0usize), Mutex::new(0usize));
+        let items = (0..100).map(|item| {
+            let mut begun = lock(&begun);
+            *begun += 1;
+            let mut most = lock(&most);
+            *most = (*most).max(*begun);
+            if faulty("item", item) { Err(error(item)) } else { Ok((3, item)) }
+        });
+        let (mut taken, mut told) = (Vec::new(), Vec::new());
+        let result = in_order(
+            &pool,
+            &mut vec![(); threads],
+            room,
+            items,
+            |(), item| {
+                std::thread::sleep(std::time::Duration::from_micros(300 / (item as u64 + 1)));
+                if faulty("work", item) { Err(error(item)) } else { Ok(item) }
+            },
+            |item| {
+                *lock(&begun) -= 1;
+                taken.push(item);
+                if faulty("take", item) {
+                    return Err(error(item));
+                }
+                Ok((!faulty("stop", item)).then_some(item))
+            },
+            |item| told.push(item),
+        );
+        let most = *lock(&most);
+        // `room` and the one that was begun when there was little left.
+        assert!(most * 3 <= room.max(1) + 3, "{most} at once in a room of {room}");
+        (taken, told, result)
+    }
+
+    #[test]
+    fn results_are_taken_in_order_and_never_too_many_wait() {
+        for (threads, room) in [(1, 0), (1, 7), (2, 6), (3, 9), (4, 100)] {
+            let (taken, told, result) = line(threads, room, |_, _| false);
+            result.unwrap();
+            assert!(taken.iter().copied().eq(0..100), "{taken:?}");
+            assert_eq!(told, taken);
+        }
+    }
+
+    #[test]
+    fn the_first_error_in_order_ends_it() {
+        for threads in [1, 4] {
+            for wrong in ["item", "work", "take"] {
+                let (taken, told, result) = line(threads, 30, |what, item| what == wrong && item >= 40);
+                assert!(
+                    matches!(result, Err(Error::Input(InputError::NoInstances { sentences: 40 }))),
+                    "{wrong}: {result:?}"
+                );
+                assert!(taken.iter().copied().eq(0..40 + usize::from(wrong == "take")), "{wrong}: {taken:?}");
+                assert!(told.iter().copied().eq(0..40));
+            }
+            let (taken, told, result) = line(threads, 30, |what, item| what == "stop" && item == 40);
+            assert!(result.is_ok() && taken.len() == 41 && told.len() == 40);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_it() {
+        for threads in [1, 3] {
+            let panicked = std::panic::catch_unwind(|| {
+                line(threads, 6, |what, item| {
+                    assert!(what != "work" || item != 20, "as the test wants it");
+                    false
+                })
+            });
+            assert!(panicked.is_err());
         }
     }
 }

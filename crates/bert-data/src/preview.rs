@@ -66,7 +66,7 @@ pub(crate) fn render_first(
     manifest: &Manifest,
     vocabulary: &Vocabulary,
 ) -> Result<Vec<String>> {
-    let mut rows = StoredRows::new(folder, manifest, vocabulary);
+    let mut rows = StoredRows::new(folder, manifest, vocabulary).at_a_glance();
     let render = |index| Ok(render(rows.row(index)?, vocabulary, manifest.config.nsp));
     (0..n.min(manifest.instances)).map(render).collect()
 }

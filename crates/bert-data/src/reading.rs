@@ -1,8 +1,8 @@
 //! From lines of text to documents of token ids.
 //!
 //! In go files and a tokenizer; out come documents, as they are read, to a [`DocumentsBuilder`], and a [`ReadReport`].
-//! Blocks of lines are tokenized in parallel while the next ones are read, and joined in order, so the result never
-//! depends on threads. Not for finding files (`input`). Ports the reading
+//! Blocks of lines are tokenized in parallel while others are read and joined, in order, so the result never depends on
+//! threads. Not for finding files (`input`). Ports the reading
 //! part of the reference's `create_training_instances`; what differs outside its mode is in [`ReadRules`].
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
 use crate::input::{BLOCK, Block, Format, InputEntry};
-use crate::parallel::share_out;
+use crate::parallel::{in_order, share_out};
 use crate::table::{InputReader, json_text};
 use crate::tokenization::{Encoder, Tokenizer, python_strip};
 use crate::vocabulary::Vocabulary;
@@ -85,7 +85,7 @@ enum Event {
     Break,
 }
 
-/// The work of one thread on one block.
+/// What tokenizing made of one block.
 #[derive(Default)]
 struct Tokenized {
     ids: Vec<u32>,
@@ -111,67 +111,57 @@ pub fn read_documents(
     let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules.reference);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut source = Source::new(files, &rules.text_column, 2 * encoders.len());
-    let mut blocks = source.next_blocks()?;
-    while !blocks.is_empty() {
-        let tokenized = pool.install(|| {
-            rayon::join(|| tokenize(&blocks, files, &mut encoders, rules), || source.next_blocks())
-        });
-        joiner.add(tokenized.0?)?;
-        blocks = tokenized.1?;
-        progress(source.bytes_read());
-    }
+    let mut source =
+        Source { files, text_column: &rules.text_column, open: None, inputs: Vec::new(), bytes_before: 0 };
+    // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
+    let room = 2 * encoders.len() * BLOCK;
+    let blocks = std::iter::from_fn(|| source.next_block().transpose());
+    let blocks = blocks.map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))));
+    in_order(
+        pool,
+        &mut encoders,
+        room,
+        blocks,
+        |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
+        |(block, read)| {
+            joiner.add(block)?;
+            Ok(Some(read))
+        },
+        progress,
+    )?;
     joiner.report.inputs = source.inputs;
     joiner.finish()
 }
 
-/// The blocks of all files, some at a time.
+/// The blocks of all files, one after another.
 struct Source<'a> {
     files: &'a [PathBuf],
     text_column: &'a str,
-    at_once: usize,
     open: Option<InputReader>,
     /// The files that were read to their ends.
     inputs: Vec<InputEntry>,
     bytes_before: u64,
 }
 
-impl<'a> Source<'a> {
-    fn new(files: &'a [PathBuf], text_column: &'a str, at_once: usize) -> Self {
-        Self { files, text_column, at_once, open: None, inputs: Vec::new(), bytes_before: 0 }
-    }
-
-    fn bytes_read(&self) -> u64 {
-        self.bytes_before + self.open.as_ref().map_or(0, InputReader::bytes_read)
-    }
-
-    /// The next blocks; none at the end of the last file.
-    fn next_blocks(&mut self) -> Result<Vec<Block>> {
-        let mut blocks = Vec::with_capacity(self.at_once);
-        let mut bytes = 0;
-        // Few blocks at once where lines are very long.
-        while blocks.len() < self.at_once && bytes < self.at_once * BLOCK {
+impl Source<'_> {
+    /// The next block and how many bytes were taken from disk by then; none at the end of the last file.
+    fn next_block(&mut self) -> Result<Option<(Block, u64)>> {
+        loop {
             let reader = match &mut self.open {
                 Some(reader) => reader,
                 None => {
                     let index = self.inputs.len();
-                    let Some(path) = self.files.get(index) else { break };
+                    let Some(path) = self.files.get(index) else { return Ok(None) };
                     self.open.insert(InputReader::open(path, index, self.text_column)?)
                 }
             };
-            match reader.next_block()? {
-                Some(block) => {
-                    bytes += block.bytes.len();
-                    blocks.push(block);
-                }
-                None => {
-                    self.bytes_before += reader.bytes_read();
-                    self.inputs.push(reader.entry()?);
-                    self.open = None;
-                }
+            if let Some(block) = reader.next_block()? {
+                return Ok(Some((block, self.bytes_before + reader.bytes_read())));
             }
+            self.bytes_before += reader.bytes_read();
+            self.inputs.push(reader.entry()?);
+            self.open = None;
         }
-        Ok(blocks)
     }
 }
 
@@ -196,9 +186,12 @@ pub(crate) fn sample_documents(
     let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
     let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules.reference);
     let mut cut_documents = 0;
-    for block in pool.install(|| tokenize(blocks, files, &mut encoders, rules))? {
+    let work =
+        |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
+    for block in pool.install(|| share_out(&mut encoders, blocks.iter().collect(), work)) {
+        let block = block?;
         let ends_file = block.ends_file;
-        joiner.add(vec![block])?;
+        joiner.add(block)?;
         let before = joiner.documents.len();
         joiner.close()?;
         if !ends_file {
@@ -207,19 +200,6 @@ pub(crate) fn sample_documents(
     }
     let (documents, _) = joiner.finish()?;
     Ok(Sampled { documents: documents.finish()?, cut_documents })
-}
-
-/// Tokenizes blocks, each encoder its share of them, and returns the results in order. Runs in a pool.
-fn tokenize(
-    blocks: &[Block],
-    files: &[PathBuf],
-    encoders: &mut [Encoder<'_>],
-    rules: &ReadRules,
-) -> Result<Vec<Tokenized>> {
-    let work =
-        |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
-    // In the order of the text, so that of several faults the first one is reported.
-    share_out(encoders, blocks.iter().collect(), work).into_iter().collect()
 }
 
 fn tokenize_block(
@@ -315,25 +295,22 @@ impl Joiner {
         Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
     }
 
-    fn add(&mut self, blocks: Vec<Tokenized>) -> Result<()> {
-        for block in blocks {
-            self.documents.push_ids(&block.ids)?;
-            self.report.unknown_tokens +=
-                block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
-            self.report.invalid_utf8_lines += block.invalid_utf8_lines;
-            for event in block.events {
-                match event {
-                    Event::Sentence(tokens) => {
-                        self.documents.push_sentence_end(tokens as usize)?;
-                        self.has_line = true;
-                    }
-                    Event::Nothing => self.has_line = true,
-                    Event::Break => self.close()?,
+    fn add(&mut self, block: Tokenized) -> Result<()> {
+        self.documents.push_ids(&block.ids)?;
+        self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
+        self.report.invalid_utf8_lines += block.invalid_utf8_lines;
+        for event in block.events {
+            match event {
+                Event::Sentence(tokens) => {
+                    self.documents.push_sentence_end(tokens as usize)?;
+                    self.has_line = true;
                 }
+                Event::Nothing => self.has_line = true,
+                Event::Break => self.close()?,
             }
-            if block.ends_file && !self.reference {
-                self.close()?;
-            }
+        }
+        if block.ends_file && !self.reference {
+            self.close()?;
         }
         Ok(())
     }

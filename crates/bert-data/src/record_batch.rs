@@ -108,9 +108,24 @@ impl BatchBuilder {
         self.labels.push(row.next_sentence_label());
     }
 
+    /// An empty builder with room for as much as is in this one.
+    fn as_roomy(&self) -> Self {
+        Self {
+            input_ids: Vec::with_capacity(self.input_ids.capacity()),
+            segment_ids: Vec::with_capacity(self.segment_ids.capacity()),
+            token_counts: Vec::with_capacity(self.token_counts.capacity()),
+            positions: Vec::with_capacity(self.positions.capacity()),
+            ids: Vec::with_capacity(self.ids.capacity()),
+            mask_counts: Vec::with_capacity(self.mask_counts.capacity()),
+            labels: Vec::with_capacity(self.labels.capacity()),
+            marked: self.marked,
+        }
+    }
+
     /// The rows so far as a batch; the builder is empty afterwards.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let mut this = std::mem::replace(self, Self::new(self.marked));
+        let next = self.as_roomy();
+        let mut this = std::mem::replace(self, next);
         let marks = match this.marked {
             Some(vocabulary) => Some(take_marks(&mut this.input_ids, &this.token_counts, vocabulary)?),
             None => None,

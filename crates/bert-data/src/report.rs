@@ -174,7 +174,9 @@ impl DataReport {
             length_histogram: histogram(&counters.lengths),
             warnings: Vec::new(),
         };
-        report.warnings = report.find_warnings();
+        // Rows of tables are split always; the language says that something was.
+        let split = config.split_sentences || config.language.is_some();
+        report.warnings = report.find_warnings(split);
         report
     }
 
@@ -203,16 +205,18 @@ impl DataReport {
         share(padded - self.instance_tokens.min(padded), padded)
     }
 
-    fn find_warnings(&self) -> Vec<String> {
+    /// `split` says whether the lines were split into sentences.
+    fn find_warnings(&self, split: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
+        let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
         if self.nsp == Nsp::On {
-            self.warn_of_pairs(&mut warn);
+            self.warn_of_pairs(or_split, &mut warn);
         }
         if self.nsp == Nsp::Sop && 2 * self.one_sentence_documents > self.documents {
             warn(format!(
                 "{} of {} documents have one sentence only and give no pair of sentences. Put blank lines between \
-                 documents, not between sentences; if the lines are paragraphs, use --split-sentences.",
+                 documents, not between sentences{or_split}.",
                 self.one_sentence_documents, self.documents
             ));
         }
@@ -229,7 +233,7 @@ impl DataReport {
         warnings
     }
 
-    fn warn_of_pairs(&self, warn: &mut impl FnMut(String)) {
+    fn warn_of_pairs(&self, or_split: &str, warn: &mut impl FnMut(String)) {
         if self.documents == 1 {
             warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
                   sentence labels teach nothing. Put blank lines between documents, or give more files."
@@ -238,8 +242,7 @@ impl DataReport {
         if 2 * self.one_sentence_documents > self.documents {
             warn(format!(
                 "{} of {} documents have one sentence only, and such documents give random next sentences only. Put \
-                 blank lines between documents, not between sentences; if the lines are paragraphs, use \
-                 --split-sentences.",
+                 blank lines between documents, not between sentences{or_split}.",
                 self.one_sentence_documents, self.documents
             ));
         }
@@ -249,7 +252,7 @@ impl DataReport {
             warn(format!(
                 "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. Short documents and \
                  documents with one sentence are the usual cause: check that blank lines stand between documents \
-                 only, and use --split-sentences if the lines are paragraphs.",
+                 only{or_split}.",
                 100.0 * part
             ));
         }

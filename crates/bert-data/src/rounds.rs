@@ -5,6 +5,8 @@
 //! part are filled, masked and packed (in parallel), while the round before is written. A document that is too long for a
 //! round is done alone, piece by piece. Not for the reference's mode (`reference`).
 
+use std::ops::Range;
+
 use crate::budget::Tuning;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::conservation::{MadeTally, Tally};
@@ -33,6 +35,8 @@ pub(crate) struct RowJob<'a> {
 }
 
 /// A thread's buffers.
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
 struct Maker<'a> {
     job: &'a RowJob<'a>,
     reader: DocumentReader<'a>,
@@ -197,11 +201,7 @@ pub(crate) fn make_rows(
     spill.finish()
 }
 
-fn make_round(
-    makers: &mut [Maker<'_>],
-    units: std::ops::Range<u64>,
-    numberer: &mut Numberer,
-) -> Result<Vec<Made>> {
+fn make_round(makers: &mut [Maker<'_>], units: Range<u64>, numberer: &mut Numberer) -> Result<Vec<Made>> {
     let drawn = share_out(makers, units.collect(), |maker, unit| maker.draw(unit));
     let mut pieces = Vec::with_capacity(drawn.len());
     for drawn in drawn {
@@ -255,27 +255,46 @@ fn write(spill: &mut SpillWriter<'_>, made: Vec<Made>) -> Result<()> {
 /// Documents of one round of counting, for each thread.
 const ROUND_DOCUMENTS: usize = 1 << 12;
 
-/// Makes the instances of pass 0 and keeps nothing but their counts (`--layout documents`). The rows of such a data set
-/// are the documents, which the text has `seen`.
+/// A thread's buffers and its share of the counts.
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
+struct Counting<'a> {
+    reader: DocumentReader<'a>,
+    keyed: KeyedInstances,
+    counters: Counters,
+}
+
+/// Sees all documents, and of those in `own`, which ascend, makes the instances of pass 0 and keeps nothing but their
+/// counts (`--layout documents`). The rows of such a data set are its documents.
 pub(crate) fn count_pass(
     prepared: &Prepared<'_>,
     documents: &Documents,
-    seen: Tally,
+    own: &[Range<usize>],
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(MadeTally, Counters)> {
     let (config, mask) = (prepared.config, prepared.vocabulary.mask_id());
     let empty = || Counters::new(config.max_seq_length);
     let keyed = config.keyed(&prepared.vocabulary);
-    let worker = |_| (documents.reader(), keyed.clone(), empty());
+    let worker = |_| Counting { reader: documents.reader(), keyed: keyed.clone(), counters: empty() };
     let threads = prepared.pool.current_num_threads();
-    let mut workers: Vec<(DocumentReader<'_>, KeyedInstances, Counters)> = (0..threads).map(worker).collect();
-    let mut made = MadeTally { all_rows: seen.count, rows: seen, ..MadeTally::default() };
-    let total = documents.len();
-    let share = ROUND_DOCUMENTS * threads;
-    for first in (0..total).step_by(share) {
-        let end = (first + share).min(total);
+    let mut workers: Vec<Counting<'_>> = (0..threads).map(worker).collect();
+    let mut made = MadeTally::default();
+    let mut reader = documents.reader();
+    for document in 0..documents.len() {
+        let sentences = reader.document(Look::Here, document)?;
+        made.see_document(0, reader.number_of(document), sentences);
+        made.all_rows += 1;
+    }
+    let total = own.iter().map(|range| range.len()).sum::<usize>() as u64;
+    let mut all = own.iter().cloned().flatten();
+    loop {
+        let some: Vec<usize> = all.by_ref().take(ROUND_DOCUMENTS * threads).collect();
+        if some.is_empty() {
+            break;
+        }
         let counted = prepared.pool.install(|| {
-            share_out(&mut workers, (first..end).collect(), |(reader, keyed, counters), document| {
+            share_out(&mut workers, some, |worker, document| {
+                let Counting { reader, keyed, counters } = worker;
                 keyed.make_with(reader, 0, document, |row| {
                     counters.count(row, mask);
                     Ok(())
@@ -285,11 +304,11 @@ pub(crate) fn count_pass(
         });
         for counted in counted {
             let (number, sentences) = counted?;
-            made.see_document(0, number, sentences);
+            made.rows.see_document(number, sentences);
         }
-        progress(BuildProgress { stage: BuildStage::Instances, done: end as u64, total: total as u64 });
+        progress(BuildProgress { stage: BuildStage::Instances, done: made.rows.count, total });
     }
     let mut counters = empty();
-    workers.iter().for_each(|(_, _, part)| counters.add(part));
+    workers.iter().for_each(|worker| counters.add(&worker.counters));
     Ok((made, counters))
 }

@@ -1,7 +1,7 @@
 //! From rows to Parquet shards.
 //!
 //! In go packed rows, a row group at a time, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any
-//! thread (`RowGroup`) and written in order (`ShardWriter`). Not for reading (`shard_rows`), nor for choosing which
+//! thread (`GroupEncoder`) and written in order (`ShardWriter`). Not for reading (`shard_rows`), nor for choosing which
 //! row goes where (`slots`). The reference writes padded TFRecords round-robin.
 
 use std::io::Write;
@@ -56,19 +56,18 @@ fn properties() -> WriterProperties {
         .build()
 }
 
+/// Begins a Parquet file of instances; `marked` is the size of the vocabulary where ids may be marked.
+fn begin<W: Write + Send>(out: W, marked: Option<usize>) -> Result<SerializedFileWriter<W>, ParquetError> {
+    // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
+    let schema = ArrowSchemaConverter::new().convert(&BatchBuilder::schema(marked))?;
+    SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties()))
+}
+
 /// A shard that is being written, row group by row group.
 pub(crate) struct ShardWriter<'a> {
     path: PathBuf,
     writer: SerializedFileWriter<AtomicFile<'a>>,
-    factory: ArrowRowGroupWriterFactory,
-    groups: usize,
     written: Tally,
-}
-
-/// The columns of a row group that is to be encoded, on whatever thread.
-pub(crate) struct RowGroup {
-    path: PathBuf,
-    columns: Vec<ArrowColumnWriter>,
 }
 
 /// A row group as it goes into the file.
@@ -87,22 +86,8 @@ impl EncodedRowGroup {
 impl<'a> ShardWriter<'a> {
     /// Begins a shard; `marked` is the size of the vocabulary where ids may be marked.
     pub(crate) fn create(files: &'a dyn FileSystem, path: &Path, marked: Option<usize>) -> Result<Self> {
-        let file = AtomicFile::create(files, path)?;
-        let schema = BatchBuilder::schema(marked);
-        // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
-        let parquet_schema = ArrowSchemaConverter::new().convert(&schema).map_err(failed(path))?;
-        let properties = Arc::new(properties());
-        let writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), properties)
-            .map_err(failed(path))?;
-        let factory = ArrowRowGroupWriterFactory::new(&writer, schema);
-        Ok(Self { path: path.to_owned(), writer, factory, groups: 0, written: Tally::default() })
-    }
-
-    /// The next row group, empty.
-    pub(crate) fn next_group(&mut self) -> Result<RowGroup> {
-        let columns = self.factory.create_column_writers(self.groups).map_err(failed(&self.path))?;
-        self.groups += 1;
-        Ok(RowGroup { path: self.path.clone(), columns })
+        let writer = begin(AtomicFile::create(files, path)?, marked).map_err(failed(path))?;
+        Ok(Self { path: path.to_owned(), writer, written: Tally::default() })
     }
 
     /// Writes a row group behind those before it. One without rows is left out.
@@ -130,38 +115,52 @@ impl<'a> ShardWriter<'a> {
     }
 }
 
-impl RowGroup {
-    /// Encodes rows.
-    pub(crate) fn encode<'r>(
-        mut self,
-        rows: impl Iterator<Item = PackedRow<'r>>,
-        batch: &mut BatchBuilder,
-    ) -> Result<EncodedRowGroup> {
-        let mut written = Tally::default();
-        for row in rows {
-            batch.push(row);
-            written.see(row.bytes());
-            if batch.len() == BATCH {
-                self.write(batch)?;
-            }
-        }
-        if batch.len() > 0 {
-            self.write(batch)?;
-        }
-        let close = |column: ArrowColumnWriter| column.close().map_err(failed(&self.path));
-        let chunks = self.columns.into_iter().map(close).collect::<Result<_>>()?;
-        Ok(EncodedRowGroup { chunks, rows: written })
+/// Encodes row groups, of whatever shard; each thread has its own.
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
+pub(crate) struct GroupEncoder {
+    factory: ArrowRowGroupWriterFactory,
+    batch: BatchBuilder,
+}
+
+impl GroupEncoder {
+    /// An encoder; `marked` is the size of the vocabulary where ids may be marked.
+    pub(crate) fn new(marked: Option<usize>) -> Result<Self> {
+        let writer = begin(std::io::sink(), marked).map_err(failed(Path::new("a shard")))?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, BatchBuilder::schema(marked));
+        Ok(Self { factory, batch: BatchBuilder::new(marked) })
     }
 
-    fn write(&mut self, batch: &mut BatchBuilder) -> Result<()> {
-        let batch = batch.finish().map_err(|source| failed(&self.path)(source.into()))?;
+    /// Encodes the rows of group `number` of its shard; `path` is named in errors.
+    pub(crate) fn encode<'r>(
+        &mut self,
+        path: &Path,
+        number: usize,
+        rows: impl Iterator<Item = PackedRow<'r>>,
+    ) -> Result<EncodedRowGroup> {
+        let mut columns = self.factory.create_column_writers(number).map_err(failed(path))?;
+        let mut written = Tally::default();
+        for row in rows {
+            self.batch.push(row);
+            written.see(row.bytes());
+            if self.batch.len() == BATCH {
+                self.write(&mut columns).map_err(failed(path))?;
+            }
+        }
+        if self.batch.len() > 0 {
+            self.write(&mut columns).map_err(failed(path))?;
+        }
+        let chunks = columns.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>();
+        Ok(EncodedRowGroup { chunks: chunks.map_err(failed(path))?, rows: written })
+    }
+
+    fn write(&mut self, columns: &mut [ArrowColumnWriter]) -> Result<(), ParquetError> {
+        let batch = self.batch.finish()?;
         let schema = batch.schema();
-        let mut columns = self.columns.iter_mut();
+        let mut columns = columns.iter_mut();
         for (field, values) in schema.fields().iter().zip(batch.columns()) {
-            for (leaf, column) in
-                compute_leaves(field, values).map_err(failed(&self.path))?.iter().zip(&mut columns)
-            {
-                column.write(leaf).map_err(failed(&self.path))?;
+            for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
+                column.write(leaf)?;
             }
         }
         Ok(())

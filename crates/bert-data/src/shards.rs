@@ -1,10 +1,12 @@
 //! From rows in their slots to finished shards.
 //!
 //! In goes a [`RowSource`] of row groups, out come Parquet files in the work folder, each with a receipt. Row groups are
-//! read, shuffled and encoded in parallel, also those of one shard, while the ones before them are written; a thread that
-//! only waits for the disk ends the files. Shards that an earlier run finished are kept if they verify. Not for which row
+//! read, shuffled and encoded in parallel, also those of one shard, and written in order by whoever has the next one; a
+//! thread that only waits for the disk ends the files. Shards that an earlier run finished are kept if they verify. Not for which row
 //! is in which group (`slots`, `reference`).
 
+use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
@@ -13,18 +15,17 @@ use serde::{Deserialize, Serialize};
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::conservation::Tally;
 use crate::document::Documents;
-use crate::document_shard::{documents_of_shards, write_document_shard};
+use crate::document_shard::write_document_shard;
 use crate::error::Result;
 use crate::files::{Written, digest_file};
 use crate::manifest::ShardEntry;
 use crate::output::Output;
 use crate::packed::{PackedRow, Width, row_offsets};
-use crate::parallel::share_out;
+use crate::parallel::{in_order, share_out};
 use crate::part::Part;
 use crate::plan::Plan;
-use crate::record_batch::BatchBuilder;
 use crate::rng::{Domain, Random, Stream};
-use crate::shard::{EncodedRowGroup, RowGroup, ShardWriter, shard_name};
+use crate::shard::{EncodedRowGroup, GroupEncoder, ShardWriter, shard_name};
 use crate::spill::Spilled;
 
 /// Where the row groups of the shards come from.
@@ -92,6 +93,13 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) rows: u64,
 }
 
+impl ShardJob<'_> {
+    /// Where a shard is made.
+    fn path(&self, shard: usize) -> PathBuf {
+        self.output.work.path(&shard_name(shard, self.plan.shards))
+    }
+}
+
 /// Makes the shards of this part, or keeps them; in their order.
 pub(crate) fn make_shards(
     job: &ShardJob<'_>,
@@ -133,22 +141,21 @@ fn kept_shards(
     Ok((receipts, missing))
 }
 
-/// Makes shards of the documents themselves, or keeps them; in their order.
+/// Makes shards of the documents themselves, or keeps them; in their order. `ranges` has the documents of each shard.
 pub(crate) fn make_document_shards(
     job: &ShardJob<'_>,
     documents: &Documents,
+    ranges: &[Range<usize>],
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<ShardReceipt>> {
     let (mut receipts, missing) = kept_shards(job, progress)?;
-    let ranges = documents_of_shards(documents, job.plan.shards)?;
     let mut workers = vec![(); job.writers];
     // Some at a time, so that memory does not grow with their number.
     for some in missing.chunks(job.writers) {
         let write = |(): &mut (), shard: usize| {
-            let path = job.output.work.path(&shard_name(shard, job.plan.shards));
             let (files, range) = (job.output.work.files, ranges[shard].clone());
-            let (rows, written) =
-                write_document_shard(files, documents, job.prepared.marked(), range, &path)?;
+            let marked = job.prepared.marked();
+            let (rows, written) = write_document_shard(files, documents, marked, range, &job.path(shard))?;
             finish_shard(job, shard, rows, written)
         };
         for receipt in job.prepared.pool.install(|| share_out(&mut workers, some.to_vec(), write)) {
@@ -183,10 +190,7 @@ fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> R
     Ok(receipts)
 }
 
-/// Row groups that were encoded together, each with its shard and whether the shard ends with it.
-type Wave = Vec<(usize, bool, EncodedRowGroup)>;
-
-/// Encodes the row groups of some shards, some groups at a time, and writes them in order.
+/// Encodes the row groups of some shards and writes them in order.
 fn write_shards<'a>(
     job: &ShardJob<'a>,
     source: &dyn RowSource,
@@ -195,74 +199,40 @@ fn write_shards<'a>(
     finished: mpsc::SyncSender<Finished<'a>>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<()> {
-    let buckets = job.plan.buckets;
-    let mut groups = shards.iter().flat_map(|&shard| (0..buckets).map(move |group| (shard, group)));
-    let mut batches: Vec<BatchBuilder> =
-        (0..job.writers).map(|_| BatchBuilder::new(job.prepared.marked())).collect();
-    let mut files = OpenShards { job, open: Vec::new(), finished, stopped: false, rows: rows_before };
-    let mut encoded: Wave = Vec::new();
-    loop {
-        let mut next = Vec::new();
-        for (shard, group) in groups.by_ref().take(job.writers) {
-            next.push((shard, group, files.next_group(shard)?));
-        }
-        if files.stopped || (next.is_empty() && encoded.is_empty()) {
-            return Ok(());
-        }
-        let encode = |batch: &mut BatchBuilder, (shard, group, columns): (usize, usize, RowGroup)| {
-            let (bytes, offsets) = source.load(shard, group)?;
-            let width = job.plan.width;
-            let rows = offsets.iter().map(|&offset| PackedRow::first_of(&bytes[offset as usize..], width));
-            Ok((shard, group + 1 == buckets, columns.encode(rows, batch)?))
+    let marked = job.prepared.marked();
+    let mut encoders = (0..job.writers).map(|_| GroupEncoder::new(marked)).collect::<Result<Vec<_>>>()?;
+    let groups = shards.iter().flat_map(|&shard| (0..job.plan.buckets).map(move |group| (shard, group)));
+    let encode = |encoder: &mut GroupEncoder, (shard, group): (usize, usize)| {
+        let (bytes, offsets) = source.load(shard, group)?;
+        let width = job.plan.width;
+        let rows = offsets.iter().map(|&offset| PackedRow::first_of(&bytes[offset as usize..], width));
+        Ok((shard, group, encoder.encode(&job.path(shard), group, rows)?))
+    };
+    let (mut open, mut rows): (Option<ShardWriter<'a>>, u64) = (None, rows_before);
+    let write = |(shard, group, encoded): (usize, usize, EncodedRowGroup)| {
+        rows += encoded.rows();
+        let mut writer = match open.take() {
+            Some(writer) => writer,
+            None => ShardWriter::create(job.output.work.files, &job.path(shard), marked)?,
         };
-        let before = std::mem::take(&mut encoded);
-        let (made, written) = job.prepared.pool.install(|| {
-            rayon::join(
-                || share_out(&mut batches, next, encode).into_iter().collect::<Result<Wave>>(),
-                || files.write(before),
-            )
-        });
-        written?;
-        encoded = made?;
-        progress(BuildProgress { stage: BuildStage::Writing, done: files.rows, total: job.rows });
-    }
-}
-
-/// The shards that are being written: one, or the end of one and the beginning of the next.
-struct OpenShards<'a, 'j> {
-    job: &'j ShardJob<'a>,
-    open: Vec<Finished<'a>>,
-    finished: mpsc::SyncSender<Finished<'a>>,
-    /// Whether the thread that ends files has stopped, which it does for an error only.
-    stopped: bool,
-    rows: u64,
-}
-
-impl OpenShards<'_, '_> {
-    fn next_group(&mut self, shard: usize) -> Result<RowGroup> {
-        let at = match self.open.iter().position(|(open, _)| *open == shard) {
-            Some(at) => at,
-            None => {
-                let path = self.job.output.work.path(&shard_name(shard, self.job.plan.shards));
-                self.open.push((
-                    shard,
-                    ShardWriter::create(self.job.output.work.files, &path, self.job.prepared.marked())?,
-                ));
-                self.open.len() - 1
-            }
-        };
-        self.open[at].1.next_group()
-    }
-
-    fn write(&mut self, groups: Wave) -> Result<()> {
-        for (shard, is_last, group) in groups {
-            self.rows += group.rows();
-            let at = self.open.iter().position(|(open, _)| *open == shard).unwrap_or_default();
-            self.open[at].1.append(group)?;
-            if is_last {
-                self.stopped |= self.finished.send(self.open.remove(at)).is_err();
-            }
+        writer.append(encoded)?;
+        if group + 1 < job.plan.buckets {
+            open = Some(writer);
+        } else if finished.send((shard, writer)).is_err() {
+            // The thread that ends files has stopped, which it does for an error only.
+            return Ok(None);
         }
-        Ok(())
-    }
+        Ok(Some(rows))
+    };
+    // As many wait to be written as are encoded.
+    let room = 2 * job.writers;
+    in_order(
+        &job.prepared.pool,
+        &mut encoders,
+        room,
+        groups.map(|group| Ok((1, group))),
+        encode,
+        write,
+        |done| progress(BuildProgress { stage: BuildStage::Writing, done, total: job.rows }),
+    )
 }

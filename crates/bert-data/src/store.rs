@@ -72,6 +72,8 @@ impl StoreReceipt {
             index: Column::open(&work.path(COLUMNS[2]), index)?,
             counts: self.counts,
             order: None,
+            lookup: None,
+            _scratch: None,
         })
     }
 }
@@ -119,15 +121,18 @@ pub(crate) fn read_into(
     let total = sizes.map(|data| data.len()).sum();
     let mut told = |done| progress(BuildProgress { stage: BuildStage::Reading, done, total });
     let (vocabulary, rules) = (&prepared.vocabulary, ReadRules::new(prepared.config));
+    let tokenizer = prepared.tokenizer();
     let (mut builder, read) = read_documents(
         &prepared.files,
-        &prepared.tokenizer,
+        &tokenizer,
         vocabulary.unk_id(),
         &rules,
         &prepared.pool,
-        DocumentsBuilder::to_columns(prepared.tokenizer.id_space(), columns),
+        DocumentsBuilder::to_columns(prepared.id_space(), columns),
         &mut told,
     )?;
+    // Of many words: a worker takes it apart while the others go on.
+    prepared.pool.spawn(move || drop(tokenizer));
     builder.end()?;
     Ok((builder, read))
 }

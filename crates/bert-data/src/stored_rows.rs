@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Layout;
 use crate::document::Documents;
 use crate::document_pass::DocumentPasses;
-use crate::document_shard::read_all_documents;
+use crate::document_shard::read_documents_within;
 use crate::dynamic::{RowMasker, masked};
 use crate::error::{ManifestError, Result};
 use crate::manifest::Manifest;
@@ -18,6 +18,10 @@ use crate::vocabulary::Vocabulary;
 
 /// Rows of documents that are in memory at once, at least.
 const ROWS: usize = 4096;
+/// From the instances of so many documents on, all documents are read, even for [`StoredRows::at_a_glance`].
+const SINGLE_DOCUMENTS: usize = 64;
+/// Bytes of documents that are held in memory at most.
+const DOCUMENT_MEMORY: u64 = 256 << 20;
 
 /// Reads rows by number; fast where the numbers ascend.
 pub struct StoredRows {
@@ -27,6 +31,8 @@ pub struct StoredRows {
     /// Where documents are stored.
     passes: Option<DocumentPasses>,
     documents: Option<Documents>,
+    /// Whether the first documents are read one by one.
+    at_a_glance: bool,
     loaded: Option<Loaded>,
 }
 
@@ -50,8 +56,15 @@ impl StoredRows {
             masks: RowMasker::fixed(manifest, vocabulary),
             passes: DocumentPasses::new(manifest, vocabulary, seed),
             documents: None,
+            at_a_glance: false,
             loaded: None,
         }
+    }
+
+    /// For a look at the first rows: where documents are stored, no more is read and verified than these rows are made of.
+    #[must_use]
+    pub(crate) fn at_a_glance(self) -> Self {
+        Self { at_a_glance: true, ..self }
     }
 
     /// Number of rows.
@@ -128,14 +141,20 @@ impl StoredRows {
 
     /// The next rows, made of the documents from `document` on.
     fn make_rows(&mut self, first: u64, mut document: usize) -> Result<Loaded> {
-        if self.documents.is_none() {
-            self.documents = Some(read_all_documents(&self.folder, &self.manifest)?);
+        let early = self.at_a_glance && document < SINGLE_DOCUMENTS;
+        let single = early && self.documents.as_ref().is_none_or(Documents::is_single);
+        if single {
+            let one_by_one = || Documents::one_by_one(&self.folder, &self.manifest);
+            self.documents.get_or_insert_with(one_by_one);
+        } else if self.documents.as_ref().is_none_or(Documents::is_single) {
+            self.documents = Some(read_documents_within(&self.folder, &self.manifest, DOCUMENT_MEMORY)?);
         }
+        let enough = if single { 1 } else { ROWS };
         let (Some(passes), Some(documents)) = (&mut self.passes, &self.documents) else {
             unreachable!("the layout is documents")
         };
         let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());
-        while rows.len() < ROWS && document < documents.len() {
+        while rows.len() < enough && document < documents.len() {
             pairs.clear();
             passes.append_pairs(documents, 0, document, &mut pairs)?;
             for (number, row) in pairs.iter().enumerate() {

@@ -6,7 +6,8 @@
 //! (CJK extension E, private use, the final sigma, Unicode tables). There are no special tokens: `[SEP]` in text is
 //! text. Not for pairs, padding or truncation. Ports `tokenization.py`.
 
-use ahash::AHashMap;
+use ahash::{AHashMap, RandomState};
+use hashbrown::HashTable;
 use tokenizers::Model;
 use tokenizers::models::wordpiece::WordPiece;
 use unicode_general_category::{GeneralCategory, get_general_category};
@@ -236,7 +237,7 @@ impl Tokenizer {
     /// An encoder with a memory for words, many times faster on long text; the ids are the same.
     #[must_use]
     pub fn encoder(&self) -> Encoder<'_> {
-        Encoder { tokenizer: self, cache: AHashMap::new(), pieces: Vec::new(), run: Run::default() }
+        Encoder { tokenizer: self, known: KnownWords::default(), run: Run::default() }
     }
 
     fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
@@ -255,12 +256,59 @@ impl Tokenizer {
 
 /// A [`Tokenizer`] that remembers the pieces of words; for one thread.
 #[derive(Debug)]
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
 pub struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
-    /// Where a word's pieces lie in `pieces`.
-    cache: AHashMap<Box<str>, (u32, u32)>,
-    pieces: Vec<u32>,
+    known: KnownWords,
     run: Run,
+}
+
+/// Words and their pieces, all words in one string and all pieces in one list: no memory of its own for each.
+#[derive(Debug, Default)]
+struct KnownWords {
+    places: HashTable<KnownWord>,
+    hasher: RandomState,
+    text: String,
+    pieces: Vec<u32>,
+}
+
+/// Where a word ends in the text and its pieces in the list, and how long both are.
+#[derive(Clone, Copy, Debug)]
+struct KnownWord {
+    text_end: u32,
+    pieces_end: u32,
+    bytes: u8,
+    pieces: u8,
+}
+
+impl KnownWord {
+    fn word(self, text: &str) -> &str {
+        &text[self.text_end as usize - usize::from(self.bytes)..self.text_end as usize]
+    }
+}
+
+impl KnownWords {
+    /// The pieces of a word.
+    fn get(&self, word: &str) -> Option<&[u32]> {
+        let found = self.places.find(self.hasher.hash_one(word), |known| known.word(&self.text) == word)?;
+        let end = found.pieces_end as usize;
+        Some(&self.pieces[end - usize::from(found.pieces)..end])
+    }
+
+    /// Remembers a new word, if it is short and there is room.
+    fn insert(&mut self, word: &str, pieces: &[u32]) {
+        if self.places.len() >= CACHED_WORDS || word.len() > CACHED_LENGTH {
+            return;
+        }
+        let (Ok(bytes), Ok(count)) = (word.len().try_into(), pieces.len().try_into()) else { return };
+        self.text.push_str(word);
+        self.pieces.extend_from_slice(pieces);
+        let (text_end, pieces_end) = (self.text.len() as u32, self.pieces.len() as u32);
+        let known = KnownWord { text_end, pieces_end, bytes, pieces: count };
+        let (text, hasher) = (&self.text, &self.hasher);
+        self.places.insert_unique(hasher.hash_one(word), known, |known| hasher.hash_one(known.word(text)));
+    }
 }
 
 /// Ideographs without space between them, and where the ids of each begin.
@@ -323,18 +371,15 @@ impl Encoder<'_> {
         out: &mut Vec<u32>,
         mut see: impl FnMut(Word<'_>, usize, &mut [u32]),
     ) {
-        let Self { tokenizer, cache, pieces, .. } = self;
+        let Self { tokenizer, known, .. } = self;
         each_word(line, |whole| {
             let (word, first) = (whole.text, out.len());
-            if let Some(&(start, end)) = cache.get(word) {
-                out.extend_from_slice(&pieces[start as usize..end as usize]);
-                return see(whole, first, out);
-            }
-            tokenizer.encode_word(word, out);
-            if cache.len() < CACHED_WORDS && word.len() <= CACHED_LENGTH {
-                let start = pieces.len() as u32;
-                pieces.extend_from_slice(&out[first..]);
-                cache.insert(word.into(), (start, pieces.len() as u32));
+            match known.get(word) {
+                Some(pieces) => out.extend_from_slice(pieces),
+                None => {
+                    tokenizer.encode_word(word, out);
+                    known.insert(word, &out[first..]);
+                }
             }
             see(whole, first, out);
         });

@@ -4,8 +4,11 @@
 //! training one (`make_vocab`). Ports `load_vocab` of the reference's `tokenization.py`, blank lines included (the
 //! published Chinese vocabulary has one); where that lets a later duplicate overwrite an earlier token, it is refused.
 
-use std::collections::HashMap;
 use std::path::Path;
+
+use ahash::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::error::{Error, Result, VocabularyError};
 use crate::files::{digest_bytes, read_limited};
@@ -29,9 +32,39 @@ const LARGEST: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     tokens: Vec<String>,
-    ids: HashMap<String, u32>,
+    ids: Ids,
     special: [u32; 5],
     bytes: Vec<u8>,
+}
+
+/// Ids by their tokens, which lie in another place.
+#[derive(Clone, Debug)]
+struct Ids {
+    table: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Ids {
+    fn with_capacity(tokens: usize) -> Self {
+        Self { table: HashTable::with_capacity(tokens), hasher: RandomState::new() }
+    }
+
+    fn get(&self, tokens: &[String], token: &str) -> Option<u32> {
+        self.table.find(self.hasher.hash_one(token), |&id| tokens[id as usize] == token).copied()
+    }
+
+    /// Gives a token the next id; `Err` is the id it has already.
+    fn insert(&mut self, tokens: &[String], token: &str) -> std::result::Result<(), u32> {
+        let (hasher, equals) = (&self.hasher, |&id: &u32| tokens[id as usize] == token);
+        let hash = |&id: &u32| hasher.hash_one(&tokens[id as usize]);
+        match self.table.entry(hasher.hash_one(token), equals, hash) {
+            Entry::Occupied(entry) => Err(*entry.get()),
+            Entry::Vacant(entry) => {
+                entry.insert(tokens.len() as u32);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Vocabulary {
@@ -56,11 +89,12 @@ impl Vocabulary {
                 return Err(VocabularyError::InvalidUtf8 { path: path.to_owned(), line }.into());
             }
         };
-        let mut tokens: Vec<String> = Vec::new();
-        let mut ids = HashMap::new();
+        let lines = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
+        let mut tokens: Vec<String> = Vec::with_capacity(lines);
+        let mut ids = Ids::with_capacity(lines);
         for (index, line) in text.split_terminator('\n').enumerate() {
             let token = python_strip(line);
-            if let Some(first) = ids.insert(token.to_owned(), index as u32) {
+            if let Err(first) = ids.insert(&tokens, token) {
                 return Err(VocabularyError::DuplicateToken {
                     path: path.to_owned(),
                     line: index + 1,
@@ -76,8 +110,8 @@ impl Vocabulary {
         }
         let mut special = [0; 5];
         for (place, token) in special.iter_mut().zip([PAD, UNK, CLS, SEP, MASK]) {
-            match ids.get(token) {
-                Some(&id) => *place = id,
+            match ids.get(&tokens, token) {
+                Some(id) => *place = id,
                 // The reference pads with 0 whatever stands there, so only the others are needed.
                 None if token == PAD => *place = 0,
                 None => {
@@ -108,7 +142,7 @@ impl Vocabulary {
     /// The id of a token.
     #[must_use]
     pub fn id(&self, token: &str) -> Option<u32> {
-        self.ids.get(token).copied()
+        self.ids.get(&self.tokens, token)
     }
 
     /// The token of an id; `[UNK]` for an id outside the vocabulary.

@@ -1,6 +1,8 @@
 //! `make-pretrain-data`: text to Parquet shards of masked sentence pairs.
 
-use bert_data::{BuildConfig, BuildProgress, BuildStage, build};
+use std::path::Path;
+
+use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, build};
 use clap::Parser;
 
 use crate::exit::{print, print_json};
@@ -45,19 +47,29 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let outcome = build(&args.config, &mut |progress| view.show(progress));
     view.finish();
     let outcome = outcome?;
-    for warning in &outcome.manifest.report.warnings {
-        say(&format!("warning: {warning}"));
+    if !args.json {
+        outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
-    if args.json {
-        return print_json(&outcome.manifest);
+    show(&outcome.manifest, &outcome.output, args.json)
+}
+
+/// Prints what a data set holds: its report, warnings among it, or as JSON, with the warnings on stderr too.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
+    if json {
+        manifest.report.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        return print_json(manifest);
     }
-    for instance in &outcome.preview {
-        print(instance)?;
-    }
-    let bytes: u64 = outcome.manifest.shards.iter().map(|shard| shard.bytes).sum();
-    let shards = outcome.manifest.shards.len();
-    print(&format!("{}", outcome.manifest.report))?;
-    print(&format!("{shards} shards, {bytes} bytes: {}", outcome.output.display()))
+    let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
+    print(&format!("{}", manifest.report))?;
+    print(&format!("{}, {bytes} bytes: {}", count(manifest.shards.len(), "shard"), folder.display()))
+}
+
+/// "1 shard", "2 shards".
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
@@ -78,9 +90,9 @@ fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
         say("there are more parts than shards: this one had nothing to write");
     }
     print(&format!(
-        "part {part} of {parts}: {} shards, {} rows: {folder}\nwhen all parts are done: bert merge {folder}",
-        outcome.shards,
-        outcome.rows,
+        "part {part} of {parts}: {}, {}: {folder}\nwhen all parts are done: bert merge {folder}",
+        count(outcome.shards, "shard"),
+        count(outcome.rows as usize, "row"),
         folder = outcome.output.display()
     ))
 }

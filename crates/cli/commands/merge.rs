@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::exit::{print, print_json};
-use crate::progress::say;
+use super::make_pretrain_data::show;
 
 /// Check the parts that `make-pretrain-data --part` made, and commit them as one data set.
 #[derive(Parser, Debug)]
@@ -24,13 +23,5 @@ pub struct Args {
 /// Those of [`bert_data::merge`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let manifest = bert_data::merge(&args.data)?;
-    for warning in &manifest.report.warnings {
-        say(&format!("warning: {warning}"));
-    }
-    if args.json {
-        return print_json(&manifest);
-    }
-    let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
-    print(&format!("{}", manifest.report))?;
-    print(&format!("{} shards, {bytes} bytes: {}", manifest.shards.len(), args.data.display()))
+    show(&manifest, &args.data, args.json)
 }

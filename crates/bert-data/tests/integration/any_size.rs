@@ -7,8 +7,8 @@ use std::path::Path;
 use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_data::files::Disk;
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Manifest, ManifestError, OutputError, PartError,
-    build_on, build_part, build_part_on, merge,
+    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Manifest, ManifestError, OutputError,
+    PartError, build_on, build_part, build_part_on, merge,
 };
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
@@ -82,7 +82,18 @@ fn the_bytes_do_not_depend_on_the_budget() {
 /// Fails each operation of writing in turn, as a full disk does; the same command must then end with the same bytes.
 #[test]
 fn a_build_goes_on_wherever_it_was_stopped() {
-    let world = world(&small_text(40));
+    use BuildStage::{KeptRows, KeptShards, KeptText};
+    stopped_everywhere(&world(&small_text(40)), &[KeptText, KeptRows, KeptShards]);
+}
+
+#[test]
+fn a_build_of_documents_goes_on_wherever_it_was_stopped() {
+    let mut world = world(&small_text(40));
+    world.config = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..world.config };
+    stopped_everywhere(&world, &[BuildStage::KeptText, BuildStage::KeptShards]);
+}
+
+fn stopped_everywhere(world: &World, stages: &[BuildStage]) {
     run(&world.config).unwrap();
     let whole = content(&world.folder.path().join("whole"));
     let (mut nth, mut step, mut kept) = (1, 1, Vec::new());
@@ -107,8 +118,8 @@ fn a_build_goes_on_wherever_it_was_stopped() {
         (nth, step) = (nth + step, 1 + nth / 40);
     }
     assert!(nth > 40, "{nth} operations only");
-    for stage in [BuildStage::KeptText, BuildStage::KeptRows, BuildStage::KeptShards] {
-        assert!(kept.contains(&stage), "{stage:?} was never used: {kept:?}");
+    for stage in stages {
+        assert!(kept.contains(stage), "{stage:?} was never used: {kept:?}");
     }
 }
 
@@ -198,8 +209,20 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
 
 #[test]
 fn the_union_of_the_parts_is_the_whole() {
-    let world = world(&small_text(200));
-    run(&world.config).unwrap();
+    parts_make_the_whole(&world(&small_text(200)));
+}
+
+#[test]
+fn the_union_of_the_parts_is_the_whole_with_documents() {
+    let mut world = world(&small_text(200));
+    world.config = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..world.config };
+    parts_make_the_whole(&world);
+}
+
+/// Each of five shards is made by its part, which is stopped on the way.
+fn parts_make_the_whole(world: &World) {
+    let made = run(&world.config).unwrap().manifest;
+    let stored: u64 = made.shards.iter().map(|shard| shard.rows).sum();
     let whole = content(&world.folder.path().join("whole"));
     for parts in [2, 3, 8] {
         let name = format!("parts-{parts}");
@@ -219,7 +242,8 @@ fn the_union_of_the_parts_is_the_whole() {
             }
         }
         assert!(build_part(&part(1), &mut |_| {}).unwrap().was_finished);
-        assert_eq!(merge(&folder).unwrap().instances, rows);
+        assert_eq!(rows, stored);
+        assert_eq!(merge(&folder).unwrap().instances, made.instances);
         assert!(content(&folder) == whole, "{parts} parts");
         assert!(matches!(merge(&folder).unwrap_err(), Error::Output(OutputError::Finished { .. })));
     }

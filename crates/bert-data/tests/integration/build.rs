@@ -117,12 +117,16 @@ fn one_sentence_documents_are_warned_about() {
     let text = folder.path().join("text.txt");
     std::fs::write(&text, "the cat sat on the mat.\n\n".repeat(40)).unwrap();
     let vocab = small_vocabulary(folder.path());
-    let outcome = run(&config(&[&text], &vocab, &folder.path().join("data"))).unwrap();
-    let report = &outcome.manifest.report;
-    assert_eq!((report.documents, report.one_sentence_documents), (40, 40));
-    let warnings = report.warnings.join("\n");
-    assert!(warnings.contains("40 of 40 documents have one sentence only"), "{warnings}");
-    assert!(warnings.contains("100.0 % of the next sentence labels are random"), "{warnings}");
+    for split_sentences in [false, true] {
+        let config = config(&[&text], &vocab, &folder.path().join(format!("data-{split_sentences}")));
+        let outcome = run(&BuildConfig { split_sentences, ..config }).unwrap();
+        let report = &outcome.manifest.report;
+        assert_eq!((report.documents, report.one_sentence_documents), (40, 40));
+        let warnings = report.warnings.join("\n");
+        assert!(warnings.contains("40 of 40 documents have one sentence only"), "{warnings}");
+        assert!(warnings.contains("100.0 % of the next sentence labels are random"), "{warnings}");
+        assert_eq!(warnings.matches("use --split-sentences").count(), if split_sentences { 0 } else { 2 });
+    }
 }
 
 #[test]

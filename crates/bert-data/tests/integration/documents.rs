@@ -8,7 +8,7 @@ use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::document::DocumentsBuilder;
 use bert_data::document::Look;
-use bert_data::document_shard::{read_all_documents, read_document_shard};
+use bert_data::document_shard::{read_all_documents, read_document_shard, read_documents_within};
 use bert_data::faults::{Fault, Faulty};
 use bert_data::files::Disk;
 use bert_data::{
@@ -192,6 +192,73 @@ fn passes_are_those_of_the_builder() {
         made.sort_unstable();
         assert!(made == expected, "{name}");
     }
+}
+
+#[test]
+fn documents_are_the_same_in_memory_and_on_disk() {
+    let world = world();
+    let outcome = run(&world.config).unwrap();
+    let (folder, manifest) = (&outcome.output, &outcome.manifest);
+    let passes = DocumentPasses::new(manifest, &world.vocabulary(), 3).unwrap();
+    let pairs = |memory: u64| {
+        let documents = read_documents_within(folder, manifest, memory).unwrap();
+        let mut pairs = ShardRows::default();
+        for (pass, document) in (0..3).flat_map(|pass| (0..documents.len()).rev().map(move |at| (pass, at))) {
+            passes.append_pairs(&documents, pass, document, &mut pairs).unwrap();
+        }
+        assert!(documents.bytes_in_memory() <= memory);
+        (pairs, documents.bytes_in_memory())
+    };
+    let (expected, whole) = pairs(u64::MAX);
+    let report = &manifest.report;
+    assert_eq!(whole, 8 * (report.documents + 1) + 8 * (report.sentences + 1) + 2 * report.tokens);
+    let mut held = Vec::new();
+    // The borders of documents, those of sentences too, and all but one byte.
+    for memory in [0, 8 * (report.documents + 1), whole - 2 * report.tokens, whole - 1] {
+        let (made, bytes) = pairs(memory);
+        assert!(made == expected, "{memory} bytes");
+        held.push(bytes);
+    }
+    assert_eq!(held[..3], [0, 8 * (report.documents + 1), whole - 2 * report.tokens]);
+    let process = format!("bert-data-{}-", std::process::id());
+    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let left: Vec<_> =
+        left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&process)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What is shown first is made of few documents: damage in the shards of the others is not even seen.
+#[test]
+fn a_glance_reads_what_it_shows() {
+    let world = world();
+    let config = BuildConfig { num_shards: Some(30), ..world.config.clone() };
+    let outcome = run(&config).unwrap();
+    let shown = inspect(&outcome.output, 2).unwrap();
+    let (mut seen, mut unseen) = (0, 0);
+    for shard in 0..30 {
+        let path = outcome.manifest.shard_path(&outcome.output, shard);
+        let good = std::fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        bad[good.len() / 2] ^= 1;
+        std::fs::write(&path, bad).unwrap();
+        match inspect(&outcome.output, 2) {
+            Ok(again) => {
+                assert_eq!(again.instances, shown.instances);
+                unseen += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
+                seen += 1;
+            }
+        }
+        let mut all = StoredRows::new(&outcome.output, &outcome.manifest, &world.vocabulary());
+        assert!(
+            matches!(all.row(0), Err(Error::Manifest(ManifestError::FileDigest { .. }))),
+            "who evaluates sees all"
+        );
+        std::fs::write(&path, good).unwrap();
+    }
+    assert!(seen >= 1 && unseen >= 20, "{seen} seen, {unseen} unseen");
 }
 
 #[test]

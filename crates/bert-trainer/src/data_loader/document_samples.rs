@@ -12,13 +12,14 @@
 //!
 //! so that every epoch is one pass over the text with pairs and masks of its own, the same that the data builder would
 //! make for that pass. How many instances a block has is known when its pairs are made; a [`Place`] says where
-//! counting may begin, otherwise it begins at sample 0. In memory are the documents and the pairs of one block: some
-//! 40,000 instances of 128 tokens, more if a single document has more.
+//! counting may begin, otherwise it begins at sample 0. In memory are the pairs of one block (some 40,000 instances of 128
+//! tokens, more if a single document has more), the order of the documents, and of the documents themselves as much as
+//! fits in 256 MiB; the rest is in scratch files, from which it is read where it is needed.
 
 use std::path::{Path, PathBuf};
 
 use bert_data::document::Documents;
-use bert_data::document_shard::read_all_documents;
+use bert_data::document_shard::read_documents_within;
 use bert_data::rng::{Domain, Random, Stream};
 use bert_data::{DocumentPasses, Manifest, Row, ShardRows};
 
@@ -27,6 +28,8 @@ use super::length_buckets::LengthBuckets;
 use super::shard_samples::shuffled;
 use crate::error::Error;
 
+/// Bytes of documents that are held in memory; the rest waits on disk. 100 million tokens fit.
+const MEMORY: u64 = 256 << 20;
 /// Tokens of the documents of a block: as many instances as in a shard, roughly. Part of what a run computes.
 const BLOCK_TOKENS: usize = 1 << 22;
 
@@ -37,6 +40,7 @@ pub(super) struct DocumentSamples {
     seed: u64,
     passes: DocumentPasses,
     pub(super) block_tokens: usize,
+    pub(super) memory: u64,
     start: Place,
     documents: Option<Documents>,
     order: Option<EpochOrder>,
@@ -62,8 +66,11 @@ impl EpochOrder {
         Stream::new(seed, Domain::LoaderDocuments, &[epoch]).shuffle(&mut order);
         let (mut block_ends, mut tokens) = (Vec::new(), 0);
         let mut reader = documents.reader();
+        // In the order of the text, which is how they lie on disk.
+        let sizes: Vec<u64> =
+            (0..documents.len()).map(|document| reader.tokens_of(document)).collect::<Result<_, _>>()?;
         for (at, &document) in order.iter().enumerate() {
-            tokens += reader.tokens_of(document as usize)? as usize;
+            tokens += sizes[document as usize] as usize;
             if tokens >= block_tokens {
                 block_ends.push(at + 1);
                 tokens = 0;
@@ -108,6 +115,7 @@ impl DocumentSamples {
             seed,
             passes,
             block_tokens: BLOCK_TOKENS,
+            memory: MEMORY,
             start: Place::default(),
             documents: None,
             order: None,
@@ -176,7 +184,7 @@ impl DocumentSamples {
     /// Makes the pairs of a block and their order; `None` behind the last block of the epoch.
     fn make(&mut self, place: Place, buckets: Option<&LengthBuckets>) -> Result<Option<Block>, Error> {
         if self.documents.is_none() {
-            self.documents = Some(read_all_documents(&self.folder, &self.manifest)?);
+            self.documents = Some(read_documents_within(&self.folder, &self.manifest, self.memory)?);
         }
         let documents = self.documents.as_ref().expect("read above");
         if self.order.as_ref().is_none_or(|order| order.epoch != place.epoch) {

@@ -125,6 +125,23 @@ fn epochs_are_the_passes_of_the_builder() {
     }
 }
 
+/// Where little of the documents fits in memory, the batches are the same.
+#[test]
+fn batches_do_not_depend_on_memory() {
+    let world = World::new(40);
+    let batches = |memory: Option<u64>| {
+        let mut loader = world.loader(SEED, 1);
+        if let (Samples::Documents(samples), Some(memory)) = (&mut loader.samples, memory) {
+            samples.memory = memory;
+        }
+        loader.batch(0, 500).unwrap()
+    };
+    let expected = batches(None);
+    for memory in [0, 1 << 10, 1 << 12] {
+        assert_eq!(batches(Some(memory)), expected, "{memory} bytes");
+    }
+}
+
 #[test]
 fn an_epoch_has_every_document_once_and_blocks_cut_it() {
     let world = World::new(40);
