@@ -95,6 +95,9 @@ fn parquet_files() {
     // Footers that promise: two thousand million row groups, a list in a list in a list.
     folder.write("groups.parquet", with_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0]));
     folder.write("deep.parquet", with_footer(&[0x19; 100_000]));
+    // A column in a column in a column, sixty thousand times.
+    let column = b"\x48\x01a\x15\x02\x00".repeat(60_000);
+    folder.write("nested.parquet", with_footer(&[b"\x29\xfc\xe0\xd4\x03", &column[..], b"\0"].concat()));
     folder.write("lz4.parquet", include_bytes!("lz4.parquet"));
     folder.write("brotli.parquet", include_bytes!("brotli.parquet"));
     let unreadable = "is not readable as Parquet: ...";
@@ -106,6 +109,7 @@ fn parquet_files() {
         ("latin1", ", after row 0: not readable as Parquet: ...non UTF-8 data..."),
         ("groups", "is not readable as Parquet: ...a list of 2147483647 where 1 bytes are left"),
         ("deep", "is not readable as Parquet: ...structs or lists too deep in each other"),
+        ("nested", "is not readable as Parquet: ...columns 65 deep in each other"),
         ("other", ": column \"text\" is missing (columns: title), expected text (see --text-column)"),
         ("numbers", ": column \"text\" is int32, expected text (see --text-column)"),
         ("lists", ": column \"text\" is list(int32...), expected text (see --text-column)"),
@@ -129,7 +133,7 @@ fn parquet_files() {
     });
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (name.as_str(), 3, said.as_str())).collect();
     let line = format!("{BUILD} --vocab vocab.txt --output out --input");
-    assert_eq!(check(&folder, &line, &rows), 16);
+    assert_eq!(check(&folder, &line, &rows), 17);
 }
 
 /// What is rare but right is read: a page as large as may be, rows in a dictionary that is large.

@@ -99,6 +99,20 @@ impl<R: Read> Compact<R> {
         }
     }
 
+    /// Begins to read a field that must be a list of structs; returns its length. Each must then be read by
+    /// [`Compact::fields`].
+    pub(crate) fn structs(&mut self, field: Field) -> io::Result<u64> {
+        let (length, kind) = match field.kind {
+            LIST => self.list_head()?,
+            kind => return Err(unexpected(field.id, kind, "list")),
+        };
+        match kind {
+            STRUCT => Ok(length),
+            _ if length == 0 => Ok(0),
+            kind => Err(wrong(format!("a list of type {kind} where structs are expected"))),
+        }
+    }
+
     /// Passes over the value of a field.
     pub(crate) fn skip(&mut self, field: Field) -> io::Result<()> {
         self.skip_value(field.kind, DEPTH)
@@ -133,13 +147,28 @@ impl<R: Read> Compact<R> {
     }
 
     fn skip_list(&mut self, depth: usize) -> io::Result<u64> {
+        let (length, kind) = self.list_head()?;
+        self.skip_values(&[kind], length, depth)?;
+        Ok(length)
+    }
+
+    /// The length of a list, and the type of what is in it. Each takes a byte at least, so that no more can follow than
+    /// bytes are left.
+    fn list_head(&mut self) -> io::Result<(u64, u8)> {
         let head = self.byte()?;
         let length = match head >> 4 {
             15 => self.unsigned()?,
             short => u64::from(short),
         };
-        self.skip_values(&[head & 0x0f], length, depth)?;
-        Ok(length)
+        self.bounded(length)?;
+        Ok((length, head & 0x0f))
+    }
+
+    fn bounded(&self, length: u64) -> io::Result<()> {
+        if length > self.left {
+            return Err(wrong(format!("a list of {length} where {} bytes are left", self.left)));
+        }
+        Ok(())
     }
 
     fn skip_map(&mut self, depth: usize) -> io::Result<()> {
@@ -152,12 +181,9 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Passes over `length` times values of some types. Each takes a byte at least, so that no
-    /// more can follow than bytes are left.
+    /// Passes over `length` times values of some types.
     fn skip_values(&mut self, kinds: &[u8], length: u64, depth: usize) -> io::Result<()> {
-        if length > self.left {
-            return Err(wrong(format!("a list of {length} where {} bytes are left", self.left)));
-        }
+        self.bounded(length)?;
         // They would take no byte of their own, in the reader that comes after us.
         if length > 0 && kinds.iter().any(|kind| matches!(*kind, TRUE | FALSE)) {
             return Err(wrong("a list of truth values".to_owned()));
@@ -274,5 +300,19 @@ mod tests {
         let mut compact = Compact::new(&[0x15, 0][..], 2);
         let said = compact.fields(|compact, field| compact.list(field).map(drop)).unwrap_err().to_string();
         assert_eq!(said, "field 1 of type 5 where a list is expected");
+        let structs = |bytes: &[u8]| {
+            let mut compact = Compact::new(bytes, bytes.len() as u64);
+            let mut found = 0;
+            let read = compact.fields(|compact, field| {
+                found = compact.structs(field)?;
+                (0..found).try_for_each(|_| compact.fields(|compact, field| compact.skip(field)))
+            });
+            read.map(|()| found).map_err(|error| error.to_string())
+        };
+        assert_eq!(structs(&[0x19, 0x2c, 0x15, 2, 0, 0, 0]), Ok(2));
+        assert_eq!(structs(&[0x19, 0x05, 0]), Ok(0));
+        assert_eq!(structs(&[0x19, 0x15, 2, 0]).unwrap_err(), "a list of type 5 where structs are expected");
+        assert_eq!(structs(&[0x15, 2, 0]).unwrap_err(), "field 1 of type 5 where a list is expected");
+        assert_eq!(structs(&[0x19, 0x3c, 0]).unwrap_err(), "a list of 3 where 1 bytes are left");
     }
 }

@@ -274,3 +274,27 @@ impl Masker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_tokens_and_no_others() {
+        for token in ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused993]"] {
+            assert!(is_special_token(token), "{token}");
+        }
+        for token in ["the", "[", "]", "[]", "[cls]", "PAD", "unused0]", "[unused0", "##[PAD]"] {
+            assert!(!is_special_token(token), "{token}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_all_tokens_half_to_even_and_at_least_one() {
+        for (tokens, most, expected) in
+            [(128, 20, 19), (10, 20, 2), (30, 20, 4), (2, 20, 1), (3, 20, 1), (512, 20, 20), (512, 80, 77)]
+        {
+            assert_eq!(number_to_predict(tokens, 0.15, most), expected, "{tokens} tokens, {most} at most");
+        }
+    }
+}

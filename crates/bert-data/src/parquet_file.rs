@@ -17,7 +17,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetStatisticsPolicy};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::compact::Compact;
+use crate::compact::{Compact, Field};
 use crate::contained::contained;
 
 type Result<T> = std::result::Result<T, ParquetError>;
@@ -28,6 +28,10 @@ const LARGEST_PAGE: u64 = 256 << 20;
 const LARGEST_FOOTER: u64 = 16 << 20;
 /// The most row groups: the format counts them in 16 bits.
 const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
+/// The most columns, groups of them counted too.
+const MOST_COLUMNS: u64 = 1 << 16;
+/// How deep columns may be in each other; the reader calls itself for each level.
+const DEEPEST_COLUMN: usize = 64;
 /// The largest header of a page: some numbers and two values.
 const LARGEST_HEADER: u64 = 1 << 20;
 /// So many values a file may hold whatever its size.
@@ -107,7 +111,6 @@ fn gave_up(panic: &str) -> ParquetError {
 
 /// Refuses a footer that promises more than it can hold.
 fn check_footer(file: &File) -> Result<()> {
-    const ROW_GROUPS: i64 = 4;
     let size = file.len();
     let Some(end) = size.checked_sub(TAIL) else {
         return Err(ParquetError::EOF(format!("{size} bytes are no Parquet file")));
@@ -126,15 +129,49 @@ fn check_footer(file: &File) -> Result<()> {
     };
     let mut footer = Compact::new(file.get_read(start)?, length);
     let walked = footer.fields(|footer, field| match field.id {
-        ROW_GROUPS => match footer.list(field)? {
-            groups if groups > MOST_ROW_GROUPS => {
-                Err(IoError::new(ErrorKind::InvalidData, format!("{groups} row groups")))
-            }
+        2 => check_schema(footer, field),
+        4 => match footer.list(field)? {
+            groups if groups > MOST_ROW_GROUPS => Err(invalid(format!("{groups} row groups"))),
             _ => Ok(()),
         },
         _ => footer.skip(field),
     });
     walked.map_err(|error| refused(format!("the footer is damaged: {error}")))
+}
+
+/// Refuses a schema with too many columns, or with columns too deep in each other. It is a list in which each element is
+/// followed by its children.
+fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
+    let elements = footer.structs(schema)?;
+    if elements > MOST_COLUMNS {
+        return Err(invalid(format!("{elements} columns")));
+    }
+    // How many children are to come, of the elements that the next one is in.
+    let mut open: Vec<i64> = Vec::new();
+    for _ in 0..elements {
+        let mut children = 0;
+        footer.fields(|element, field| match field.id {
+            5 => element.number(field).map(|number| children = number),
+            _ => element.skip(field),
+        })?;
+        if let Some(left) = open.last_mut() {
+            *left -= 1;
+        }
+        if children > 0 {
+            open.push(children);
+        }
+        if open.len() > DEEPEST_COLUMN {
+            return Err(invalid(format!("columns {} deep in each other", open.len())));
+        }
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+    }
+    Ok(())
+}
+
+fn invalid(what: String) -> IoError {
+    IoError::new(ErrorKind::InvalidData, what)
 }
 
 /// Where a column chunk begins, and its length; inside the file.
@@ -290,6 +327,25 @@ mod tests {
         let empty_groups = [&[0x49, 0xfc, 0x80, 0x80, 0x02][..], &[0; 32_769]].concat();
         assert!(said(&with_footer(&empty_groups)).contains("32768 row groups"));
         assert!(said(&with_footer(&[0x19, 0x31, 1, 1, 1, 0])).contains("a list of truth values"));
+    }
+
+    /// A footer with a schema of elements that have so many children each.
+    fn with_schema(children: &[u8]) -> Vec<u8> {
+        let element = |&children: &u8| [0x48, 1, b'a', 0x15, 2 * children, 0];
+        let elements = children.iter().flat_map(element);
+        let count = children.len();
+        let head = [0x29, 0xfc, count as u8 | 0x80, (count >> 7) as u8 | 0x80, (count >> 14) as u8];
+        with_footer(&head.into_iter().chain(elements).chain([0]).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn schemas_are_neither_deep_nor_endless() {
+        let damaged = |children: &[u8]| said(&with_schema(children)).contains("the footer is damaged");
+        assert!(!damaged(&[[1; 64].as_slice(), &[0]].concat()), "64 levels");
+        assert!(said(&with_schema(&[1; 65])).contains("columns 65 deep in each other"));
+        assert!(said(&with_schema(&[1; 100_000])).contains("100000 columns"));
+        // Sixty groups beside each other, each with a column, are two deep.
+        assert!(!damaged(&[[60].as_slice(), &[1, 0].repeat(60)].concat()), "wide");
     }
 
     #[test]

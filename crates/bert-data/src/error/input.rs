@@ -66,7 +66,7 @@ pub enum InputError {
     Bomb {
         /// The file.
         path: PathBuf,
-        /// "gzip" or "zstd".
+        /// "gzip", "zstd" or "Parquet".
         format: &'static str,
         /// Bytes after decompression so far.
         text: u64,

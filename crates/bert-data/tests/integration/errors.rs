@@ -280,7 +280,26 @@ fn damaged_folders_are_found() {
     assert!(matches!(problem(), Error::Manifest(ManifestError::FileSize { .. })));
     std::fs::remove_file(&shard).unwrap();
     assert!(matches!(problem(), Error::Manifest(ManifestError::FileMissing { .. })));
+    #[cfg(unix)]
+    {
+        // A link to itself is there, and cannot be read.
+        std::os::unix::fs::symlink(&shard, &shard).unwrap();
+        assert_says(&problem(), 1, &["cannot read", "train-00000"]);
+        std::fs::remove_file(&shard).unwrap();
+    }
     std::fs::write(&shard, &bytes).unwrap();
+    let forged = |forge: &dyn Fn(&mut bert_data::Manifest)| {
+        let mut forged = manifest.clone();
+        forge(&mut forged);
+        forged.verify(&data, false).and_then(|()| forged.verify(&data, true)).unwrap_err()
+    };
+    assert_says(
+        &forged(&|manifest| manifest.vocabulary.size += 1),
+        3,
+        &["manifest.json", "the vocabulary's size"],
+    );
+    assert_says(&forged(&|manifest| manifest.shards[0].rows -= 1), 3, &["train-00000", "the shard's rows"]);
+    assert_says(&forged(&|manifest| manifest.config.max_seq_length = 5), 3, &["train-00000", "tokens"]);
     let vocabulary = manifest.vocabulary_path(&data);
     std::fs::write(&vocabulary, "[UNK]\n").unwrap();
     assert_says(&problem(), 3, &["vocab.txt", "BLAKE3"]);
