@@ -76,7 +76,7 @@ fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
 /// Runs an operation on flat tensors. `None`: burn's own operations have to do.
 fn apply<F: Fused<N, Cube>, const N: usize>(operation: F, tensors: [Tensor<1>; N]) -> Option<Tensor<1>> {
     match inputs(tensors)? {
-        Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.forward(inputs).0)),
+        Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.value(inputs))),
         Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
     }
 }
