@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo bench --bench data_loader
 //! cargo bench --bench data_loader -- --corpus text.zst --vocab vocab.txt --batch-size 256
+//! cargo bench --bench data_loader -- --documents --corpus 1GB.txt      # more of them than are held in memory
 //! ```
 //!
 //! Reading, checking digests and rows, shuffling, making pairs and masks where the data has none, and padding are all
@@ -11,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bert_data::{BuildConfig, Layout, Masking, build};
+use bert_data::{BuildConfig, ByteSize, Layout, Masking, build};
 use bert_trainer::data_loader::DataLoader;
 use clap::Parser;
 
@@ -32,13 +33,19 @@ struct Args {
     /// Ranges of lengths for the last figure.
     #[arg(long, default_value_t = 8)]
     length_buckets: usize,
+    /// Only the layout of documents, one epoch, and the peak memory of the process.
+    #[arg(long)]
+    documents: bool,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 fn main() {
-    let args = Args::parse();
+    let mut args = Args::parse();
+    if args.documents {
+        args.epochs = 1;
+    }
     if !args.corpus.exists() || !args.vocab.exists() {
         println!("skipped: {} and {} are needed", args.corpus.display(), args.vocab.display());
         return;
@@ -54,6 +61,9 @@ fn main() {
         ("documents, whole words", documents, Masking::Static, 1, true),
         ("documents, spans of 3 words", documents, Masking::Static, 3, true),
     ] {
+        if args.documents && (layout, max_ngram, do_whole_word_mask) != (documents, 1, false) {
+            continue;
+        }
         let data = folder.path().join(what.replace([' ', ','], "-"));
         let config = BuildConfig {
             input: vec![args.corpus.clone()],
@@ -70,11 +80,18 @@ fn main() {
             masking,
             max_ngram,
             do_whole_word_mask,
+            // Less than the loader holds of documents, so that the peak is the loader's.
+            memory_budget: args.documents.then_some(ByteSize(96 << 20)),
+            threads: usize::from(args.documents),
             ..BuildConfig::default()
         };
         build(&config, &mut |_| {}).expect("the data is made");
+        let built = peak_memory();
         let goal = if args.max_seq_length == 128 { "   goal >= 60000" } else { "" };
         println!("{what:<34}{:>10.0} sequences/s{goal}", rate(&data, &args, 1).0);
+        if args.documents {
+            println!("peak memory after building {built} MiB, after an epoch {} MiB", peak_memory());
+        }
         if max_ngram > 1 {
             for buckets in [1, args.length_buckets] {
                 let (rate, padding) = rate(&data, &args, buckets);
@@ -86,6 +103,14 @@ fn main() {
             }
         }
     }
+}
+
+/// The most memory that this process had, in MiB; 0 where the system does not say.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default()
+        / 1024
 }
 
 /// The best rate of an epoch, and the share of padding. The last batch goes over into the next epoch, as it does in

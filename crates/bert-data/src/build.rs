@@ -330,7 +330,9 @@ impl Prepared<'_> {
         let job = |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
         if config.random == RandomMode::Reference {
             let shape = (plan.width, plan.buckets);
-            let rows = make_reference(self, &mut documents, shape, &output.work, progress)?;
+            // No rows are sorted: what a run would take is free.
+            let free = tuning.run_bytes;
+            let rows = make_reference(self, &mut documents, shape, free, &output.work, progress)?;
             drop(documents);
             let shards = make_shards(&job(rows.made.all_rows), &rows, progress)?;
             return Ok(Rows { shards, made: rows.made, counters: rows.counters });

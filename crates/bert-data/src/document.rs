@@ -152,7 +152,8 @@ impl Place {
     }
 }
 
-fn number(bytes: &[u8]) -> u64 {
+/// The first eight bytes as a number.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 

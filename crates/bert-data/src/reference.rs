@@ -2,16 +2,16 @@
 //!
 //! In go documents, out come rows in one scratch file and the permutation in which they go to the one shard. All draws
 //! are serial: shuffle the documents, make and mask all instances, shuffle the instances. A restart makes them again from
-//! the first draw; what it keeps is the tokenized text. Where rows end and their permutation are held in memory, 12 bytes
-//! for each. Ports `main`, `create_training_instances` and their order of draws.
+//! the first draw; what it keeps is the tokenized text. The permutation is held in memory, four bytes for each row; where
+//! the rows begin too, as far as that fits. Ports `main`, `create_training_instances` and their order of draws.
 
 use std::fs::File;
 use std::path::PathBuf;
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
-use crate::column::{ScratchFile, read_exact_at};
+use crate::column::{Column, Cursor, ScratchFile, read_exact_at};
 use crate::conservation::MadeTally;
-use crate::document::{Documents, Look};
+use crate::document::{Documents, Look, number};
 use crate::error::{Error, Result};
 use crate::instance::{Instance, draw_pairs};
 use crate::masking::MaskedInstance;
@@ -21,15 +21,16 @@ use crate::rng::{PythonRandom, Random};
 use crate::shards::RowSource;
 use crate::work::Work;
 
-/// The scratch file.
+/// The scratch files.
 const ROWS: &str = "rows";
+const BORDERS: &str = "row-borders";
 
 /// All rows, and their order.
 pub(crate) struct ReferenceRows {
     file: File,
     path: PathBuf,
-    /// Where each row begins in the file, and where the last one ends.
-    borders: Vec<u64>,
+    /// Where each row begins in the file, and where the last one ends; eight bytes each.
+    borders: Column,
     permutation: Vec<u32>,
     /// Row groups that they are written in.
     groups: usize,
@@ -37,10 +38,12 @@ pub(crate) struct ReferenceRows {
     pub(crate) counters: Counters,
 }
 
+/// Makes all rows and their order. Where the rows begin is held in `borders_in_memory` bytes, or read from disk.
 pub(crate) fn make_reference(
     prepared: &Prepared<'_>,
     documents: &mut Documents,
     (width, groups): (Width, usize),
+    borders_in_memory: u64,
     work: &Work<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<ReferenceRows> {
@@ -55,7 +58,9 @@ pub(crate) fn make_reference(
     let (mut masker, rules, mask) =
         (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
     let (mut instance, mut masked) = (Instance::default(), MaskedInstance::default());
-    let (mut packed, mut borders) = (Vec::new(), vec![0]);
+    let mut packed = Vec::new();
+    let mut borders = ScratchFile::create(work.files, &work.path(BORDERS))?;
+    borders.push(&file.length().to_le_bytes())?;
     let mut reader = documents.reader();
     let total = documents.counts.documents * config.dupe_factor as u64;
     for done in 0..total {
@@ -70,14 +75,14 @@ pub(crate) fn make_reference(
             pack(&masked, width, &mut packed);
             made.rows.see(&packed);
             file.push(&packed)?;
-            borders.push(file.length());
-            Ok(())
+            borders.push(&file.length().to_le_bytes())
         })?;
         if done % 64 == 63 || done + 1 == total {
             progress(BuildProgress { stage: BuildStage::Instances, done: done + 1, total });
         }
     }
     file.finish()?;
+    let borders = Column::open(&work.path(BORDERS), borders.finish()?.bytes <= borders_in_memory)?;
     made.all_rows = made.rows.count;
     let mut permutation: Vec<u32> = (0..made.all_rows as u32).collect();
     random.shuffle(&mut permutation);
@@ -90,13 +95,64 @@ impl RowSource for ReferenceRows {
         let rows = self.permutation.len();
         let (first, end) = (rows * group / self.groups, rows * (group + 1) / self.groups);
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
+        let mut cursor = Cursor::new(0);
         for &row in &self.permutation[first..end] {
-            let (start, end) = (self.borders[row as usize], self.borders[row as usize + 1]);
+            let at = 8 * u64::from(row);
+            let pair = cursor.get(&self.borders, at..at + 16, 8 * (rows as u64 + 1))?;
+            let (start, end) = (number(pair), number(&pair[8..]));
             offsets.push(bytes.len() as u32);
             let before = bytes.len();
             bytes.resize(before + (end - start) as usize, 0);
             read_exact_at(&self.file, &mut bytes[before..], start).map_err(Error::io("read", &self.path))?;
         }
         Ok((bytes, offsets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Tuning;
+    use crate::build::prepare;
+    use crate::config::{BuildConfig, RandomMode};
+    use crate::files::Disk;
+    use crate::plan::Plan;
+    use crate::store::make_store;
+
+    #[test]
+    fn rows_are_the_same_wherever_their_borders_are_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
+        std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(50)).unwrap();
+        let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(String::from).into_iter();
+        let words: Vec<String> = words.chain(('a'..='n').map(String::from)).collect();
+        std::fs::write(&vocab, words.join("\n")).unwrap();
+        let config = BuildConfig {
+            input: vec![text],
+            vocab: Some(vocab),
+            output: Some(folder.path().join("data")),
+            max_seq_length: 16,
+            max_predictions_per_seq: 3,
+            dupe_factor: 4,
+            random: RandomMode::Reference,
+            ..BuildConfig::default()
+        };
+        let prepared = prepare(&config).unwrap();
+        let output = prepared.open(&Disk).unwrap();
+        let store = make_store(&prepared, &output.work, &mut |_| {}).unwrap();
+        let plan = Plan::new(&config, store.counts.documents, store.counts.tokens, prepared.id_space());
+        let tuning = Tuning::new(prepared.budget, 1, plan.bytes, plan.group_bytes());
+        let rows = |memory: u64| {
+            let mut documents = store.open(&output.work, plan.width, &tuning).unwrap();
+            let made =
+                make_reference(&prepared, &mut documents, (plan.width, 3), memory, &output.work, &mut |_| {})
+                    .unwrap();
+            let groups: Vec<_> = (0..3).map(|group| made.load(0, group).unwrap()).collect();
+            (groups, made.borders.bytes_in_memory(), made.made.all_rows)
+        };
+        let (expected, held, all) = rows(u64::MAX);
+        assert!(all > 200 && held == 8 * (all + 1), "{all} rows, {held} bytes");
+        assert_eq!(rows(held), (expected.clone(), held, all));
+        assert_eq!(rows(held - 1), (expected, 0, all));
     }
 }
