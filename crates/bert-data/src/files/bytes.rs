@@ -50,3 +50,38 @@ pub fn digest_file(path: &Path) -> Result<String> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_limit_and_of_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "123").unwrap();
+        assert_eq!(read_limited(&path, 3).unwrap(), b"123");
+        assert_eq!(read_limited(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_limited(&folder.path().join("b"), 2).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_ne!(read_limited(folder.path(), 2).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        // A device that holds nothing would pass for an empty file.
+        let device = Path::new("/dev/null");
+        if device.exists() {
+            assert_eq!(read_limited(device, 2).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn digests_are_of_all_bytes_and_errors_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(digest_file(&path).unwrap(), digest_bytes(&bytes));
+        assert_eq!(digest_bytes(b"").len(), 64);
+        if cfg!(unix) {
+            // A folder can be opened and not be read.
+            assert!(digest_file(folder.path()).unwrap_err().to_string().contains("cannot read"));
+        }
+    }
+}
