@@ -80,6 +80,8 @@ pub(crate) struct BatchBuilder {
     labels: Vec<i8>,
     /// The size of the vocabulary, where ids may be marked.
     marked: Option<usize>,
+    /// How many tokens and masks the batch before had room for.
+    room: (usize, usize),
 }
 
 impl BatchBuilder {
@@ -98,6 +100,14 @@ impl BatchBuilder {
     }
 
     pub(crate) fn push(&mut self, row: PackedRow<'_>) {
+        if self.labels.is_empty() {
+            // Only now, when the batch before is written and its memory free.
+            let (tokens, masks) = self.room;
+            self.input_ids.reserve(tokens);
+            self.segment_ids.reserve(tokens);
+            self.positions.reserve(masks);
+            self.ids.reserve(masks);
+        }
         let masks_before = self.positions.len();
         row.unpack(&mut self.input_ids, &mut self.positions, &mut self.ids);
         let segments_before = self.segment_ids.len();
@@ -108,24 +118,10 @@ impl BatchBuilder {
         self.labels.push(row.next_sentence_label());
     }
 
-    /// An empty builder with room for as much as is in this one.
-    fn as_roomy(&self) -> Self {
-        Self {
-            input_ids: Vec::with_capacity(self.input_ids.capacity()),
-            segment_ids: Vec::with_capacity(self.segment_ids.capacity()),
-            token_counts: Vec::with_capacity(self.token_counts.capacity()),
-            positions: Vec::with_capacity(self.positions.capacity()),
-            ids: Vec::with_capacity(self.ids.capacity()),
-            mask_counts: Vec::with_capacity(self.mask_counts.capacity()),
-            labels: Vec::with_capacity(self.labels.capacity()),
-            marked: self.marked,
-        }
-    }
-
     /// The rows so far as a batch; the builder is empty afterwards.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let next = self.as_roomy();
-        let mut this = std::mem::replace(self, next);
+        let room = (self.input_ids.capacity(), self.ids.capacity());
+        let mut this = std::mem::replace(self, Self { room, ..Self::new(self.marked) });
         let marks = match this.marked {
             Some(vocabulary) => Some(take_marks(&mut this.input_ids, &this.token_counts, vocabulary)?),
             None => None,
