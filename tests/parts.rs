@@ -20,7 +20,7 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("part 2 is missing: make it with --part 2 --parts 4"), "{}", ended.stderr);
     let ended = folder.ok(&part(2));
-    assert!(ended.stdout.contains("part 2 of 4: 1 shards"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("part 2 of 4: 1 shard, "), "{}", ended.stdout);
     let ended = folder.ok(&part(4));
     assert!(ended.stderr.contains("finished before") && ended.stderr.contains("nothing to write"));
     folder.ok("bert merge parts");
