@@ -174,6 +174,7 @@ mod tests {
     use crate::shards::{ShardJob, ShuffledSlots, make_shards};
     use crate::spill::Spilled;
     use crate::store::make_store;
+    use crate::test_text::lettered;
 
     fn tally(numbers: &[u64]) -> Tally {
         let mut tally = Tally::default();
@@ -202,22 +203,7 @@ mod tests {
     /// A small build as far as its rows, which `damage` changes before they are written and checked.
     fn build(damage: impl Fn(&mut Spilled)) -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
-        std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(500)).unwrap();
-        let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(String::from).into_iter();
-        let words: Vec<String> = words.chain(('a'..='n').map(String::from)).collect();
-        std::fs::write(&vocab, words.join("\n")).unwrap();
-        let config = BuildConfig {
-            input: vec![text],
-            vocab: Some(vocab),
-            output: Some(folder.path().join("data")),
-            max_seq_length: 16,
-            max_predictions_per_seq: 3,
-            dupe_factor: 4,
-            num_shards: Some(3),
-            threads: 2,
-            ..BuildConfig::default()
-        };
+        let config = BuildConfig { num_shards: Some(3), threads: 2, ..lettered(folder.path(), 500) };
         let prepared = prepare(&config)?;
         let output = prepared.open(&Disk)?;
         let store = make_store(&prepared, &output.work, &mut |_| {})?;

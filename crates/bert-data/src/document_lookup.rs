@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use crate::column::Column;
-use crate::document::{Counts, Documents, DocumentsBuilder};
+use crate::document::{Counts, Documents, DocumentsBuilder, Look};
 use crate::document_shard::{append, document_schema};
 use crate::error::{Error, ManifestError, Result, ShardError};
 use crate::manifest::Manifest;
 use crate::packed::Width;
+use crate::parquet_file::Batches;
 use crate::shard_rows::open_shard;
 
 /// Reads single documents.
@@ -74,10 +75,10 @@ impl DocumentLookup {
         }
         let path = self.manifest.shard_path(&self.folder, shard);
         let only = RowSelection::from(vec![RowSelector::skip(row as usize), RowSelector::select(1)]);
-        let reader = open_shard(&path, &document_schema())?.with_row_selection(only).build();
+        let batches = Batches::of(open_shard(&path, &document_schema())?.with_row_selection(only));
         let unreadable = |source| Error::Shard(ShardError::Unreadable { path: path.clone(), source });
         let mut builder = DocumentsBuilder::new(self.manifest.id_space());
-        for batch in reader.map_err(unreadable)? {
+        for batch in batches.map_err(unreadable)? {
             let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.clone(), source })?;
             let wrong = |(_, problem)| Error::Shard(ShardError::Row { path: path.clone(), row, problem });
             append(&batch, self.manifest.vocabulary.size, &mut builder, wrong)?;
@@ -90,9 +91,9 @@ impl DocumentLookup {
         let mut reader = alone.reader();
         let (mut ids, mut starts) = (Vec::new(), Vec::new());
         for sentence in 0..=alone.sentences() as u64 {
-            starts.push(reader.sentence_start(crate::document::Look::Here, sentence)?);
+            starts.push(reader.sentence_start(Look::Here, sentence)?);
         }
-        reader.append_tokens(crate::document::Look::Here, 0..alone.tokens(), &mut ids)?;
+        reader.append_tokens(Look::Here, 0..alone.tokens(), &mut ids)?;
         Ok(SingleDocument { number, ids, starts })
     }
 }

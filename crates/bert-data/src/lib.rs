@@ -70,6 +70,8 @@ mod spill;
 mod store;
 mod stored_rows;
 pub mod table;
+#[cfg(test)]
+mod test_text;
 pub mod tokenization;
 pub mod vocabulary;
 pub mod word_marks;

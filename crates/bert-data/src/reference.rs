@@ -114,29 +114,17 @@ mod tests {
     use super::*;
     use crate::budget::Tuning;
     use crate::build::prepare;
+
     use crate::config::{BuildConfig, RandomMode};
     use crate::files::Disk;
     use crate::plan::Plan;
     use crate::store::make_store;
+    use crate::test_text::lettered;
 
     #[test]
     fn rows_are_the_same_wherever_their_borders_are_held() {
         let folder = tempfile::tempdir().unwrap();
-        let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
-        std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(50)).unwrap();
-        let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(String::from).into_iter();
-        let words: Vec<String> = words.chain(('a'..='n').map(String::from)).collect();
-        std::fs::write(&vocab, words.join("\n")).unwrap();
-        let config = BuildConfig {
-            input: vec![text],
-            vocab: Some(vocab),
-            output: Some(folder.path().join("data")),
-            max_seq_length: 16,
-            max_predictions_per_seq: 3,
-            dupe_factor: 4,
-            random: RandomMode::Reference,
-            ..BuildConfig::default()
-        };
+        let config = BuildConfig { random: RandomMode::Reference, ..lettered(folder.path(), 50) };
         let prepared = prepare(&config).unwrap();
         let output = prepared.open(&Disk).unwrap();
         let store = make_store(&prepared, &output.work, &mut |_| {}).unwrap();

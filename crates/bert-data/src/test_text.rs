@@ -1,0 +1,23 @@
+//! A text of single letters with its vocabulary, for unit tests that need a whole build.
+
+use std::path::Path;
+
+use crate::config::BuildConfig;
+
+/// Writes `documents` times the same three sentences into the folder; a build of them into `data` in it.
+pub(crate) fn lettered(folder: &Path, documents: usize) -> BuildConfig {
+    let (text, vocab) = (folder.join("text.txt"), folder.join("vocab.txt"));
+    std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(documents)).unwrap();
+    let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(String::from).into_iter();
+    let words: Vec<String> = words.chain(('a'..='n').map(String::from)).collect();
+    std::fs::write(&vocab, words.join("\n")).unwrap();
+    BuildConfig {
+        input: vec![text],
+        vocab: Some(vocab),
+        output: Some(folder.join("data")),
+        max_seq_length: 16,
+        max_predictions_per_seq: 3,
+        dupe_factor: 4,
+        ..BuildConfig::default()
+    }
+}
