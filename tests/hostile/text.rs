@@ -77,12 +77,12 @@ fn plain_and_compressed() {
             (
                 "bomb.gz",
                 3,
-                "bomb.gz: ... bytes of gzip have become ... bytes of text and more: no text is so repetitive. If it is meant, decompress it first",
+                "bomb.gz: ... bytes of gzip have become ... bytes of text and more: no text is so repetitive. If it is meant, give it as plain text",
             ),
             (
                 "bomb.zst",
                 3,
-                "bomb.zst: ... bytes of zstd have become ... bytes of text and more: no text is so repetitive. If it is meant, decompress it first",
+                "bomb.zst: ... bytes of zstd have become ... bytes of text and more: no text is so repetitive. If it is meant, give it as plain text",
             ),
             ("line.zst", 3, "line.zst:1: the line is longer than 67108864 bytes"),
             ("gigabyte.txt", 3, "gigabyte.txt:1: the line is longer than 67108864 bytes"),

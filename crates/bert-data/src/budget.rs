@@ -172,6 +172,9 @@ mod tests {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)));
             assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
         }
+        for (bytes, text) in [(3 << 30, "3G"), (1536 << 20, "1536M"), (5 << 10, "5120"), (0, "0")] {
+            assert_eq!(ByteSize(bytes).to_string(), text);
+        }
         for wrong in ["", "M", "1.5G", "-1", "4 M", "12X", "99999999999999999999", "18446744073709551615K"] {
             assert!(wrong.parse::<ByteSize>().is_err(), "{wrong}");
         }
@@ -198,5 +201,27 @@ mod tests {
         for threads in [1, 16, 1000] {
             assert!(resolve(None, threads).unwrap().0 > least(threads));
         }
+        assert_eq!(resolve(None, 2).unwrap(), ByteSize(256 * MIB));
+    }
+
+    #[test]
+    fn shares_of_two_budgets() {
+        // Much text: a quarter of what is free for each of two runs, and as many row groups as fit.
+        let much = Tuning {
+            resident: 106 * MIB,
+            round_tokens: 16 * ROUND_TOKENS,
+            run_bytes: 53 * MIB,
+            segment_bytes: 32 * 53 * MIB,
+            writers: 12,
+        };
+        assert_eq!(Tuning::new(ByteSize(400 * MIB), 16, 1e11, 4e6), much);
+        let little = Tuning {
+            resident: 204 * MIB,
+            round_tokens: 2 * ROUND_TOKENS,
+            run_bytes: 2 * MIB,
+            segment_bytes: 64 * MIB,
+            writers: 2,
+        };
+        assert_eq!(Tuning::new(ByteSize(256 * MIB), 2, 1e6, 4e6), little);
     }
 }

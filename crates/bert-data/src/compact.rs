@@ -287,6 +287,7 @@ mod tests {
         );
         assert_eq!(said(&[0x1b, 0xff, 0xff, 0x7f, 0x11, 0]), "a list of 2097151 where 1 bytes are left");
         assert_eq!(said(&[0x18, 9, 0]), "it ends after 3 bytes");
+        assert_eq!(said(&[0x19, 0x23, 1, 1]), "it ends after 4 bytes", "the list itself fits");
         assert_eq!(said(&[0x1e, 0]), "unknown type 14");
         assert_eq!(
             said(&[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),

@@ -60,7 +60,7 @@ pub enum InputError {
     /// A compressed input grows beyond what text can.
     #[error(
         "{}: {compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it \
-         is meant, decompress it first",
+         is meant, give it as plain text",
         path.display()
     )]
     Bomb {

@@ -150,6 +150,7 @@ fn the_card_has_the_header_that_datasets_reads() {
         assert!(card.contains(part), "{part}\n{card}");
     }
     assert!(card.contains(&format!("{} instances", outcome.manifest.instances)));
+    assert!(card.contains("| masked tokens |"), "{card}");
     assert!(card.contains("te&lt;b&gt;xt\\`.txt") && !card.contains("<b>"), "{card}");
     // It may be edited, and is replaced only with the data set.
     std::fs::write(&path, "mine").unwrap();
@@ -158,4 +159,5 @@ fn the_card_has_the_header_that_datasets_reads() {
     run(&again).unwrap();
     let card = std::fs::read_to_string(&path).unwrap();
     assert!(card.contains("the loader masks") && card.contains("there is one segment"), "{card}");
+    assert!(!card.contains("| masked tokens |"), "counted only where masks are made: {card}");
 }
