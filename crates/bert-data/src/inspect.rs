@@ -189,3 +189,21 @@ pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let mut rows = StoredRows::new(folder, &manifest, &vocabulary).at_a_glance();
     Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_do_not_occur_are_not_frequent() {
+        let words = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n".to_vec();
+        let vocabulary = Vocabulary::from_bytes(words, Path::new("vocab.txt")).unwrap();
+        let counts = [0, 1, 4, 4, 0, 7, 0];
+        let named = |entries: &[(&str, u64)]| -> Vec<(String, u64)> {
+            entries.iter().map(|&(token, count)| (token.to_owned(), count)).collect()
+        };
+        let all = [("the", 7), ("[CLS]", 4), ("[SEP]", 4), ("[UNK]", 1)];
+        assert_eq!(frequent(&counts, &vocabulary, 20), named(&all));
+        assert_eq!(frequent(&counts, &vocabulary, 2), named(&all[..2]));
+    }
+}

@@ -255,6 +255,8 @@ fn parts_that_do_not_belong_together_are_refused() {
     let folder = world.folder.path().join("parts");
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
     assert!(matches!(merge(&folder).unwrap_err(), Error::Part(PartError::None { .. })));
+    let text = &world.config.input[0];
+    assert!(matches!(merge(text).unwrap_err(), Error::Io { .. }), "a file is no folder");
     build_part(&part(1), &mut |_| {}).unwrap();
     for (wrong, named) in [
         (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),

@@ -156,6 +156,21 @@ fn the_manifest_says_what_is_there() {
     let inspection = inspect(folder, 3).unwrap();
     assert_eq!(inspection.instances[..2], outcome.preview);
     assert!(inspection.to_string().contains("frequent tokens"));
+    let read = Vocabulary::read(&manifest.vocabulary_path(folder)).unwrap();
+    let mut counts = vec![0; read.len()];
+    for row in shards(&outcome).iter().flat_map(|rows| rows.iter()) {
+        let mut ids = row.input_ids.to_vec();
+        for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+            ids[position as usize] = id;
+        }
+        ids.iter().for_each(|&id| counts[id as usize] += 1);
+    }
+    assert_eq!(inspection.frequent_tokens.len(), 20);
+    for (token, count) in &inspection.frequent_tokens {
+        assert_eq!(counts[read.id(token).unwrap() as usize], *count, "{token}");
+    }
+    let verified = verify(folder, true).unwrap().to_string();
+    assert!(verified.starts_with("good  vocab.txt\ngood  train-00000-of-00003.parquet ("), "{verified}");
     assert_eq!(bert_data::inspect::instance(folder, 1).unwrap(), outcome.preview[1]);
     // Only the committed files and the lock are left: shards, manifest, vocabulary, data card.
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -7,7 +7,7 @@ use bert_data::html::{escape, grouped};
 use bert_data::page::page;
 use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, verify};
 
-use crate::support::{config, run, shards, small_text, small_vocabulary};
+use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
 
 struct World {
     folder: tempfile::TempDir,
@@ -34,16 +34,18 @@ fn world() -> World {
     World { folder, config }
 }
 
-/// Rows whose original tokens, border and label were there before, counted the simple way.
-fn duplicates(outcome: &BuildOutcome) -> usize {
-    let mut seen = HashSet::new();
-    let mut count = 0;
+/// Rows whose original tokens, border and label were there before, counted the simple way; and those whose every
+/// column was.
+fn duplicates(outcome: &BuildOutcome) -> [usize; 2] {
+    let (mut texts, mut rows) = (HashSet::new(), HashSet::new());
+    let mut count = [0; 2];
     for row in shards(outcome).iter().flat_map(|rows| rows.iter()) {
+        count[1] += usize::from(!rows.insert(canonical(row)));
         let mut ids = row.input_ids.to_vec();
         for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
             ids[position as usize] = id;
         }
-        count += usize::from(!seen.insert((ids, row.segment_ids.to_vec(), row.next_sentence_label)));
+        count[0] += usize::from(!texts.insert((ids, row.segment_ids.to_vec(), row.next_sentence_label)));
     }
     count
 }
@@ -90,12 +92,19 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     }
     assert!(html.contains("random next") && html.contains("actual next"));
     let report = &outcome.manifest.report;
-    assert!(html.contains(&format!(
-        "{} of {}",
-        grouped(duplicates(&outcome) as u64),
-        grouped(report.instances)
-    )));
-    assert!(duplicates(&outcome) > 0, "five passes over little text repeat themselves");
+    let counted = duplicates(&outcome).map(|count| grouped(count as u64));
+    for (name, count) in
+        ["instances with the text of an earlier one", "the same in every column"].iter().zip(counted)
+    {
+        let value = format!("{count} of {}", grouped(report.instances));
+        assert!(html.contains(&format!("<td>{name}</td><td class=\"n\">{value}")), "{name}: {value}");
+    }
+    assert!(duplicates(&outcome)[0] > 0, "five passes over little text repeat themselves");
+    assert!(html.contains(&format!(" of {} tokens. Which word it was", grouped(report.instance_tokens))));
+    let surroundings = html.split("<li>").skip(1).map(|item| item.split("</li>").next().unwrap());
+    let words = surroundings.map(|words| words.split(' ').filter(|part| !part.starts_with("class=")).count());
+    assert_eq!(words.max(), Some(8 + 1 + 8), "eight words on each side");
+    assert!(html.contains("style=\"--share: 1.000\"") && !html.contains("--share: 1.001"), "the longest bar");
     assert!(html.contains("the <b class=\"r\">[UNK]</b> cat"));
     assert!(html.contains("<td>the</td>") && html.contains("25 to 26"));
     let few = page(&outcome.output, 2).unwrap();
