@@ -55,3 +55,23 @@ impl Plan {
         self.bytes / self.slots() as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_groups_have_about_two_megabytes() {
+        for (tokens, shards) in [(1_000, 3), (3_000_000, 3), (2_000_000_000, 64)] {
+            let config = BuildConfig { num_shards: Some(shards), ..BuildConfig::default() };
+            let plan = Plan::new(&config, 10, tokens, 30_000);
+            assert_eq!(plan.shards, shards);
+            assert_eq!(plan.slots(), shards * plan.buckets);
+            assert!((plan.group_bytes() * plan.slots() as f64 / plan.bytes - 1.0).abs() < 1e-9);
+            assert!(
+                plan.group_bytes() <= GROUP_BYTES
+                    && (plan.buckets == 1 || plan.group_bytes() > GROUP_BYTES / 2.0)
+            );
+        }
+    }
+}

@@ -158,13 +158,20 @@ fn the_manifest_says_what_is_there() {
     assert!(inspection.to_string().contains("frequent tokens"));
     let read = Vocabulary::read(&manifest.vocabulary_path(folder)).unwrap();
     let mut counts = vec![0; read.len()];
+    let (mut masked, mut random_next) = (0, 0);
     for row in shards(&outcome).iter().flat_map(|rows| rows.iter()) {
+        masked += row.masked_lm_ids.len();
+        random_next += usize::from(row.next_sentence_label == 1);
         let mut ids = row.input_ids.to_vec();
         for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
             ids[position as usize] = id;
         }
         ids.iter().for_each(|&id| counts[id as usize] += 1);
     }
+    let (instances, tokens) = (manifest.instances as f64, counts.iter().sum::<u64>() as f64);
+    assert_eq!(report.random_next_share(), random_next as f64 / instances);
+    assert_eq!(report.masked_share(), masked as f64 / tokens);
+    assert!((report.padding_share() - (1.0 - tokens / (32.0 * instances))).abs() < 1e-12);
     assert_eq!(inspection.frequent_tokens.len(), 20);
     for (token, count) in &inspection.frequent_tokens {
         assert_eq!(counts[read.id(token).unwrap() as usize], *count, "{token}");
@@ -183,7 +190,8 @@ fn a_preview_writes_nothing_and_marks_masks() {
     let lines = preview(&world.config, 50).unwrap();
     assert_eq!(lines.len(), 50);
     assert!(
-        lines.iter().any(|line| line.contains("[MASK:")) && lines.iter().any(|line| line.contains("[KEPT:"))
+        ["[MASK:", "[KEPT:", "->"].iter().all(|shown| lines.iter().any(|line| line.contains(shown))),
+        "{lines:?}"
     );
     assert!(!world.config.output.as_ref().unwrap().exists());
     assert_eq!(preview(&reference(BuildConfig { num_shards: None, ..world.config }), 4).unwrap().len(), 4);

@@ -92,6 +92,8 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     }
     assert!(html.contains("random next") && html.contains("actual next"));
     let report = &outcome.manifest.report;
+    let grey = html.matches("<span class=\"s\">").count() as u64;
+    assert_eq!(grey, report.instances * (1 + 3), "the label, [CLS] and two [SEP]");
     let counted = duplicates(&outcome).map(|count| grouped(count as u64));
     for (name, count) in
         ["instances with the text of an earlier one", "the same in every column"].iter().zip(counted)
