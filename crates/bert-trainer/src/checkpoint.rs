@@ -374,3 +374,20 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     }
     Err(Error::NoCheckpoint { path: path.to_path_buf() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_update_ends_a_row_of_skipped_steps() {
+        let skipped = |all, in_a_row| SkippedSteps { all, in_a_row };
+        let steps =
+            [(false, skipped(1, 1)), (false, skipped(2, 2)), (true, skipped(2, 0)), (false, skipped(3, 1))];
+        let mut now = SkippedSteps::default();
+        for (updated, after) in steps {
+            now = now.after(updated);
+            assert_eq!(now, after);
+        }
+    }
+}

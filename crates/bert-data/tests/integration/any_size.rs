@@ -10,6 +10,7 @@ use bert_data::{
     BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Manifest, ManifestError, OutputError,
     PartError, build_on, build_part, build_part_on, merge,
 };
+use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
 
@@ -217,6 +218,24 @@ fn the_union_of_the_parts_is_the_whole_with_documents() {
     let mut world = world(&small_text(200));
     world.config = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..world.config };
     parts_make_the_whole(&world);
+}
+
+/// Where a shard has several row groups, its part makes all of them.
+#[test]
+fn the_parts_of_larger_shards_are_the_whole() {
+    let mut world = world(&small_text(400));
+    world.config = BuildConfig { dupe_factor: 150, num_shards: Some(2), ..world.config };
+    let made = run(&world.config).unwrap();
+    let shard = fs::File::open(made.manifest.shard_path(&made.output, 0)).unwrap();
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&shard).unwrap();
+    assert!(metadata.num_row_groups() > 1, "{} rows", made.manifest.instances);
+    for index in [1, 2] {
+        build_part(&BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") }, &mut |_| {})
+            .unwrap();
+    }
+    let folder = world.folder.path().join("parts");
+    merge(&folder).unwrap();
+    assert!(content(&folder) == content(&made.output));
 }
 
 /// Each of five shards is made by its part, which is stopped on the way.
