@@ -1,6 +1,9 @@
 //! The public interface, end to end.
 
-use bert_data::{BuildConfig, Manifest, Masking, Nsp, Vocabulary, dry_run, inspect, preview, verify};
+use bert_data::{
+    BuildConfig, BuildProgress, BuildStage, Manifest, Masking, Nsp, Vocabulary, build, dry_run, inspect,
+    preview, verify,
+};
 
 use crate::support::{canonical, config, reference, run, shards, shared, small_text, small_vocabulary};
 
@@ -182,6 +185,23 @@ fn the_manifest_says_what_is_there() {
     // Only the committed files and the lock are left: shards, manifest, vocabulary, data card.
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3 + 4, "{left:?}");
+}
+
+#[test]
+fn progress_ascends_and_ends_at_its_total() {
+    let world = world(50);
+    let mut last: Vec<BuildProgress> = Vec::new();
+    let mut see = |at: BuildProgress| match last.last_mut() {
+        Some(before) if before.stage == at.stage => {
+            assert!(before.done <= at.done && before.total == at.total, "{before:?} {at:?}");
+            *before = at;
+        }
+        _ => last.push(at),
+    };
+    build(&world.config, &mut see).unwrap();
+    let stages: Vec<BuildStage> = last.iter().map(|at| at.stage).collect();
+    assert_eq!(stages, [BuildStage::Reading, BuildStage::Instances, BuildStage::Writing]);
+    assert!(last.iter().all(|at| at.done == at.total && at.total > 0), "{last:?}");
 }
 
 #[test]
