@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow::array::{ArrayRef, Int8Array, Int32Array, ListArray};
+use arrow::array::{ArrayRef, BooleanBuilder, Int8Array, Int32Array, ListArray, ListBuilder};
 use arrow::datatypes::{Int8Type, Int32Type};
 use arrow::record_batch::RecordBatch;
 use bert_data::files::OutputLock;
@@ -374,9 +374,16 @@ fn foreign_shards_say_which_column_or_row() {
     let good: &[&[i32]] = &[&[2, 7, 3, 8, 3], &[2, 7, 3, 8, 3]];
     let segments: &[&[i8]] = &[&[0, 0, 0, 1, 1], &[0, 0, 0, 1, 1]];
     let masks = || int32(&[&[1], &[1]]);
-    let mut extra = columns(int32(good), segments, masks(), masks(), &[0, 1]);
-    extra.push(("weight", Arc::new(Int32Array::from(vec![1, 1]))));
-    assert_says(&foreign(&path, extra), 3, &["\"weight\"", "no further column"]);
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 1]));
+    let mut flags = ListBuilder::new(BooleanBuilder::new());
+    (0..2).for_each(|_| flags.append_value([Some(true); 5]));
+    let flags: ArrayRef = Arc::new(flags.finish());
+    // Only the column of marks may follow, of its name and of its type.
+    for (name, values) in [("weight", &numbers), ("continues_word", &numbers), ("flags", &flags)] {
+        let mut extra = columns(int32(good), segments, masks(), masks(), &[0, 1]);
+        extra.push((name, values.clone()));
+        assert_says(&foreign(&path, extra), 3, &[&format!("{name:?}"), "no further column"]);
+    }
     let row = |columns| match foreign(&path, columns) {
         Error::Shard(ShardError::Row { row, problem, .. }) => (row, problem),
         other => panic!("{other}"),
