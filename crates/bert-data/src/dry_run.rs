@@ -357,3 +357,28 @@ impl FileSystem for Nowhere {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_the_largest_stage() {
+        let plan = Plan { shards: 2, buckets: 5, width: Width::of(30_000), bytes: 0.0 };
+        let sizes = Sizes { rows: 1e5, tokens: 1_000_000, sentences: 1_000, documents: 100 };
+        let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
+        let of = |resident, run_bytes, writers| {
+            let tuning = Tuning { resident, round_tokens: 0, run_bytes, segment_bytes: 0, writers };
+            memory(&plan, &tuning, 2, &sizes, &written) as f64
+        };
+        let text = 2.0 * 1e6 + 8.0 * 1e3 + 8.0 * 1e2;
+        let tokenizing = BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD;
+        assert_eq!(of(1 << 30, 1_000_000, 0), tokenizing + text);
+        assert_eq!(of(100_000, 1_000_000, 0), tokenizing + 8.0 * 1e3 + 8.0 * 1e2, "tokens stay on disk");
+        let making = BASE + text + 2.0 * ROUND_PER_THREAD;
+        assert_eq!(of(1 << 30, 4_000_000, 0), making + 2.0 * 4e6, "two runs");
+        assert_eq!(of(1 << 30, 40_000_000, 0), making + 100.0 * 1e5, "all rows are one run");
+        let group = 100.0 * 1e5 / 10.0;
+        assert_eq!(of(1 << 30, 1_000_000, 3), BASE + 3.0 * (WRITING + WRITING_PER_PACKED * group));
+    }
+}

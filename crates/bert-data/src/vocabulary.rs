@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::error::{Error, Result, VocabularyError};
-use crate::files::{digest_bytes, read_limited};
+use crate::files::read_limited;
 use crate::tokenization::python_strip;
 
 /// Padding.
@@ -191,11 +191,5 @@ impl Vocabulary {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    /// The BLAKE3 digest of the file, in hex.
-    #[must_use]
-    pub fn digest(&self) -> String {
-        digest_bytes(&self.bytes)
     }
 }

@@ -390,4 +390,28 @@ mod tests {
             assert_eq!(now, after);
         }
     }
+    #[test]
+    fn a_marker_names_files_of_its_folder_only() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["../x", "..", "a/b", "/x", "a/../b"] {
+            let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });
+            fs::write(folder.path().join(MARKER), bert_data::sealed::sealed(&marker)).unwrap();
+            let said = verify(folder.path()).unwrap_err().to_string();
+            assert!(said.contains("names a file outside the folder"), "{name}: {said}");
+        }
+    }
+    #[test]
+    fn a_tuned_model_is_one_with_its_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let resolve = || resolve_model_folder(folder.path(), &mut |_| {});
+        let none = |found| assert!(matches!(found, Err(Error::NoCheckpoint { .. })), "{found:?}");
+        none(resolve());
+        fs::create_dir(folder.path().join("model")).unwrap();
+        fs::write(folder.path().join("model/config.json"), "{}").unwrap();
+        none(resolve());
+        fs::write(folder.path().join("report.json"), "{}").unwrap();
+        assert_eq!(resolve().unwrap(), folder.path().join("model"));
+        fs::remove_file(folder.path().join("model/config.json")).unwrap();
+        none(resolve());
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bert_data::html::{escape, grouped};
 use bert_data::page::page;
-use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, verify};
+use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, Tokenizer, Vocabulary, verify};
 
 use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
 
@@ -92,6 +92,12 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     }
     assert!(html.contains("random next") && html.contains("actual next"));
     let report = &outcome.manifest.report;
+    let vocabulary = Vocabulary::read(world.config.vocab.as_ref().unwrap()).unwrap();
+    let mut ids = Vec::new();
+    Tokenizer::new(&vocabulary, true)
+        .encode(&std::fs::read_to_string(&world.config.input[0]).unwrap(), &mut ids);
+    let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
+    assert_eq!(report.unknown_share(), unknown as f64 / ids.len() as f64);
     let grey = html.matches("<span class=\"s\">").count() as u64;
     assert_eq!(grey, report.instances * (1 + 3), "the label, [CLS] and two [SEP]");
     let counted = duplicates(&outcome).map(|count| grouped(count as u64));
