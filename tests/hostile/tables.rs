@@ -98,6 +98,9 @@ fn parquet_files() {
     // A column in a column in a column, sixty thousand times.
     let column = b"\x48\x01a\x15\x02\x00".repeat(60_000);
     folder.write("nested.parquet", with_footer(&[b"\x29\xfc\xe0\xd4\x03", &column[..], b"\0"].concat()));
+    // One column that says there are six hundred million in it.
+    let one = b"\x48\x01a\x15\x80\x98\x9a\xbc\x04\x00";
+    folder.write("children.parquet", with_footer(&[b"\x29\x1c", &one[..], b"\0"].concat()));
     folder.write("lz4.parquet", include_bytes!("lz4.parquet"));
     folder.write("brotli.parquet", include_bytes!("brotli.parquet"));
     let unreadable = "is not readable as Parquet: ...";
@@ -110,6 +113,7 @@ fn parquet_files() {
         ("groups", "is not readable as Parquet: ...a list of 2147483647 where 1 bytes are left"),
         ("deep", "is not readable as Parquet: ...structs or lists too deep in each other"),
         ("nested", "is not readable as Parquet: ...columns 65 deep in each other"),
+        ("children", "is not readable as Parquet: ...600000000 columns in others where there are 1 in all"),
         ("other", ": column \"text\" is missing (columns: title), expected text (see --text-column)"),
         ("numbers", ": column \"text\" is int32, expected text (see --text-column)"),
         ("lists", ": column \"text\" is list(int32...), expected text (see --text-column)"),

@@ -119,6 +119,7 @@ impl Error {
             | Self::NotConserved { .. } => 3,
         }
     }
+
     /// Whether a full disk or quota is at the bottom of it: then the same command works once there is room.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {

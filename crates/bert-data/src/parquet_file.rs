@@ -139,21 +139,31 @@ fn check_footer(file: &File) -> Result<()> {
     walked.map_err(|error| refused(format!("the footer is damaged: {error}")))
 }
 
-/// Refuses a schema with too many columns, or with columns too deep in each other. It is a list in which each element is
-/// followed by its children.
+/// Refuses a schema with too many columns, with columns too deep in each other, or with an element that has more children
+/// than there are: the reader reserves room for them. It is a list in which each element is followed by its children.
 fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
     let elements = footer.structs(schema)?;
     if elements > MOST_COLUMNS {
         return Err(invalid(format!("{elements} columns")));
     }
     // How many children are to come, of the elements that the next one is in.
-    let mut open: Vec<i64> = Vec::new();
+    let mut open: Vec<u64> = Vec::new();
+    let mut promised = 0u64;
     for _ in 0..elements {
         let mut children = 0;
         footer.fields(|element, field| match field.id {
-            5 => element.number(field).map(|number| children = number),
+            5 => {
+                let number = element.number(field)?;
+                children =
+                    u64::try_from(number).map_err(|_| invalid(format!("{number} columns in a column")))?;
+                promised = promised.saturating_add(children);
+                Ok(())
+            }
             _ => element.skip(field),
         })?;
+        if promised >= elements {
+            return Err(invalid(format!("{promised} columns in others where there are {elements} in all")));
+        }
         if let Some(left) = open.last_mut() {
             *left -= 1;
         }
@@ -342,10 +352,26 @@ mod tests {
     fn schemas_are_neither_deep_nor_endless() {
         let damaged = |children: &[u8]| said(&with_schema(children)).contains("the footer is damaged");
         assert!(!damaged(&[[1; 64].as_slice(), &[0]].concat()), "64 levels");
-        assert!(said(&with_schema(&[1; 65])).contains("columns 65 deep in each other"));
+        assert!(
+            said(&with_schema(&[[1; 65].as_slice(), &[0]].concat()))
+                .contains("columns 65 deep in each other")
+        );
         assert!(said(&with_schema(&[1; 100_000])).contains("100000 columns"));
         // Sixty groups beside each other, each with a column, are two deep.
         assert!(!damaged(&[[60].as_slice(), &[1, 0].repeat(60)].concat()), "wide");
+    }
+
+    #[test]
+    fn columns_have_no_more_columns_than_there_are() {
+        let refused =
+            |children: &[u8]| said(&with_schema(children)).contains("columns in others where there are");
+        assert!(!refused(&[2, 0, 0]) && !refused(&[1, 1, 0]) && !refused(&[0]));
+        assert!(refused(&[3, 0, 0]) && refused(&[1, 2, 0]) && refused(&[1]));
+        // One element, once with -1 children and once with 1 and then 0.
+        let negative = with_footer(&[0x29, 0x1c, 0x48, 1, b'a', 0x15, 1, 0, 0]);
+        assert!(said(&negative).contains("-1 columns in a column"));
+        let twice = with_footer(&[0x29, 0x1c, 0x48, 1, b'a', 0x15, 2, 0x05, 10, 0, 0, 0]);
+        assert!(said(&twice).contains("1 columns in others where there are 1 in all"));
     }
 
     #[test]

@@ -19,3 +19,20 @@ pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn it_is_found_wherever_it_was_said() {
+        let full = || Error::from(ErrorKind::StorageFull);
+        let wrapped = crate::error::Error::io("write", std::path::Path::new("shard"))(full());
+        assert!(is_disk_full(&full()) && is_disk_full(&Error::from(ErrorKind::QuotaExceeded)));
+        assert!(is_disk_full(&Error::other(full())) && is_disk_full(&wrapped));
+        assert!(is_disk_full(&Error::other(wrapped)));
+        assert!(!is_disk_full(&Error::other("full")) && !is_disk_full(&Error::from(ErrorKind::NotFound)));
+    }
+}
