@@ -98,6 +98,12 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
         .encode(&std::fs::read_to_string(&world.config.input[0]).unwrap(), &mut ids);
     let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
     assert_eq!(report.unknown_share(), unknown as f64 / ids.len() as f64);
+    let share = 100.0 * report.random_next_share();
+    let next = format!(
+        "<td>random next</td><td class=\"n\">{}</td><td class=\"n\">{share:.1} %</td>",
+        grouped(report.random_next)
+    );
+    assert!(html.contains(&next), "{next}");
     let grey = html.matches("<span class=\"s\">").count() as u64;
     assert_eq!(grey, report.instances * (1 + 3), "the label, [CLS] and two [SEP]");
     let counted = duplicates(&outcome).map(|count| grouped(count as u64));
