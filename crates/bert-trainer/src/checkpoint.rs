@@ -390,6 +390,7 @@ mod tests {
             assert_eq!(now, after);
         }
     }
+
     #[test]
     fn a_marker_names_files_of_its_folder_only() {
         let folder = tempfile::tempdir().unwrap();
@@ -400,6 +401,7 @@ mod tests {
             assert!(said.contains("names a file outside the folder"), "{name}: {said}");
         }
     }
+
     #[test]
     fn a_tuned_model_is_one_with_its_report() {
         let folder = tempfile::tempdir().unwrap();

@@ -51,6 +51,11 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+fn names(folder: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+}
+
 /// What an earlier run left and this one used.
 fn build_again(config: &BuildConfig) -> Vec<BuildStage> {
     let mut kept = Vec::new();
@@ -206,6 +211,34 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     assert!(build_again(&config).is_empty());
     assert_eq!(Manifest::read(&world.folder.path().join("text")).unwrap().report.documents, 30);
     fs::write(&path, text).unwrap();
+}
+
+/// Stopped while files get their names, the shards that have theirs are found there.
+#[test]
+fn shards_that_have_their_names_are_not_made_again() {
+    let world = world(&small_text(20));
+    let mut stops = 0;
+    for operation in 1.. {
+        let config = world.to(&operation.to_string());
+        if build_on(&Faulty::new(Fault::Full, operation), &config, &mut |_| {}).is_ok() {
+            break;
+        }
+        let folder = config.output.as_deref().unwrap();
+        let named = folder.is_dir() && names(folder).any(|name| name.starts_with("train-"));
+        if !named || Manifest::path(folder).exists() {
+            continue;
+        }
+        let mut kept = 0;
+        let mut see = |at: BuildProgress| {
+            if at.stage == BuildStage::KeptShards {
+                kept = at.done;
+            }
+        };
+        build_on(&Disk, &config, &mut see).unwrap();
+        assert_eq!(kept, 5, "stopped at operation {operation}");
+        stops += 1;
+    }
+    assert!(stops >= 5, "{stops} stops");
 }
 
 #[test]
