@@ -28,7 +28,7 @@ fn data_folders() {
         ("hollow", 3, "hollow holds no manifest.json"),
         ("cut", 3, "cut/manifest.json is not a valid manifest"),
         ("outside", 3, "\"../train-00000-of-00003.parquet\", which is not a plain file name"),
-        ("future", 3, "format version 99, this program reads 2"),
+        ("future", 3, "format version 99, this program reads 3"),
         ("counts", 3, "the sum of the shards' rows is"),
     ];
     for common in [

@@ -12,6 +12,7 @@ use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
+use crate::coverage::{Coverage, Unseen};
 use crate::document::Counts;
 use crate::document_shard::documents_of_shards;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
@@ -244,6 +245,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
 struct Rows {
     made: MadeTally,
     counters: Counters,
+    unseen: Unseen,
     shards: Vec<ShardReceipt>,
 }
 
@@ -311,6 +313,7 @@ impl Prepared<'_> {
             counts: store.counts,
             made: rows.made,
             counters: rows.counters,
+            unseen: rows.unseen,
             shards: rows.shards,
         })
     }
@@ -335,21 +338,22 @@ impl Prepared<'_> {
             let rows = make_reference(self, &mut documents, shape, free, &output.work, progress)?;
             drop(documents);
             let shards = make_shards(&job(rows.made.all_rows), &rows, progress)?;
-            return Ok(Rows { shards, made: rows.made, counters: rows.counters });
+            return Ok(Rows { shards, made: rows.made, counters: rows.counters, unseen: rows.unseen });
         }
         if config.layout == Layout::Documents {
             let ranges = documents_of_shards(&documents, plan.shards)?;
             let own = (0..).zip(&ranges).filter(|(shard, _)| part.has_shard(*shard));
             let own: Vec<_> = own.map(|(_, documents)| documents.clone()).collect();
-            let (made, counters) = count_pass(self, &documents, &own, progress)?;
+            let (made, counters, unseen) = count_pass(self, &documents, &own, progress)?;
             let shards = make_document_shards(&job(made.rows.count), &documents, &ranges, progress)?;
-            return Ok(Rows { made, counters, shards });
+            return Ok(Rows { made, counters, unseen, shards });
         }
         let kept = kept_segments(&output.work, &build)?;
         if let Some(last) = kept.last() {
             let total = store.counts.documents * config.passes() as u64;
             progress(BuildProgress { stage: BuildStage::KeptRows, done: last.units.1, total });
         }
+        let coverage = Coverage::new(store.counts.tokens);
         let row_job = RowJob {
             prepared: self,
             documents: &documents,
@@ -358,6 +362,7 @@ impl Prepared<'_> {
             part,
             work: &output.work,
             build: &build,
+            coverage: &coverage,
         };
         let spilled = make_rows(&row_job, kept, progress)?;
         // The text has become rows: give its memory back before the rows are written.
@@ -365,7 +370,7 @@ impl Prepared<'_> {
         let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
         let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
         let shards = make_shards(&job(spilled.made.rows.count), &source, progress)?;
-        Ok(Rows { shards, made: spilled.made, counters: spilled.counters })
+        Ok(Rows { shards, made: spilled.made, counters: spilled.counters, unseen: coverage.unseen() })
     }
 
     /// The first instances as words, as many as `--preview` asks for, from shards in a folder.

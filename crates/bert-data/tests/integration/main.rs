@@ -6,6 +6,8 @@
 mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// Which tokens the data shows, and the law counted again from the shards.
+mod coverage;
 /// Documents on disk, of which the loader makes instances.
 mod documents;
 /// Masks that the loader makes.
