@@ -205,7 +205,7 @@ impl DataReport {
         };
         // Rows of tables are split always; the language says that something was.
         let split = config.split_sentences || config.language.is_some();
-        report.warnings = report.find_warnings(split, config.random);
+        report.warnings = report.find_warnings(split, config);
         report
     }
 
@@ -265,7 +265,7 @@ impl DataReport {
     }
 
     /// `split` says whether the lines were split into sentences.
-    fn find_warnings(&self, split: bool, random: RandomMode) -> Vec<String> {
+    fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
         let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
@@ -280,21 +280,7 @@ impl DataReport {
             ));
         }
         if self.never_shown_share() >= 0.01 {
-            let why = match (self.nsp, random) {
-                (Nsp::Sop, _) => "documents of one sentence give no pair of sentences",
-                (_, RandomMode::Reference) => {
-                    "the reference's rules cut lines of more than half an instance at both ends, in every pass: use \
-                     --split-sentences, a larger --max-seq-length or --random keyed"
-                }
-                _ => {
-                    "lines of more than half an instance are cut at both ends, in every pass: use --split-sentences, a \
-                     larger --max-seq-length or a larger --dupe-factor"
-                }
-            };
-            warn(format!(
-                "{:.1} % of the tokens stand in no instance: {why}.",
-                100.0 * self.never_shown_share()
-            ));
+            warn(self.why_unseen(config));
         }
         if self.unknown_share() > 0.05 {
             warn(format!(
@@ -307,6 +293,28 @@ impl DataReport {
             warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
         }
         warnings
+    }
+
+    /// Why tokens stand in no instance, and what to do.
+    fn why_unseen(&self, config: &ResolvedConfig) -> String {
+        let (never, left_out) = (self.never_shown_share(), self.left_out_share);
+        // What would be left if every pass left out others.
+        let by_chance = left_out.powi(config.dupe_factor as i32);
+        let why = if never < 2.0 * by_chance && config.layout == Layout::Instances {
+            format!(
+                "a pass leaves out {:.1} %, mostly others each time; a larger --dupe-factor shows more",
+                100.0 * left_out
+            )
+        } else if config.nsp == Nsp::Sop {
+            "documents of one sentence give no pair of sentences".to_owned()
+        } else {
+            let keyed = if config.random == RandomMode::Reference { " or --random keyed" } else { "" };
+            format!(
+                "lines of more than half an instance lose both ends in every pass; use --split-sentences, a larger \
+                 --max-seq-length{keyed}"
+            )
+        };
+        format!("{:.1} % of the tokens stand in no instance: {why}.", 100.0 * never)
     }
 
     fn warn_of_pairs(&self, or_split: &str, warn: &mut impl FnMut(String)) {

@@ -89,6 +89,10 @@ fn what_no_pass_shows_is_counted_and_told() {
     let base = config(&[&text], &vocab, &folder.path().join("data"));
     let base = BuildConfig { overwrite: true, dupe_factor: 3, ..base };
     assert!(never_shown(&reference(base.clone())) > 600, "the reference cuts long lines at both ends");
+    let warning = |config: &BuildConfig| run(config).unwrap().manifest.report.warnings.join(" ");
+    assert!(warning(&reference(base.clone())).contains("lose both ends in every pass"));
+    let once = BuildConfig { dupe_factor: 1, ..base.clone() };
+    assert!(warning(&once).contains("a larger --dupe-factor shows more"), "{}", warning(&once));
     let sop = BuildConfig { nsp: Nsp::Sop, ..base.clone() };
     assert!(never_shown(&sop) >= 12, "a document of one sentence gives no pair");
     never_shown(&BuildConfig { max_seq_length: 32, dupe_factor: 1, ..base.clone() });
