@@ -347,46 +347,39 @@ fn a_data_folder_rebuilt_under_other_rules_is_refused() {
         ("--nsp off", "nsp was \"on\", now \"off\""),
         ("--random-word-skip-special", "random_word_skip_special was false, now true"),
     ];
-    for (layout, other) in
-        [("", "dynamic"), ("--masking dynamic", "static"), ("--layout documents", "instances")]
-    {
-        let build = |rule: &str| {
+    let layouts = [
+        ("--layout documents", "--masking dynamic", "layout was \"documents\", now \"instances\""),
+        ("--masking dynamic", "--masking static", "masking was \"dynamic\", now \"static\""),
+        ("--masking static", "--masking dynamic", "masking was \"static\", now \"dynamic\""),
+    ];
+    for (layout, other, other_said) in layouts {
+        let build = |layout: &str, rule: &str| {
             // A flag that is given twice is an error.
             let defaults = ["--max-seq-length 32", "--max-predictions-per-seq 5"];
-            let names = |flag: &&&str| !rule.starts_with(flag.split_once(' ').expect("a value").0);
-            let flags: Vec<&str> = defaults.iter().filter(names).copied().chain([layout, rule]).collect();
+            let others = defaults.iter().filter(|flag| flag.split(' ').next() != rule.split(' ').next());
+            let flags: Vec<&str> = others.copied().chain([layout, rule]).collect();
             let line = "make-pretrain-data --input train.txt --vocab vocab.txt --output data --overwrite";
             folder.ok(&format!("{line} --num-shards 2 {}", flags.join(" ")));
         };
-        build("");
-        let run = format!("run{}", layout.replace([' ', '-'], ""));
-        let line = RUN.replace("--steps 40", "--steps 4");
-        let line = format!("{line} --output {run}");
+        build(layout, "");
+        let run = layout.replace(' ', "-").replace("--", "run-");
+        let line = format!("{} --output {run}", RUN.replace("--steps 40", "--steps 4"));
         folder.ok(&line);
         let before = folder.snapshot(&run);
         let refused = |said: &str| {
             let ended = folder.run(&format!("{line} --resume"));
-            assert_eq!(ended.code, Some(4), "{layout} {said}: {}", ended.stderr);
+            assert_eq!(ended.code, Some(4), "{layout}: {said}: {}", ended.stderr);
             assert!(ended.stderr.contains(&format!("data_rules.{said}")), "{layout}: {}", ended.stderr);
-            assert!(before == folder.snapshot(&run), "{layout} {said}: the run was changed");
+            assert!(before == folder.snapshot(&run), "{layout}: {said}: the run was changed");
         };
         for (rule, said) in rules {
-            build(rule);
+            build(layout, rule);
             refused(said);
         }
-        let another = match other {
-            "instances" => "layout was \"documents\", now \"instances\"".to_string(),
-            masking => format!(
-                "masking was {:?}, now {masking:?}",
-                if masking == "static" { "dynamic" } else { "static" }
-            ),
-        };
-        let line = "make-pretrain-data --input train.txt --vocab vocab.txt --output data --overwrite";
-        let flags = if other == "dynamic" { "--masking dynamic" } else { "" };
-        folder.ok(&format!("{line} {flags} --max-seq-length 32 --max-predictions-per-seq 5"));
-        refused(&another);
-        build("");
-        folder.ok(&format!("{RUN} --steps 4 --output {run} --resume").replace("--steps 40 ", ""));
+        build(other, "");
+        refused(other_said);
+        build(layout, "");
+        folder.ok(&format!("{line} --resume"));
     }
 }
 

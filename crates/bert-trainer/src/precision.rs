@@ -27,7 +27,7 @@ pub enum PrecisionChoice {
     /// f32; on CUDA the factors are rounded to TF32 where the card has it.
     #[default]
     F32,
-    /// Factors in bf16, sums in f32; everything else in f32.
+    /// Factors in bf16, sums and everything else in f32; on CUDA products are rounded to bf16 as well.
     Bf16,
 }
 
