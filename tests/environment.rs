@@ -195,6 +195,24 @@ fn a_parent_that_cannot_be_written() {
     set_permissions(&closed, Permissions::from_mode(0o700)).expect("a mode");
 }
 
+/// The device that nobody has measured is not offered as if somebody had.
+#[test]
+fn cuda_is_offered_with_a_word_of_caution() {
+    let folder = Folder::new();
+    let said = "no figure from a CUDA card exists yet";
+    for program in ["pretrain", "finetune", "bert evaluate", "bert fill-mask"] {
+        let help = folder.ok(&format!("{program} --help")).stdout;
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("cuda:N") && words.contains(said), "{program}: {help}");
+    }
+    for program in ["bert quickstart", "bert report", "bert export", "bert attention", "make-pretrain-data"] {
+        let help = folder.ok(&format!("{program} --help")).stdout;
+        assert!(!help.contains("--device"), "{program} offers devices: {help}");
+    }
+    let ended = folder.run("bert fill-mask --checkpoint x --device gpu 'a [MASK]'");
+    assert!(ended.code == Some(2) && ended.stderr.contains(said), "{}", ended.stderr);
+}
+
 /// No terminal and no input: a closed stdin is not asked for anything.
 #[test]
 fn stdin_is_never_read() {

@@ -95,7 +95,7 @@ fn limited(folder: &Folder, line: &str) -> Limited {
 }
 
 /// The most memory that a living process has held so far, in KiB, where the system says it.
-fn peak_memory(status: &str) -> Option<u64> {
+pub(crate) fn peak_memory(status: &str) -> Option<u64> {
     let text = std::fs::read_to_string(status).ok()?;
     text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix("kB")?.trim().parse().ok()
 }

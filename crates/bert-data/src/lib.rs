@@ -24,7 +24,7 @@ mod column;
 mod compact;
 pub mod config;
 mod conservation;
-mod contained;
+pub mod contained;
 mod coverage;
 pub mod document;
 mod document_lookup;
