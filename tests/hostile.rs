@@ -1,9 +1,10 @@
 //! Files from people who mean harm, or who had bad luck: each has its exit code and its message, and nothing else
 //! happens: no panic, nothing written, no more memory than is stated.
 
+use std::io::Read;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+
+use wait4::Wait4;
 
 use crate::common::Folder;
 
@@ -63,12 +64,12 @@ fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
 struct Limited {
     code: Option<i32>,
     stderr: String,
-    /// The most memory it held, in MiB; zero where the system does not say.
+    /// The most memory it held, in MiB, or that this process had held when it started it, where that is more.
     memory: u64,
 }
 
-/// Runs a program that ends at once when it asks for more than 3 GB of addresses, where a shell can set that, and watches
-/// how much memory it holds.
+/// Runs a program that ends at once when it asks for more than 3 GB of addresses, where a shell can set that; the
+/// operating system says how much memory it held.
 fn limited(folder: &Folder, line: &str) -> Limited {
     let command = folder.command(line);
     let mut shell = Command::new("sh");
@@ -76,26 +77,14 @@ fn limited(folder: &Folder, line: &str) -> Limited {
         .args(["-c", "ulimit -v 3000000; exec \"$@\"", "sh"])
         .arg(command.get_program())
         .args(command.get_args());
-    shell.current_dir(folder.at(".")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = shell.spawn().expect("a shell");
-    let status = format!("/proc/{}/status", child.id());
-    let watch = thread::spawn(move || {
-        let mut most = 0;
-        // A process that has ended holds nothing, and says nothing of it.
-        while let Some(held) = peak_memory(&status) {
-            most = most.max(held);
-            thread::sleep(Duration::from_millis(1));
-        }
-        most
-    });
-    let output = child.wait_with_output().expect("its end");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    shell.current_dir(folder.at(".")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = shell.spawn().expect("a shell");
+    let mut stderr = Vec::new();
+    child.stderr.take().expect("a pipe").read_to_end(&mut stderr).expect("what it says");
+    let used = child.wait4().expect("its end");
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
     assert!(!stderr.contains("panicked"), "{line}\n{stderr}");
-    Limited { code: output.status.code(), stderr, memory: watch.join().expect("a number") >> 10 }
-}
-
-/// The most memory that a living process has held so far, in KiB, where the system says it.
-fn peak_memory(status: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(status).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix("kB")?.trim().parse().ok()
+    let memory = used.rusage.maxrss >> 20;
+    assert!(memory > 0, "{line}: the system does not say how much memory it held");
+    Limited { code: used.status.code(), stderr, memory }
 }
