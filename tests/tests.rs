@@ -12,6 +12,7 @@ mod full_disk; // a disk that is really full
 mod fuzz_corpus; // the corpus of the fuzz targets, replayed
 mod hostile; // files that are hostile or damaged: exit code and message of each
 mod kills; // killed at random moments until done: nothing lost, nothing doubled
+mod licences; // of what the programs are made of
 mod parts; // a data set made in parts, and with little memory, is the same data set
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod resume; // stopped, killed, corrupted: continued bit for bit
