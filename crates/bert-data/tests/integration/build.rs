@@ -301,7 +301,7 @@ fn a_dry_run_agrees_on_more_text_than_it_looks_at() {
     let long = long_text();
     let articles = ["culture.txt", "nature.txt", "science.txt"]
         .map(|file| std::fs::read_to_string(almanac(file)).unwrap() + "\n");
-    let inputs = [("short", articles.concat().repeat(40)), ("long", (long + "\n").repeat(40))];
+    let inputs = [("short", articles.concat().repeat(70)), ("long", (long + "\n").repeat(70))];
     let inputs = inputs.map(|(name, text)| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
