@@ -2,8 +2,7 @@
 //! are one batch.
 
 use crate::common::{Folder, QUICK, ended, has_bf16, number};
-#[cfg(target_os = "linux")]
-use crate::hostile::peak_memory;
+use crate::hostile::limited;
 
 #[test]
 fn shards_do_not_depend_on_threads() {
@@ -83,7 +82,6 @@ fn training_does_not_depend_on_threads() {
 }
 
 /// `--gradient-accumulation-steps` is there to save memory, and evaluation needs no more than training does.
-#[cfg(target_os = "linux")]
 #[test]
 fn evaluation_takes_the_memory_of_a_micro_batch() {
     let folder = Folder::with_data();
@@ -98,16 +96,9 @@ fn evaluation_takes_the_memory_of_a_micro_batch() {
         let line = format!(
             "pretrain --data many --eval-data many --model config.json --steps 1 {batch} --output {output}"
         );
-        let mut child = folder.start(&line);
-        let status = format!("/proc/{}/status", child.id());
-        let mut most = 0;
-        while child.try_wait().expect("its state").is_none() {
-            most = most.max(peak_memory(&status).unwrap_or(0));
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        let done = ended(&line, child.wait_with_output().expect("its end"));
+        let done = limited(&folder, &line);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
-        most >> 10
+        done.memory
     };
     let small = peak("--batch-size 8", "small");
     let cut = peak("--batch-size 1024 --gradient-accumulation-steps 128", "cut");

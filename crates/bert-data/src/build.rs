@@ -99,7 +99,14 @@ pub fn build_on(
         let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
         return Err(OptionError::Conflict { option: "part", with, reason }.into());
     }
-    let prepared = prepare(config)?;
+    build_prepared(files, &prepare(config)?, progress)
+}
+
+pub(crate) fn build_prepared(
+    files: &dyn FileSystem,
+    prepared: &Prepared<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<BuildOutcome> {
     let output = prepared.open(files)?;
     if let Some(manifest) = output.committed()? {
         let preview = prepared.preview(&manifest, &output.folder)?;
@@ -107,7 +114,7 @@ pub fn build_on(
     }
     let made = prepared.make(&output, progress)?;
     let manifest = Manifest::of_parts(vec![made])?;
-    write_beside_shards(files, &output, &prepared, &manifest)?;
+    write_beside_shards(files, &output, prepared, &manifest)?;
     let folder = output.folder.clone();
     output.commit(&manifest)?;
     let preview = prepared.preview(&manifest, &folder)?;
@@ -157,8 +164,15 @@ pub fn build_part_on(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
     config.output()?;
-    let part = config.part()?;
-    let prepared = prepare(config)?;
+    build_prepared_part(files, &prepare(config)?, progress)
+}
+
+pub(crate) fn build_prepared_part(
+    files: &dyn FileSystem,
+    prepared: &Prepared<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PartOutcome> {
+    let part = prepared.config.part()?;
     let output = prepared.open(files)?;
     let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
         output: output.folder.clone(),
@@ -205,6 +219,8 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
 pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) budget: ByteSize,
+    /// Instead of what the budget gives, in tests.
+    pub(crate) tuning: Option<Tuning>,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) files: Vec<PathBuf>,
     /// Whether an input is JSON Lines or Parquet.
@@ -238,7 +254,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
     let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, vocabulary, files, tables, pool })
+    Ok(Prepared { config, budget, tuning: None, vocabulary, files, tables, pool })
 }
 
 /// The rows of a part and what was seen while they were made, after they were written.
@@ -328,6 +344,7 @@ impl Prepared<'_> {
         let (config, part, build) = (self.config, self.config.part()?, store.build());
         let share = plan.bytes / part.of as f64;
         let tuning = Tuning::new(self.budget, self.threads(), share, plan.group_bytes());
+        let tuning = self.tuning.unwrap_or(tuning);
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
         let writers = tuning.writers;
         let job = |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
