@@ -168,6 +168,7 @@ mod tests {
     use crate::build::prepare;
     use crate::config::BuildConfig;
     use crate::files::Disk;
+    use crate::footer::Footer;
     use crate::part::Part;
     use crate::plan::Plan;
     use crate::rounds::{RowJob, make_rows};
@@ -225,7 +226,8 @@ mod tests {
         damage(&mut spilled);
         let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
         let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
-        let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, rows: 0 };
+        let footer = &Footer::default();
+        let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, footer, rows: 0 };
         let shards = make_shards(&job, &source, &mut |_| {})?;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         Conservation::check(store.counts.seen, 4, &spilled.made, (3, true), &written).map(drop)

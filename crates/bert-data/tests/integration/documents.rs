@@ -34,7 +34,7 @@ fn world() -> World {
     let vocab = small_vocabulary(folder.path());
     let config = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         num_shards: Some(3),
         layout: Layout::Documents,
         ..config(&[&text], &vocab, &folder.path().join("data"))

@@ -46,7 +46,7 @@ fn committed_goldens_are_reproduced() {
     assert_same(&instances(twofiles), &golden("golden_twofiles.jsonl"));
     let onedoc = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         dupe_factor: 3,
         random_seed: 7,
         short_seq_prob: 0.5,
@@ -70,7 +70,7 @@ fn all_goldens_are_reproduced() {
         let config = BuildConfig {
             input: inputs,
             max_seq_length: number("seqlen"),
-            max_predictions_per_seq: number("maxpred"),
+            max_predictions_per_seq: Some(number("maxpred")),
             dupe_factor: number("dupe"),
             random_seed: number("seed") as u64,
             masked_lm_prob: golden["prob"].as_f64().unwrap(),
