@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Folder, articles};
+use crate::common::{Folder, QUICK, articles, entailment};
 
 fn folder() -> Folder {
     let folder = Folder::new();
@@ -97,5 +97,57 @@ fn a_file_of_options_has_known_keys_and_values() {
     let ended = folder.run("make-pretrain-data --config nowhere.json --output x");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("nowhere.json"), "{}", ended.stderr);
+    assert!(!folder.at("x").exists());
+}
+
+#[test]
+fn a_run_and_a_tuning_are_made_again_from_what_they_saved() {
+    let folder = Folder::with_data();
+    folder.ok(&format!("pretrain {QUICK} --steps 3 --seed 9 --adam-bias-correction true --output run"));
+    for from in ["run", "run/run.json"] {
+        let again = format!("again-{}", from.len());
+        folder.ok(&format!("pretrain --config {from} --output {again}"));
+        assert_eq!(
+            folder.text(&format!("{again}/metrics.jsonl")),
+            folder.text("run/metrics.jsonl"),
+            "{from}"
+        );
+        let identity = |run: &str| folder.sealed(&format!("{run}/run.json"))["identity"].clone();
+        assert_eq!(identity(&again), identity("run"));
+    }
+    // A flag goes before the file, and before what it cannot stand beside: --model.
+    folder.ok("pretrain --config run --steps 2 --init-checkpoint run --seed 10 --output other");
+    let saved = folder.sealed("other/run.json")["config"].clone();
+    assert_eq!((&saved["steps"], &saved["seed"], &saved["model"]), (&json!(2), &json!(10), &Value::Null));
+    assert_eq!((&saved["batch_size"], &saved["adam_bias_correction"]), (&json!(8), &json!(true)));
+
+    folder.write("glue/train.tsv", entailment(0, 16));
+    folder.write("glue/dev.tsv", entailment(16, 8));
+    folder.ok(
+        "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --num-train-epochs 1 --seeds 3,4 \
+         --freeze-encoder --output tuned",
+    );
+    folder.ok("finetune --config tuned --output tuned-again");
+    for seed in [3, 4] {
+        let predictions = |output: &str| folder.text(&format!("{output}/seed-{seed}/dev_probabilities.tsv"));
+        assert_eq!(predictions("tuned-again"), predictions("tuned"));
+    }
+    let saved = folder.json("tuned-again/report.json")[0]["config"].clone();
+    assert_eq!((&saved["seeds"], &saved["freeze_encoder"]), (&json!([3, 4]), &json!(true)));
+
+    for (program, needed) in [("pretrain", "--data"), ("finetune", "--task")] {
+        folder.write("wrong.json", r#"{ "stepz": 3 }"#);
+        let ended = folder.run(&format!("{program} --config wrong.json --output x"));
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(needed), "what is required is missing: {}", ended.stderr);
+    }
+    folder.write("wrong.json", r#"{ "data": "data", "model": "tiny", "steps": 3, "stepz": 3 }"#);
+    let ended = folder.run("pretrain --config wrong.json --output x");
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("wrong.json") && ended.stderr.contains("unknown field `stepz`"),
+        "{}",
+        ended.stderr
+    );
     assert!(!folder.at("x").exists());
 }
