@@ -207,7 +207,7 @@ mod tests {
         mask[3] = 0;
         let mask = Arc::new(Int8Array::from(mask));
         assert_eq!(changed(2, mask, [8, 8]), (0, RowProblem::AttentionMask { position: 4, value: 1 }));
-        let mut all = vec![NO_LABEL; 17];
+        let mut all = [NO_LABEL; 17];
         all[6] = 5;
         let labels = |count: usize| Arc::new(Int32Array::from(all[..count].to_vec()));
         let problem = RowProblem::LabelOfPadding { position: 6, label: 5, tokens: 6 };
