@@ -99,3 +99,32 @@ pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
         Some(config) => Ok(serde_json::from_value(config).map_err(invalid)?),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bert_data::BuildConfig;
+    use bert_trainer::PretrainConfig;
+    use bert_trainer::finetune::FinetuneConfig;
+
+    use super::*;
+
+    /// Every key of a configuration is a flag, and every flag a key.
+    fn check<C: clap::Args + FromArgMatches + Serialize>(line: &[&str]) {
+        let command = C::augment_args(Command::new("program").no_binary_name(true));
+        let matches = command.clone().try_get_matches_from(line).unwrap();
+        let config = serde_json::to_value(C::from_arg_matches(&matches).unwrap()).unwrap();
+        let keys = config.as_object().unwrap();
+        for key in keys.keys() {
+            let flag = command.get_arguments().find(|arg| arg.get_id() == key.as_str()).unwrap();
+            assert_eq!(flag.get_long().unwrap(), key.replace('_', "-"));
+        }
+        assert_eq!(command.get_arguments().count(), keys.len());
+    }
+
+    #[test]
+    fn every_field_is_a_flag_of_its_name() {
+        check::<BuildConfig>(&[]);
+        check::<PretrainConfig>(&["--data", "d", "--model", "tiny", "--steps", "1", "--output", "o"]);
+        check::<FinetuneConfig>(&["--task", "rte", "--data", "d", "--checkpoint", "c", "--output", "o"]);
+    }
+}

@@ -113,19 +113,24 @@ fn hf_columns(config: &ResolvedConfig, out: &mut String) {
          | `token_type_ids` | list of int8 | 0 for the first segment, 1 for the second |\n\
          | `attention_mask` | list of int8 | 1 for tokens, 0 for padding |\n\
          | `labels` | list of int32 | the original tokens where they are masked, else -100 |\n\
-         | `next_sentence_label` | int8 | {} |\n\n{TRAINER}",
+         | `next_sentence_label` | int8 | {} |\n\n",
         config.max_seq_length,
         segments(config.nsp)
     );
+    let shape = match config.max_seq_length {
+        ..=512 => String::new(),
+        longer => format!(", max_position_embeddings={longer}"),
+    };
+    out.push_str(&TRAINER.replace("SHAPE", &shape));
 }
 
-/// How `transformers` trains from the folder.
+/// How `transformers` trains from the folder; SHAPE is what the default shape lacks.
 const TRAINER: &str = "\
 ```python
 from transformers import BertConfig, BertForPreTraining, Trainer, TrainingArguments
 
 words = sum(1 for _ in open(\"path/of/this/folder/vocab.txt\", encoding=\"utf-8\"))
-model = BertForPreTraining(BertConfig(vocab_size=words))
+model = BertForPreTraining(BertConfig(vocab_size=wordsSHAPE))
 arguments = TrainingArguments(\"out\", max_steps=10000, per_device_train_batch_size=32, learning_rate=1e-4)
 Trainer(model, arguments, train_dataset=rows).train()
 ```

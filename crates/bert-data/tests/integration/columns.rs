@@ -56,6 +56,7 @@ fn both_kinds_of_columns_have_the_same_rows() {
         );
         let card = std::fs::read_to_string(theirs.output.join("README.md")).unwrap();
         assert!(card.contains("| `labels` | list of int32 |") && card.contains("Trainer(model"), "{card}");
+        assert!(card.contains("BertConfig(vocab_size=words))"), "{card}");
     }
 }
 
