@@ -262,6 +262,14 @@ pub(crate) fn number(value: &Value, pointer: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no number {pointer} in {value}"))
 }
 
+/// Whether the processor has the instructions without which `--precision bf16` is refused.
+pub(crate) fn has_bf16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Checks that a page needs nothing from outside and runs nothing.
 pub(crate) fn assert_self_contained(html: &str) {
     let lower = html.to_lowercase();

@@ -1,7 +1,8 @@
 //! Equal input, equal bytes: whatever the number of threads, run after run; and micro-batches that
 //! are one batch.
 
-use crate::common::{Folder, QUICK, number};
+use crate::common::{Folder, QUICK, ended, has_bf16, number};
+use crate::hostile::limited;
 
 #[test]
 fn shards_do_not_depend_on_threads() {
@@ -34,6 +35,77 @@ fn equal_runs_are_equal_and_other_seeds_differ() {
         assert!(a == b, "{file} of two equal runs");
         assert!(a != c, "{file} of runs with two seeds");
     }
+}
+
+/// Twenty steps on one, two and four threads. The word table has more elements than burn-flex adds up on one thread, its
+/// products are large enough for several, and every gradient is clipped, so that its norm reaches the weights.
+#[test]
+fn training_does_not_depend_on_threads() {
+    let folder = Folder::with_data();
+    let mut config = folder.config();
+    config["vocab_size"] = 30_000.into();
+    config["hidden_size"] = 144.into();
+    config["intermediate_size"] = 288.into();
+    config["num_hidden_layers"] = 1.into();
+    folder.write("config.json", config.to_string());
+    let run = |flags: &str, threads: usize| {
+        let output = format!("{}-{threads}", flags.replace([' ', '-'], ""));
+        let line = format!(
+            "pretrain {QUICK} --steps 20 --max-gradient-norm 0.1 --eval-data held --eval-instances 16 {flags} \
+             --output {output}"
+        );
+        let mut command = folder.command(&line);
+        command.env("RAYON_NUM_THREADS", threads.to_string());
+        (output, ended(&line, command.output().expect("the program starts")))
+    };
+    for flags in ["--kernels fused", "--kernels plain", "--precision bf16"] {
+        let (one, done) = run(flags, 1);
+        if flags == "--precision bf16" && !has_bf16() {
+            assert_eq!(done.code, Some(2), "bf16 is refused without its instructions: {}", done.stderr);
+            continue;
+        }
+        assert_eq!(done.code, Some(0), "{flags}: {}", done.stderr);
+        for threads in [2, 4] {
+            let (other, done) = run(flags, threads);
+            assert_eq!(done.code, Some(0), "{flags}: {}", done.stderr);
+            let checkpoint = "checkpoints/step-00000020";
+            for file in ["metrics.jsonl", "evaluations.jsonl"]
+                .map(str::to_string)
+                .into_iter()
+                .chain(["model", "optimizer"].map(|name| format!("{checkpoint}/{name}.safetensors")))
+            {
+                let equal = folder.read(&format!("{one}/{file}")) == folder.read(&format!("{other}/{file}"));
+                assert!(equal, "{flags}: {file} of {threads} threads is not that of one");
+            }
+        }
+    }
+}
+
+/// `--gradient-accumulation-steps` is there to save memory, and evaluation needs no more than training does.
+#[test]
+fn evaluation_takes_the_memory_of_a_micro_batch() {
+    let folder = Folder::with_data();
+    let mut config = folder.config();
+    config["intermediate_size"] = 1024.into();
+    folder.write("config.json", config.to_string());
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --dupe-factor 60";
+    folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output many"));
+    let instances = folder.sealed("many/manifest.json")["instances"].as_u64().expect("a number");
+    assert!(instances > 1000, "{instances} instances");
+    let peak = |batch: &str, output: &str| {
+        let line = format!(
+            "pretrain --data many --eval-data many --model config.json --steps 1 {batch} --output {output}"
+        );
+        let done = limited(&folder, &line);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        done.memory
+    };
+    let small = peak("--batch-size 8", "small");
+    let cut = peak("--batch-size 1024 --gradient-accumulation-steps 128", "cut");
+    // One evaluation of 1,024 sequences holds several times 128 MiB.
+    assert!(cut < small + 64, "{cut} MiB in micro-batches of 8, {small} MiB in batches of 8");
+    let first = |run: &str| folder.json(&format!("{run}/evaluations.jsonl")).swap_remove(0);
+    assert_eq!(first("small"), first("cut"), "equal batches, equal figures");
 }
 
 #[test]

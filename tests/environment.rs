@@ -166,21 +166,39 @@ fn long_names_and_paths() {
     }
 }
 
+/// Root can write anywhere: then the programs run as a user who is nobody, who must be able to read them.
 #[cfg(unix)]
 #[test]
 fn a_parent_that_cannot_be_written() {
-    use std::fs::{Permissions, set_permissions, write};
+    use std::fs::{Permissions, copy, set_permissions, write};
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::path::Path;
+    use std::process::Command;
 
     let folder = Folder::with_data();
     let closed = folder.at("closed");
     folder.write("closed/x", "x");
-    set_permissions(&closed, Permissions::from_mode(0o500)).expect("a mode");
-    // Root can write anywhere: then there is nothing to see.
-    if write(closed.join("probe"), "x").is_ok() {
-        println!("skipped: this user can write to folders without write permission (root)");
-        return;
+    let mode = |path: &Path, mode| set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    mode(&closed, 0o555);
+    let is_root = write(closed.join("probe"), "x").is_ok();
+    if is_root {
+        mode(folder.root(), 0o755);
     }
+    let run = |line: &str| {
+        let command = folder.command(line);
+        if !is_root {
+            return folder.run(line);
+        }
+        // What is above the program may be closed to others, as the home of root is.
+        let program = Path::new(command.get_program());
+        let copied = folder.at(program.file_name().expect("a name").to_str().expect("Unicode"));
+        copy(program, &copied).expect("a copy");
+        let mut nobody = Command::new(&copied);
+        nobody.args(command.get_args()).current_dir(folder.at(".")).uid(65_534);
+        let output = nobody.stdin(Stdio::null()).output().expect("the program starts as nobody");
+        ended(line, output)
+    };
     let flags = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
     let lines = [
         format!("make-pretrain-data {flags} --output closed/out"),
@@ -188,11 +206,29 @@ fn a_parent_that_cannot_be_written() {
         "bert make-vocab --input train.txt --output closed/vocab.txt".to_string(),
     ];
     for line in &lines {
-        let ended = folder.run(line);
+        let ended = run(line);
         assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
         assert!(ended.stderr.contains("closed/") && ended.stderr.contains("denied"), "{}", ended.stderr);
     }
-    set_permissions(&closed, Permissions::from_mode(0o700)).expect("a mode");
+    mode(&closed, 0o755);
+}
+
+/// The device that nobody has measured is not offered as if somebody had.
+#[test]
+fn cuda_is_offered_with_a_word_of_caution() {
+    let folder = Folder::new();
+    let said = "no figure from a CUDA card exists yet";
+    for program in ["pretrain", "finetune", "bert evaluate", "bert fill-mask"] {
+        let help = folder.ok(&format!("{program} --help")).stdout;
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("cuda:N") && words.contains(said), "{program}: {help}");
+    }
+    for program in ["bert quickstart", "bert report", "bert export", "bert attention", "make-pretrain-data"] {
+        let help = folder.ok(&format!("{program} --help")).stdout;
+        assert!(!help.contains("--device"), "{program} offers devices: {help}");
+    }
+    let ended = folder.run("bert fill-mask --checkpoint x --device gpu 'a [MASK]'");
+    assert!(ended.code == Some(2) && ended.stderr.contains(said), "{}", ended.stderr);
 }
 
 /// No terminal and no input: a closed stdin is not asked for anything.

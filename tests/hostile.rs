@@ -1,9 +1,11 @@
 //! Files from people who mean harm, or who had bad luck: each has its exit code and its message, and nothing else
 //! happens: no panic, nothing written, no more memory than is stated.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+
+use serde_json::json;
+use wait4::Wait4;
 
 use crate::common::Folder;
 
@@ -60,42 +62,69 @@ fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
 }
 
 /// How a program ended that had a limit.
-struct Limited {
-    code: Option<i32>,
-    stderr: String,
-    /// The most memory it held, in MiB; zero where the system does not say.
-    memory: u64,
+pub(crate) struct Limited {
+    pub(crate) code: Option<i32>,
+    pub(crate) stderr: String,
+    /// The most memory it held, in MiB.
+    pub(crate) memory: u64,
 }
 
-/// Runs a program that ends at once when it asks for more than 3 GB of addresses, where a shell can set that, and watches
-/// how much memory it holds.
-fn limited(folder: &Folder, line: &str) -> Limited {
+/// Names a file with a command line to a process that counts: see [`memory_is_counted`].
+const METER: &str = "BERT_METER";
+
+/// Runs a program that ends at once when it asks for more than 3 GB of addresses, where a shell can set that; the
+/// operating system says how much memory it held. That number begins with what the process held that started it, so this
+/// is a small one: the test again.
+pub(crate) fn limited(folder: &Folder, line: &str) -> Limited {
     let command = folder.command(line);
-    let mut shell = Command::new("sh");
-    shell
-        .args(["-c", "ulimit -v 3000000; exec \"$@\"", "sh"])
-        .arg(command.get_program())
-        .args(command.get_args());
-    shell.current_dir(folder.at(".")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = shell.spawn().expect("a shell");
-    let status = format!("/proc/{}/status", child.id());
-    let watch = thread::spawn(move || {
-        let mut most = 0;
-        // A process that has ended holds nothing, and says nothing of it.
-        while let Some(held) = peak_memory(&status) {
-            most = most.max(held);
-            thread::sleep(Duration::from_millis(1));
-        }
-        most
-    });
-    let output = child.wait_with_output().expect("its end");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<&str> = words.map(|word| word.to_str().expect("Unicode")).collect();
+    let files = tempfile::tempdir().expect("a temporary folder");
+    let task = files.path().join("task");
+    std::fs::write(&task, words.join("\n")).expect("a file written");
+    let output = Command::new(std::env::current_exe().expect("the test"))
+        .args(["--exact", "hostile::memory_is_counted", "--nocapture"])
+        .env(METER, &task)
+        .current_dir(folder.at("."))
+        .output()
+        .expect("the test starts");
+    assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name| std::fs::read(files.path().join(name)).expect("what the meter wrote");
+    let (code, memory): (Option<i32>, u64) = serde_json::from_slice(&read("count")).expect("JSON");
+    let stderr = String::from_utf8_lossy(&read("stderr")).into_owned();
     assert!(!stderr.contains("panicked"), "{line}\n{stderr}");
-    Limited { code: output.status.code(), stderr, memory: watch.join().expect("a number") >> 10 }
+    assert!(memory > 0, "{line}: the system does not say how much memory it held");
+    Limited { code, stderr, memory }
 }
 
-/// The most memory that a living process has held so far, in KiB, where the system says it.
-fn peak_memory(status: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(status).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix("kB")?.trim().parse().ok()
+/// Runs the words of a file as a command; writes beside it what that says, its exit code and the MiB that it held.
+fn meter(task: &Path) {
+    let words = std::fs::read_to_string(task).expect("a task");
+    let stderr = std::fs::File::create(task.with_file_name("stderr")).expect("a file");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -v 3000000; exec \"$@\"", "sh"]).args(words.split('\n'));
+    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().expect("a shell");
+    let used = child.wait4().expect("its end");
+    let count = json!([used.status.code(), used.rusage.maxrss >> 20]);
+    std::fs::write(task.with_file_name("count"), count.to_string()).expect("a file written");
+}
+
+/// Also the process that counts, when [`METER`] says so.
+#[test]
+fn memory_is_counted() {
+    if let Some(task) = std::env::var_os(METER) {
+        return meter(Path::new(&task));
+    }
+    let folder = Folder::with_data();
+    let text = "So it goes on and on, and on. ".repeat(100);
+    let line = |text: &str| json!({ "text": text }).to_string() + "\n";
+    folder.write("little.jsonl", line(&text));
+    // A line is held whole.
+    folder.write("much.jsonl", line(&text.repeat((48 << 20) / text.len())));
+    let [little, much] = ["little", "much"].map(|name| {
+        let flags = format!("--vocab vocab.txt --input {name}.jsonl --output {name}");
+        limited(&folder, &format!("{BUILD} {flags}"))
+    });
+    assert_eq!((little.code, much.code), (Some(0), Some(0)), "{}{}", little.stderr, much.stderr);
+    assert!(much.memory > little.memory + 40, "{} MiB, {} MiB", little.memory, much.memory);
 }

@@ -13,7 +13,9 @@ use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ended, Folder, articles, ended, entailment};
+use serde_json::json;
+
+use crate::common::{Ended, Folder, articles, ended, entailment, has_bf16};
 
 const STEPS: u64 = 40;
 /// Evaluates after every step, which makes steps long enough to be stopped between.
@@ -330,12 +332,85 @@ fn resuming_what_is_finished_missing_or_different() {
     folder.ok(&format!("{line} --output run --resume --save-every 3 --keep-checkpoints 1"));
 }
 
-/// Whether the processor has the instructions without which `--precision bf16` is refused.
-fn has_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+/// What the loader makes of the data is part of the run, whether or not the shards say it: a folder that was rebuilt
+/// under other rules is another one, and the refusal says which rules.
+#[test]
+fn a_data_folder_rebuilt_under_other_rules_is_refused() {
+    let folder = Folder::with_data();
+    let rules = [
+        ("--masked-lm-prob 0.3", "masked_lm_prob was 0.15, now 0.3"),
+        ("--max-predictions-per-seq 4", "max_predictions_per_seq was 5, now 4"),
+        ("--max-seq-length 24", "max_seq_length was 32, now 24"),
+        ("--short-seq-prob 0.9", "short_seq_prob was 0.1, now 0.9"),
+        ("--do-whole-word-mask", "do_whole_word_mask was false, now true"),
+        ("--max-ngram 3", "max_ngram was 1, now 3"),
+        ("--nsp off", "nsp was \"on\", now \"off\""),
+        ("--random-word-skip-special", "random_word_skip_special was false, now true"),
+    ];
+    let layouts = [
+        ("--layout documents", "--masking dynamic", "layout was \"documents\", now \"instances\""),
+        ("--masking dynamic", "--masking static", "masking was \"dynamic\", now \"static\""),
+        ("--masking static", "--masking dynamic", "masking was \"static\", now \"dynamic\""),
+    ];
+    for (layout, other, other_said) in layouts {
+        let build = |layout: &str, rule: &str| {
+            // A flag that is given twice is an error.
+            let defaults = ["--max-seq-length 32", "--max-predictions-per-seq 5"];
+            let others = defaults.iter().filter(|flag| flag.split(' ').next() != rule.split(' ').next());
+            let flags: Vec<&str> = others.copied().chain([layout, rule]).collect();
+            let line = "make-pretrain-data --input train.txt --vocab vocab.txt --output data --overwrite";
+            folder.ok(&format!("{line} --num-shards 2 {}", flags.join(" ")));
+        };
+        build(layout, "");
+        let run = layout.replace(' ', "-").replace("--", "run-");
+        let line = format!("{} --output {run}", RUN.replace("--steps 40", "--steps 4"));
+        folder.ok(&line);
+        let before = folder.snapshot(&run);
+        let refused = |said: &str| {
+            let ended = folder.run(&format!("{line} --resume"));
+            assert_eq!(ended.code, Some(4), "{layout}: {said}: {}", ended.stderr);
+            assert!(ended.stderr.contains(&format!("data_rules.{said}")), "{layout}: {}", ended.stderr);
+            assert!(before == folder.snapshot(&run), "{layout}: {said}: the run was changed");
+        };
+        for (rule, said) in rules {
+            build(layout, rule);
+            refused(said);
+        }
+        build(other, "");
+        refused(other_said);
+        build(layout, "");
+        folder.ok(&format!("{line} --resume"));
+    }
+}
+
+/// A run may go on elsewhere; that its bits may then differ is said, and only then.
+#[test]
+fn going_on_elsewhere_is_said() {
+    let folder = Folder::with_data();
+    let line = format!("{} --output run", RUN.replace("--steps 40", "--steps 4"));
+    folder.ok(&line);
+    let settings = folder.sealed("run/run.json");
+    let computed_by = &settings["computed_by"];
+    assert!(computed_by["program"].as_str().expect("a name").starts_with("bert-trainer "));
+    assert!(computed_by["kernels"].as_u64().expect("a version") >= 1);
+    assert!(computed_by["instruction_set"].as_str().expect("a list").starts_with(std::env::consts::ARCH));
+    let said = "its bits may differ";
+    let ended = folder.ok(&format!("{line} --resume"));
+    assert!(!ended.stderr.contains(said), "{}", ended.stderr);
+    let cases = [
+        ("/computed_by/program", json!("bert-trainer 0.0.1"), "program was \"bert-trainer 0.0.1\", now "),
+        ("/computed_by/kernels", json!(0), "kernels was 0, now "),
+        ("/computed_by/instruction_set", json!("riscv64 v"), "instruction_set was \"riscv64 v\", now "),
+        ("/computed_by/first_cache/bytes", json!(1), "first_cache.bytes was 1, now "),
+    ];
+    for (pointer, value, differs) in cases {
+        let mut settings = settings.clone();
+        *settings.pointer_mut(pointer).expect("a value") = value;
+        folder.write("run/run.json", bert_data::sealed::sealed(&settings));
+        let ended = folder.ok(&format!("{line} --resume"));
+        let warning = ended.stderr.lines().find(|line| line.starts_with("warning: ")).expect("a warning");
+        assert!(warning.contains(differs) && warning.contains(said), "{warning}");
+    }
 }
 
 /// One writer at a time: the lock is the operating system's, so this test can hold it as well as a

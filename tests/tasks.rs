@@ -208,6 +208,23 @@ fn a_fine_tuning_goes_on_from_another() {
     assert_ne!(again["classifier.weight"], two["classifier.weight"]);
 }
 
+/// Padding goes up to a multiple of 8, but not beyond the positions of the model.
+#[test]
+fn an_example_may_be_as_long_as_the_model_has_positions() {
+    let folder = Folder::with_data();
+    let mut config = folder.config();
+    config["max_position_embeddings"] = 36.into();
+    folder.write("config.json", config.to_string());
+    folder.ok("pretrain --data data --model config.json --steps 1 --batch-size 8 --output run");
+    folder.write("glue/RTE/train.tsv", entailment(0, 8));
+    folder.write("glue/RTE/dev.tsv", entailment(8, 8));
+    let flags = "--checkpoint run --num-train-epochs 1 --train-batch-size 8 --max-seq-length";
+    folder.ok(&format!("finetune --task rte --data glue {flags} 36 --output tuned"));
+    let ended = folder.run(&format!("finetune --task rte --data glue {flags} 37 --output longer"));
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the model takes 36 positions"), "{}", ended.stderr);
+}
+
 #[test]
 fn what_a_run_may_change() {
     let folder = with_entailment();

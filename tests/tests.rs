@@ -2,16 +2,17 @@
 //!
 //! Everything is made in the test from a few cut articles of `corpora/`, with a model of some ten
 //! thousand parameters; nothing needs a network, a GPU or another program than those of this
-//! workspace (`python` alone looks for an interpreter and says when there is none).
+//! workspace; tests that do are ignored with that reason (`scripts/check --all` runs them).
 
 mod common; // a folder to work in, the programs, small data and a small model
 mod determinism; // equal input gives equal bytes; accumulation is the same batch
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod errors; // wrong input: exit code, message, nothing changed
-mod full_disk; // a disk that is really full, where the machine allows to make one
+mod full_disk; // a disk that is really full
 mod fuzz_corpus; // the corpus of the fuzz targets, replayed
 mod hostile; // files that are hostile or damaged: exit code and message of each
 mod kills; // killed at random moments until done: nothing lost, nothing doubled
+mod licences; // of what the programs are made of
 mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set
 mod python; // shards and exported folders, read by the Python libraries they are meant for

@@ -50,8 +50,9 @@ fn text_to_shards() {
     assert!(instances > 100.0 && rows.iter().max() <= rows.iter().min().map(|rows| rows + 1).as_ref());
 
     let verified = folder.ok("bert verify data").stdout;
-    assert_eq!(verified.lines().filter(|line| line.starts_with("good  ")).count(), 4, "{verified}");
-    assert_eq!(verified.lines().count(), 4);
+    assert_eq!(verified.lines().filter(|line| line.starts_with("good  ")).count(), 5, "{verified}");
+    assert_eq!(verified.lines().count(), 5);
+    assert!(verified.contains(&format!("the law of conservation, from the {instances} rows")), "{verified}");
 
     let inspected = folder.ok("bert inspect data --instances 2 --json").json();
     assert_eq!(inspected["manifest"], *manifest);

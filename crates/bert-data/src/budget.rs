@@ -162,7 +162,16 @@ pub(crate) fn resident_columns(memory: u64, counts: &Counts, width: Width) -> [b
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
     use super::*;
+    use crate::build::{build_prepared, build_prepared_part, prepare};
+    use crate::config::{BuildConfig, Layout, RandomMode};
+    use crate::files::Disk;
+    use crate::manifest::Manifest;
+    use crate::merge::merge;
+    use crate::test_text::lettered;
 
     #[test]
     fn sizes_are_read_and_shown() {
@@ -223,5 +232,79 @@ mod tests {
             writers: 2,
         };
         assert_eq!(Tuning::new(ByteSize(256 * MIB), 2, 1e6, 4e6), little);
+    }
+
+    /// Every file of a folder but the lock.
+    fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let entries = entries.filter(|path| path.file_name().unwrap() != ".lock");
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        entries.map(|path| (name(&path), std::fs::read(path).unwrap())).collect()
+    }
+
+    fn with_tuning(config: &BuildConfig, tuning: Option<Tuning>) {
+        let mut prepared = prepare(config).unwrap();
+        prepared.tuning = tuning;
+        match config.part {
+            None => drop(build_prepared(&Disk, &prepared, &mut |_| {}).unwrap()),
+            Some(_) => drop(build_prepared_part(&Disk, &prepared, &mut |_| {}).unwrap()),
+        }
+    }
+
+    /// Nothing of the store in memory, or its index only, or all but the tokens; one row in a run, a row in a segment and
+    /// hundreds; rounds that a document fills. The default holds everything and sorts all rows in one run.
+    fn assert_same_bytes(change: &dyn Fn(BuildConfig) -> BuildConfig) {
+        let folder = tempfile::tempdir().unwrap();
+        let text = lettered(folder.path(), 200);
+        let path = |name: &str| folder.path().join(name);
+        let to =
+            |name: &str, threads| change(BuildConfig { output: Some(path(name)), threads, ..text.clone() });
+        with_tuning(&to("whole", 2), None);
+        let whole = content(&path("whole"));
+        let report = Manifest::read(&path("whole")).unwrap().report;
+        let (documents, sentences, tokens) = (report.documents, report.sentences, report.tokens);
+        let counts = Counts { documents, sentences, tokens, ..Counts::default() };
+        let tiny = Tuning { resident: 0, round_tokens: 20, run_bytes: 1, segment_bytes: 1, writers: 1 };
+        for (held, threads, tuning) in [
+            ([false; 3], 1, tiny),
+            (
+                [false, false, true],
+                3,
+                Tuning { resident: 1700, round_tokens: 300, segment_bytes: 900, ..tiny },
+            ),
+            ([false, true, true], 2, Tuning { resident: 6500, run_bytes: 1500, writers: 3, ..tiny }),
+        ] {
+            assert_eq!(tuning.resident_columns(&counts, Width::Two), held);
+            let name = format!("{}", tuning.resident);
+            with_tuning(&to(&name, threads), Some(tuning));
+            assert!(content(&path(&name)) == whole, "{tuning:?}");
+            let parts = format!("{name}-parts");
+            for part in [2, 1] {
+                let config = BuildConfig { part: Some(part), parts: Some(2), ..to(&parts, threads) };
+                if config.random == RandomMode::Keyed {
+                    with_tuning(&config, Some(tuning));
+                }
+            }
+            if path(&parts).exists() {
+                merge(&path(&parts)).unwrap();
+                assert!(content(&path(&parts)) == whole, "{tuning:?} in parts");
+            }
+        }
+    }
+
+    #[test]
+    fn instances_do_not_depend_on_what_is_held_in_memory() {
+        assert_same_bytes(&|config| BuildConfig { num_shards: Some(3), ..config });
+    }
+
+    #[test]
+    fn documents_do_not_depend_on_what_is_held_in_memory() {
+        let (layout, num_shards) = (Layout::Documents, Some(3));
+        assert_same_bytes(&|config| BuildConfig { layout, num_shards, dupe_factor: 10, ..config });
+    }
+
+    #[test]
+    fn the_reference_mode_does_not_depend_on_what_is_held_in_memory() {
+        assert_same_bytes(&|config| BuildConfig { random: RandomMode::Reference, ..config });
     }
 }

@@ -12,6 +12,7 @@ use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
+use crate::coverage::{Coverage, Unseen};
 use crate::document::Counts;
 use crate::document_shard::documents_of_shards;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
@@ -102,7 +103,14 @@ pub fn build_on(
         let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
         return Err(OptionError::Conflict { option: "part", with, reason }.into());
     }
-    let prepared = prepare(config)?;
+    build_prepared(files, &prepare(config)?, progress)
+}
+
+pub(crate) fn build_prepared(
+    files: &dyn FileSystem,
+    prepared: &Prepared<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<BuildOutcome> {
     let mut output = prepared.open(files)?;
     if let Some(manifest) = output.committed()? {
         if same_text(&manifest.inputs, &prepared.files)? {
@@ -115,7 +123,7 @@ pub fn build_on(
     }
     let made = prepared.make(&output, progress)?;
     let manifest = Manifest::of_parts(vec![made])?;
-    write_beside_shards(files, &output, &prepared, &manifest)?;
+    write_beside_shards(files, &output, prepared, &manifest)?;
     let folder = output.folder.clone();
     output.commit(&manifest)?;
     let preview = prepared.preview(&manifest, &folder)?;
@@ -165,8 +173,15 @@ pub fn build_part_on(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
     config.output()?;
-    let part = config.part()?;
-    let prepared = prepare(config)?;
+    build_prepared_part(files, &prepare(config)?, progress)
+}
+
+pub(crate) fn build_prepared_part(
+    files: &dyn FileSystem,
+    prepared: &Prepared<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PartOutcome> {
+    let part = prepared.config.part()?;
     let output = prepared.open(files)?;
     let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
         output: output.folder.clone(),
@@ -215,6 +230,8 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
 pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) budget: ByteSize,
+    /// Instead of what the budget gives, in tests.
+    pub(crate) tuning: Option<Tuning>,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) files: Vec<PathBuf>,
     /// Whether an input is JSON Lines or Parquet.
@@ -248,13 +265,14 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
     let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, vocabulary, files, tables, pool })
+    Ok(Prepared { config, budget, tuning: None, vocabulary, files, tables, pool })
 }
 
 /// The rows of a part and what was seen while they were made, after they were written.
 struct Rows {
     made: MadeTally,
     counters: Counters,
+    unseen: Unseen,
     shards: Vec<ShardReceipt>,
 }
 
@@ -332,6 +350,7 @@ impl Prepared<'_> {
             counts: store.counts,
             made: rows.made,
             counters: rows.counters,
+            unseen: rows.unseen,
             shards: rows.shards,
         })
     }
@@ -346,6 +365,7 @@ impl Prepared<'_> {
         let (config, part, build) = (self.config, self.config.part()?, store.build());
         let share = plan.bytes / part.of as f64;
         let tuning = Tuning::new(self.budget, self.threads(), share, plan.group_bytes());
+        let tuning = self.tuning.unwrap_or(tuning);
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
         let writers = tuning.writers;
         let resolved = ResolvedConfig::new(config, plan.shards, self.tables);
@@ -359,21 +379,22 @@ impl Prepared<'_> {
             let rows = make_reference(self, &mut documents, shape, free, &output.work, progress)?;
             drop(documents);
             let shards = make_shards(&job(rows.made.all_rows), &rows, progress)?;
-            return Ok(Rows { shards, made: rows.made, counters: rows.counters });
+            return Ok(Rows { shards, made: rows.made, counters: rows.counters, unseen: rows.unseen });
         }
         if config.layout == Layout::Documents {
             let ranges = documents_of_shards(&documents, plan.shards)?;
             let own = (0..).zip(&ranges).filter(|(shard, _)| part.has_shard(*shard));
             let own: Vec<_> = own.map(|(_, documents)| documents.clone()).collect();
-            let (made, counters) = count_pass(self, &documents, &own, progress)?;
+            let (made, counters, unseen) = count_pass(self, &documents, &own, progress)?;
             let shards = make_document_shards(&job(made.rows.count), &documents, &ranges, progress)?;
-            return Ok(Rows { made, counters, shards });
+            return Ok(Rows { made, counters, unseen, shards });
         }
         let kept = kept_segments(&output.work, &build)?;
         if let Some(last) = kept.last() {
             let total = store.counts.documents * config.passes() as u64;
             progress(BuildProgress { stage: BuildStage::KeptRows, done: last.units.1, total });
         }
+        let coverage = Coverage::new(store.counts.tokens);
         let row_job = RowJob {
             prepared: self,
             documents: &documents,
@@ -382,6 +403,7 @@ impl Prepared<'_> {
             part,
             work: &output.work,
             build: &build,
+            coverage: &coverage,
         };
         let spilled = make_rows(&row_job, kept, progress)?;
         // The text has become rows: give its memory back before the rows are written.
@@ -389,7 +411,7 @@ impl Prepared<'_> {
         let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
         let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
         let shards = make_shards(&job(spilled.made.rows.count), &source, progress)?;
-        Ok(Rows { shards, made: spilled.made, counters: spilled.counters })
+        Ok(Rows { shards, made: spilled.made, counters: spilled.counters, unseen: coverage.unseen() })
     }
 
     /// The first instances as words, as many as `--preview` asks for, from shards in a folder.

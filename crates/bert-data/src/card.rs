@@ -49,6 +49,7 @@ pub fn card(manifest: &Manifest) -> String {
         ("sentences", report.sentences.to_string()),
         ("tokens of the text", report.tokens.to_string()),
         ("`[UNK]` among them", percent(report.unknown_share())),
+        ("in no instance of any pass", percent(report.never_shown_share())),
         match config.layout {
             Layout::Instances => ("passes over the text", config.dupe_factor.to_string()),
             Layout::Documents => ("passes over the text", "one an epoch".to_owned()),

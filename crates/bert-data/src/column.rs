@@ -4,13 +4,13 @@
 //! read last, so that reading on from there needs no further call of the system. [`ColumnWriter`] makes such a file, or
 //! its bytes in memory. Not for what must survive a power cut: scratch data is checked by its digest instead.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result, is_disk_full};
@@ -20,13 +20,18 @@ use crate::files::{Durable, FileSystem};
 pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset);
-    #[cfg(not(unix))]
+    #[cfg(windows)]
     {
-        use std::io::{Read, Seek, SeekFrom};
-        // A handle of its own: the position of the shared one is not ours.
-        let mut file = file.try_clone()?;
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(buffer)
+        let mut done = 0;
+        while done < buffer.len() {
+            match std::os::windows::fs::FileExt::seek_read(file, &mut buffer[done..], offset + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => done += length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -196,35 +201,24 @@ impl ScratchFile {
     }
 }
 
-/// A folder of this process in the system's temporary folder; removed when dropped.
+/// A folder of its own in the system's temporary folder; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct ScratchFolder(PathBuf);
+pub(crate) struct ScratchFolder(TempDir);
 
 impl ScratchFolder {
     pub(crate) fn create() -> Result<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("bert-data-{process}-{number}"));
-        // What a killed process with the same number left.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).map_err(Error::io("create folder", &path))?;
-        Ok(Self(path))
+        let create = tempfile::Builder::new().prefix("bert-data-").tempdir();
+        create.map(Self).map_err(Error::io("create a folder in", &std::env::temp_dir()))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// After all files in it were opened: where the system lets open files be removed, it is removed at once, so that not
     /// even a killed process leaves it.
     pub(crate) fn opened(self) -> Option<Self> {
         if cfg!(unix) { None } else { Some(self) }
-    }
-}
-
-impl Drop for ScratchFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -250,6 +244,20 @@ impl ColumnWriter {
 mod tests {
     use super::*;
     use crate::files::Disk;
+
+    #[test]
+    fn scratch_folders_leave_what_is_there() {
+        // A folder of another process whose number is the same, as in two containers with one temporary folder.
+        let other = std::env::temp_dir().join(format!("bert-data-{}-0", std::process::id()));
+        std::fs::create_dir_all(other.join("in use")).unwrap();
+        let folders = [ScratchFolder::create().unwrap(), ScratchFolder::create().unwrap()];
+        assert_ne!(folders[0].path(), folders[1].path());
+        let paths = folders.each_ref().map(|folder| folder.path().to_owned());
+        drop(folders);
+        assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
+        assert!(other.join("in use").exists(), "the other process's folder is gone");
+        std::fs::remove_dir_all(other).unwrap();
+    }
 
     #[test]
     fn paged_bytes_are_the_resident_ones() {

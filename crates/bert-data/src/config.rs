@@ -300,6 +300,15 @@ impl BuildConfig {
         }
     }
 
+    /// The most tokens of a sentence: what an instance has room for beside `[CLS]` and `[SEP]`. No limit where the
+    /// reference's rules hold, and where an instance is one segment, which cuts sentences anyway.
+    pub(crate) fn longest_sentence(&self) -> usize {
+        match (self.random, self.nsp) {
+            (RandomMode::Reference, _) | (_, Nsp::Off) => usize::MAX,
+            _ => self.max_seq_length - 3,
+        }
+    }
+
     /// Checks every value that can be checked without reading a file.
     ///
     /// # Errors

@@ -9,7 +9,10 @@
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use crate::config::{Layout, Nsp};
+use crate::document::{Counts, Span};
 use crate::error::{Error, Result};
+use crate::resolved_config::ResolvedConfig;
 
 /// A set of things seen one after another, in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +27,11 @@ impl Tally {
         self.add(Self { count: 1, fingerprint: XxHash3_64::oneshot(bytes) });
     }
 
-    /// Sees a document: its number in the order of the text, and its first sentence and the one after its last.
-    pub(crate) fn see_document(&mut self, number: u64, sentences: std::ops::Range<u64>) {
-        let mut bytes = [0; 24];
-        for (place, part) in bytes.chunks_exact_mut(8).zip([number, sentences.start, sentences.end]) {
+    pub(crate) fn see_document(&mut self, document: &Span) {
+        let Span { number, sentences, tokens } = document;
+        let parts = [*number, sentences.start, sentences.end, tokens.start, tokens.end];
+        let mut bytes = [0; 40];
+        for (place, part) in bytes.chunks_exact_mut(8).zip(parts) {
             place.copy_from_slice(&part.to_le_bytes());
         }
         self.see(&bytes);
@@ -61,12 +65,12 @@ pub(crate) struct MadeTally {
 }
 
 impl MadeTally {
-    pub(crate) fn see_document(&mut self, pass: u64, number: u64, sentences: std::ops::Range<u64>) {
+    pub(crate) fn see_document(&mut self, pass: u64, document: &Span) {
         match self.passes.last_mut() {
-            Some(last) if last.pass == pass => last.documents.see_document(number, sentences),
+            Some(last) if last.pass == pass => last.documents.see_document(document),
             _ => {
                 let mut documents = Tally::default();
-                documents.see_document(number, sentences);
+                documents.see_document(document);
                 self.passes.push(PassTally { pass, documents });
             }
         }
@@ -90,17 +94,22 @@ impl MadeTally {
 pub struct Conservation {
     /// Documents, each of which was in each pass exactly once.
     pub documents: u64,
-    /// The sum of the documents' hashes, the same for the text and for each pass.
+    /// The sum of the documents' hashes (number, sentences and tokens), the same for the text and for each pass.
     pub document_fingerprint: String,
     /// Passes over the text.
     pub passes: u64,
+    /// Tokens of the documents, all passes together.
+    pub tokens: u64,
+    /// Those of them that stand in an instance of their own document. The others were cut off or have no instance.
+    pub shown_tokens: u64,
     /// Rows that were made, and rows in the shards. Where the shards hold documents, these are the rows.
     pub rows: u64,
     /// The sum of the rows' hashes, the same for the rows that were made and for those in the shards.
     pub row_fingerprint: String,
 }
 
-fn same(what: &'static str, pass: Option<u64>, found: u64, expected: u64) -> Result<()> {
+/// Compares two sums of the same thing.
+pub(crate) fn same(what: &'static str, pass: Option<u64>, found: u64, expected: u64) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::NotConserved { what, pass, found, expected }) }
 }
 
@@ -114,6 +123,13 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) ->
         same("the fingerprint of the documents", Some(number), found, expected)?;
     }
     Ok(())
+}
+
+/// Checks that of the tokens of all passes none stands in two instances of its own document, and that all stand in one
+/// where instances are single segments.
+pub(crate) fn check_tokens(all: u64, shown: u64, nsp: Nsp) -> Result<()> {
+    let what = "the number of tokens in instances of their own document";
+    if nsp == Nsp::Off || shown > all { same(what, None, shown, all) } else { Ok(()) }
 }
 
 /// Checks that what was made is what was written, as a whole and shard by shard. Where rows are balanced among shards,
@@ -137,13 +153,17 @@ impl Conservation {
     /// The whole law, over all parts. Rows are balanced among shards where they are instances; where not, they are the
     /// documents.
     pub(crate) fn check(
-        documents: Tally,
-        passes: u64,
+        config: &ResolvedConfig,
+        text: &Counts,
         made: &MadeTally,
-        (shards, balanced): (u64, bool),
+        shown_tokens: u64,
         written: &[(u64, Tally)],
     ) -> Result<Self> {
+        let (documents, passes, shards) = (text.seen, config.dupe_factor as u64, config.num_shards as u64);
+        let balanced = config.layout == Layout::Instances;
         check_passes(documents, passes, &made.passes)?;
+        let tokens = text.tokens.saturating_mul(passes);
+        check_tokens(tokens, shown_tokens, config.nsp)?;
         check_rows(made, balanced.then_some(shards), written)?;
         same("the number of shards", None, written.len() as u64, shards)?;
         same("the number of rows made", None, made.rows.count, made.all_rows)?;
@@ -155,6 +175,8 @@ impl Conservation {
             documents: documents.count,
             document_fingerprint: format!("{:016x}", documents.fingerprint),
             passes,
+            tokens,
+            shown_tokens,
             rows: made.all_rows,
             row_fingerprint: format!("{:016x}", made.rows.fingerprint),
         })
@@ -167,6 +189,7 @@ mod tests {
     use crate::budget::Tuning;
     use crate::build::prepare;
     use crate::config::BuildConfig;
+    use crate::coverage::Coverage;
     use crate::files::Disk;
     use crate::footer::Footer;
     use crate::part::Part;
@@ -179,7 +202,9 @@ mod tests {
 
     fn tally(numbers: &[u64]) -> Tally {
         let mut tally = Tally::default();
-        numbers.iter().for_each(|&number| tally.see_document(number, number..number + 2));
+        let span =
+            |number| Span { number, sentences: number..number + 2, tokens: 9 * number..9 * number + 9 };
+        numbers.iter().for_each(|&number| tally.see_document(&span(number)));
         tally
     }
 
@@ -219,8 +244,8 @@ mod tests {
         let documents = store.open(&output.work, plan.width, &tuning)?;
         let (build, part) = (store.build(), Part::WHOLE);
         let (prepared, plan, work, output) = (&prepared, &plan, &output.work, &output);
-        let job =
-            RowJob { prepared, documents: &documents, plan, tuning: &tuning, part, work, build: &build };
+        let (documents, coverage) = (&documents, &Coverage::new(store.counts.tokens));
+        let job = RowJob { prepared, documents, plan, tuning: &tuning, part, work, build: &build, coverage };
         let mut spilled = make_rows(&job, Vec::new(), &mut |_| {})?;
         assert!(spilled.runs() > 10, "{}", spilled.runs());
         damage(&mut spilled);
@@ -230,7 +255,9 @@ mod tests {
         let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, footer, rows: 0 };
         let shards = make_shards(&job, &source, &mut |_| {})?;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        Conservation::check(store.counts.seen, 4, &spilled.made, (3, true), &written).map(drop)
+        let resolved = ResolvedConfig::new(&config, 3, false);
+        Conservation::check(&resolved, &store.counts, &spilled.made, spilled.counters.shown, &written)
+            .map(drop)
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! A decoder's panic as an error.
+//! A panic of another crate as an error.
 //!
-//! In goes work on bytes from anywhere by a crate that panics on some of them, out comes what it makes or the panic's
-//! message; nothing is printed, and the program goes on. What the work held must not be used again. Not for our own code,
-//! whose panics are our errors.
+//! Decoders panic on some bytes, a driver's runtime where the driver is missing. Here such a panic becomes its message;
+//! nothing is printed, and the program goes on. What the work held must not be used again. Not for our own code, whose
+//! panics are our errors.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,8 +13,11 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`; the message of its panic, if it panics.
-pub(crate) fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs `work` on this thread; other threads panic as ever.
+///
+/// # Errors
+/// The message of its panic, if it panics.
+pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET_INSIDE: Once = Once::new();
     QUIET_INSIDE.call_once(|| {
         let outside = take_hook();

@@ -34,6 +34,15 @@ pub struct Documents {
     pub(crate) _scratch: Option<ScratchFolder>,
 }
 
+/// Which document, and where it lies in the corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Its number in the order of the text.
+    pub(crate) number: u64,
+    pub(crate) sentences: Range<u64>,
+    pub(crate) tokens: Range<u64>,
+}
+
 /// How much there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -197,9 +206,14 @@ impl<'a> DocumentReader<'a> {
     /// # Panics
     /// When there is no such document.
     pub fn tokens_of(&mut self, index: usize) -> Result<u64> {
+        self.span(index).map(|span| span.tokens.end - span.tokens.start)
+    }
+
+    /// A document's place in the corpus.
+    pub(crate) fn span(&mut self, index: usize) -> Result<Span> {
         let sentences = self.document(Look::Here, index)?;
-        let tokens = self.token_range(Look::Here, sentences)?;
-        Ok(tokens.end - tokens.start)
+        let tokens = self.token_range(Look::Here, sentences.clone())?;
+        Ok(Span { number: self.number_of(index), sentences, tokens })
     }
 
     /// Where a sentence begins among the corpus's tokens; of the number behind the last one, where that ends.
@@ -257,8 +271,8 @@ pub struct DocumentsBuilder {
     pub(crate) sentences: ColumnWriter,
     pub(crate) index: ColumnWriter,
     pub(crate) counts: Counts,
-    /// The sentences up to the last closed document.
-    closed: u64,
+    /// The sentences and the tokens up to the last closed document.
+    closed: (u64, u64),
     packed: Vec<u8>,
 }
 
@@ -274,7 +288,7 @@ impl DocumentsBuilder {
     pub(crate) fn to_columns(vocabulary: usize, columns: [ColumnWriter; 3]) -> Self {
         let [tokens, sentences, index] = columns;
         let (width, counts) = (Width::of(vocabulary), Counts::default());
-        Self { width, tokens, sentences, index, counts, closed: 0, packed: Vec::new() }
+        Self { width, tokens, sentences, index, counts, closed: (0, 0), packed: Vec::new() }
     }
 
     /// Appends ids of one or more sentences.
@@ -303,14 +317,27 @@ impl DocumentsBuilder {
     /// # Errors
     /// As [`DocumentsBuilder::push_ids`].
     pub fn close_document(&mut self) -> Result<u64> {
-        let sentences = self.counts.sentences - self.closed;
-        if sentences > 0 {
-            self.index.push(&self.closed.to_le_bytes())?;
-            self.counts.seen.see_document(self.counts.documents, self.closed..self.counts.sentences);
+        let span = Span {
+            number: self.counts.documents,
+            sentences: self.closed.0..self.counts.sentences,
+            tokens: self.closed.1..self.counts.tokens,
+        };
+        if !span.sentences.is_empty() {
+            self.index.push(&span.sentences.start.to_le_bytes())?;
+            self.counts.seen.see_document(&span);
             self.counts.documents += 1;
-            self.closed = self.counts.sentences;
+            self.closed = (span.sentences.end, span.tokens.end);
         }
-        Ok(sentences)
+        Ok(span.sentences.end - span.sentences.start)
+    }
+
+    /// Drops what was collected in memory and goes on counting.
+    pub(crate) fn forget(&mut self) {
+        for column in [&mut self.tokens, &mut self.sentences, &mut self.index] {
+            if let ColumnWriter::Memory(bytes) = column {
+                bytes.clear();
+            }
+        }
     }
 
     /// Number of documents so far.

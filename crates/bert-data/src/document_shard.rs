@@ -143,18 +143,17 @@ struct DocumentBatch {
 
 impl DocumentBatch {
     fn push(&mut self, reader: &mut DocumentReader<'_>, index: usize, rows: &mut Tally) -> Result<()> {
-        let sentences = reader.document(Look::Here, index)?;
-        let first = reader.sentence_start(Look::Here, sentences.start)?;
-        let mut start = first;
-        for sentence in sentences.clone() {
+        let span = reader.span(index)?;
+        let mut start = span.tokens.start;
+        for sentence in span.sentences.clone() {
             let end = reader.sentence_start(Look::Here, sentence + 1)?;
             self.sentences.push((end - start) as i32);
             start = end;
         }
-        reader.append_tokens(Look::Here, first..start, &mut self.ids)?;
-        self.counts.push((start - first) as usize);
-        self.sentence_counts.push((sentences.end - sentences.start) as usize);
-        rows.see_document(reader.number_of(index), sentences);
+        reader.append_tokens(Look::Here, span.tokens.clone(), &mut self.ids)?;
+        self.counts.push((span.tokens.end - span.tokens.start) as usize);
+        self.sentence_counts.push((span.sentences.end - span.sentences.start) as usize);
+        rows.see_document(&span);
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! Looking at a finished data folder.
 //!
-//! In goes a folder, out come its manifest, some instances as words, its counts and the state of its digests, as
-//! values and text; the programs print them. Changes nothing. The reference has nothing like it.
+//! [`inspect`] shows its manifest, some instances as words and its counts, as values and text; the programs print them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use serde::Serialize;
 
 use crate::config::Layout;
 use crate::document_shard::see_first_tokens;
-use crate::error::{Error, OptionError, Result};
+use crate::error::{OptionError, Result};
 use crate::manifest::Manifest;
 use crate::preview::{render, render_first};
 use crate::stored_rows::StoredRows;
@@ -116,64 +115,6 @@ impl fmt::Display for Inspection {
 
 fn short(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
-}
-
-/// One file of a data folder and what is wrong with it.
-#[derive(Debug)]
-pub struct CheckedFile {
-    /// Its name inside the folder.
-    pub file: String,
-    /// Its rows; 0 for the vocabulary.
-    pub rows: u64,
-    /// The problem, if any.
-    pub problem: Option<Error>,
-}
-
-/// The result of checking a data folder.
-#[derive(Debug)]
-pub struct Verification {
-    /// Each file, the vocabulary first.
-    pub files: Vec<CheckedFile>,
-}
-
-impl Verification {
-    /// Whether every file is as the manifest says.
-    #[must_use]
-    pub fn is_good(&self) -> bool {
-        self.files.iter().all(|file| file.problem.is_none())
-    }
-
-    /// The first problem.
-    #[must_use]
-    pub fn into_problem(self) -> Option<Error> {
-        self.files.into_iter().find_map(|file| file.problem)
-    }
-}
-
-impl fmt::Display for Verification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.files.iter().try_for_each(|checked| match &checked.problem {
-            None if checked.rows == 0 => writeln!(f, "good  {}", checked.file),
-            None => writeln!(f, "good  {} ({} rows)", checked.file, checked.rows),
-            Some(problem) => writeln!(f, "BAD   {}: {problem}", checked.file),
-        })
-    }
-}
-
-/// Checks every file of a data folder against its manifest and goes on after a bad one.
-///
-/// # Errors
-/// Only when the manifest itself cannot be used; what is wrong with other files is in the result.
-pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
-    let manifest = Manifest::read(folder)?;
-    let vocabulary = Manifest { shards: Vec::new(), ..manifest.clone() }.verify(folder, deep).err();
-    let mut files =
-        vec![CheckedFile { file: manifest.vocabulary.file.clone(), rows: 0, problem: vocabulary }];
-    for (index, shard) in manifest.shards.iter().enumerate() {
-        let problem = manifest.verify_shard(folder, index, deep).err();
-        files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem });
-    }
-    Ok(Verification { files })
 }
 
 /// One row of a data folder, counted over all its shards.

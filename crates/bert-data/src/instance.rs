@@ -243,6 +243,17 @@ impl Pair {
         usize::from(self.a_tokens) + usize::from(self.b_tokens) + special
     }
 
+    /// The segments that are not empty, as places of tokens in the corpus.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        let segments = [self.a..self.a + u64::from(self.a_tokens), self.b..self.b + u64::from(self.b_tokens)];
+        segments.into_iter().filter(|segment| !segment.is_empty())
+    }
+
+    /// Number of tokens that come from the document that the pair was drawn for.
+    pub(crate) fn own_tokens(&self) -> u64 {
+        u64::from(self.a_tokens) + if self.b_elsewhere { 0 } else { u64::from(self.b_tokens) }
+    }
+
     /// Makes the instance of this pair. No draws.
     ///
     /// # Errors

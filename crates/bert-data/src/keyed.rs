@@ -58,18 +58,19 @@ impl KeyedInstances {
         documents: &Documents,
         pass: u64,
         document: usize,
-        emit: impl FnMut(&MaskedInstance) -> Result<()>,
+        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        self.make_with(&mut documents.reader(), pass, document, emit)
+        self.make_with(&mut documents.reader(), pass, document, |_, row| emit(row))
     }
 
-    /// [`KeyedInstances::make`] with a reader that is kept from one document to the next.
+    /// [`KeyedInstances::make`] with a reader that is kept from one document to the next; `emit` also gets the pair that
+    /// the instance was made of.
     pub(crate) fn make_with(
         &mut self,
         reader: &mut DocumentReader<'_>,
         pass: u64,
         document: usize,
-        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
+        mut emit: impl FnMut(&Pair, &MaskedInstance) -> Result<()>,
     ) -> Result<()> {
         let masks = self.masks(pass, document);
         let rules = self.rules;
@@ -77,7 +78,7 @@ impl KeyedInstances {
         let mut number = 0;
         draw_pairs(reader, document, &rules, &mut pairs, |_, reader, pair| {
             number += 1;
-            emit(self.row(reader, &masks, number - 1, pair)?)
+            emit(&pair, self.row(reader, &masks, number - 1, pair)?)
         })
     }
 

@@ -69,7 +69,8 @@ mod column;
 mod compact;
 pub mod config;
 mod conservation;
-mod contained;
+pub mod contained;
+mod coverage;
 pub mod document;
 mod document_lookup;
 pub mod document_pass;
@@ -86,6 +87,7 @@ pub mod input;
 pub mod inspect;
 pub mod instance;
 pub mod keyed;
+mod long_sentence;
 pub mod make_vocab;
 pub mod manifest;
 pub mod masking;
@@ -120,6 +122,7 @@ pub mod table;
 #[cfg(test)]
 mod test_text;
 pub mod tokenization;
+mod verify;
 pub mod vocabulary;
 pub mod word_marks;
 mod work;
@@ -137,7 +140,7 @@ pub use error::{
     Error, InputError, ManifestError, OptionError, OutputError, PartError, Result, RowProblem, ShardError,
     TextProblem, VocabularyError, is_disk_full,
 };
-pub use inspect::{inspect, verify};
+pub use inspect::inspect;
 pub use manifest::Manifest;
 pub use merge::{merge, merge_on};
 pub use preview::preview;
@@ -146,4 +149,5 @@ pub use resolved_config::ResolvedConfig;
 pub use shard_rows::{Row, ShardRows, read_shard};
 pub use stored_rows::StoredRows;
 pub use tokenization::Tokenizer;
+pub use verify::{CheckedFile, Recount, Verification, verify};
 pub use vocabulary::Vocabulary;

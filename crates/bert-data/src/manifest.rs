@@ -39,7 +39,7 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file name of the vocabulary's copy.
 pub const VOCABULARY: &str = "vocab.txt";
 /// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// Name and version of this program.
 pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 

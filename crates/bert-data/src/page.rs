@@ -209,6 +209,7 @@ fn report_table(manifest: &Manifest, seen: &Seen) -> String {
     row(&mut out, "documents", &grouped(report.documents));
     row(&mut out, "sentences", &grouped(report.sentences));
     row(&mut out, "tokens of the text", &grouped(report.tokens));
+    row(&mut out, "of them in no instance", &format!("{:.2} %", 100.0 * report.never_shown_share()));
     row(&mut out, "instances", &grouped(report.instances));
     row(&mut out, "shards", &format!("{} ({} bytes)", manifest.shards.len(), grouped(bytes)));
     let masks = match (manifest.config.layout, manifest.config.masking) {

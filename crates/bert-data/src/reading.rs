@@ -14,6 +14,7 @@ use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
 use crate::input::{BLOCK, Block, Format, InputEntry};
+use crate::long_sentence::piece_lengths;
 use crate::parallel::{in_order, share_out};
 use crate::table::{InputReader, json_text};
 use crate::tokenization::{Encoder, Tokenizer, python_strip};
@@ -33,6 +34,8 @@ pub struct ReadRules {
     pub language: String,
     /// The key or column with the text of JSON Lines and Parquet.
     pub text_column: String,
+    /// The most tokens that a sentence may have; a longer one is cut into pieces, each a sentence of its own.
+    pub longest_sentence: usize,
 }
 
 impl ReadRules {
@@ -45,6 +48,7 @@ impl ReadRules {
             split_sentences: config.split_sentences,
             language: config.language.clone(),
             text_column: config.text_column.clone(),
+            longest_sentence: config.longest_sentence(),
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct ReadReport {
     pub one_sentence_documents: u64,
     /// Tokens that are `[UNK]`.
     pub unknown_tokens: u64,
+    /// Sentences that were cut because they are longer than an instance.
+    pub cut_sentences: u64,
 }
 
 impl ReadReport {
@@ -100,6 +106,7 @@ struct Tokenized {
     ids: Vec<u32>,
     events: Vec<Event>,
     invalid_utf8_lines: u64,
+    cut_sentences: u64,
     ends_file: bool,
 }
 
@@ -223,10 +230,10 @@ fn tokenize_block(
     let mut sentences = |line: &str, done: &mut Tokenized| match &language {
         Some(language) => {
             for sentence in language.segment(line) {
-                encode_sentence(sentence, encoder, done);
+                encode_sentence(sentence, encoder, rules, done);
             }
         }
-        None => encode_sentence(line, encoder, done),
+        None => encode_sentence(line, encoder, rules, done),
     };
     if block.format == Format::Parquet {
         for text in block.rows() {
@@ -281,11 +288,17 @@ fn tidy(raw: &[u8], number: u64, reference: bool) -> std::borrow::Cow<'_, [u8]> 
     raw.into()
 }
 
-fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokenized) {
+fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules, done: &mut Tokenized) {
     let before = done.ids.len();
     encoder.encode(sentence, &mut done.ids);
-    let tokens = done.ids.len() - before;
-    done.events.push(if tokens == 0 { Event::Nothing } else { Event::Sentence(tokens as u32) });
+    let ids = &done.ids[before..];
+    if ids.is_empty() {
+        done.events.push(Event::Nothing);
+        return;
+    }
+    done.cut_sentences += u64::from(ids.len() > rules.longest_sentence);
+    let pieces = piece_lengths(ids, rules.longest_sentence, |id| encoder.begins_word(id));
+    done.events.extend(pieces.map(|tokens| Event::Sentence(tokens as u32)));
 }
 
 /// Joins tokenized blocks, in order, to documents.
@@ -308,6 +321,7 @@ impl Joiner {
         self.documents.push_ids(&block.ids)?;
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
         self.report.invalid_utf8_lines += block.invalid_utf8_lines;
+        self.report.cut_sentences += block.cut_sentences;
         for event in block.events {
             match event {
                 Event::Sentence(tokens) => {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Layout;
 use crate::conservation::{Conservation, MadeTally};
+use crate::coverage::Unseen;
 use crate::document::Counts;
 use crate::error::{Error, ManifestError, PartError, Result};
 use crate::files::FileSystem;
@@ -39,6 +40,7 @@ pub(crate) struct PartReceipt {
     pub(crate) counts: Counts,
     pub(crate) made: MadeTally,
     pub(crate) counters: Counters,
+    pub(crate) unseen: Unseen,
     pub(crate) shards: Vec<ShardReceipt>,
 }
 
@@ -95,23 +97,28 @@ impl Manifest {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
         let (mut made, mut counters, mut shards) = (first.made, first.counters, first.shards);
+        let mut unseen = first.unseen;
         for part in parts {
             // Every part draws the pairs of all documents, so each sees them all; its rows are its own.
-            for same in [part.made.passes == made.passes, part.made.all_rows == made.all_rows] {
-                if !same {
-                    return Err(PartError::Differs { part: part.part, what: "documents or rows" }.into());
+            let same_unseen = match first.config.layout {
+                Layout::Instances => part.unseen == unseen,
+                Layout::Documents => {
+                    unseen.add(part.unseen);
+                    true
                 }
+            };
+            if part.made.passes != made.passes || part.made.all_rows != made.all_rows || !same_unseen {
+                return Err(PartError::Differs { part: part.part, what: "documents or rows" }.into());
             }
             made.rows.add(part.made.rows);
             counters.add(&part.counters);
             shards.extend(part.shards);
         }
         shards.sort_by_key(|shard| shard.shard);
-        let passes = first.config.dupe_factor as u64;
-        let count = (first.config.num_shards as u64, first.config.layout == Layout::Instances);
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        let conservation = Conservation::check(first.counts.seen, passes, &made, count, &written)?;
-        let report = DataReport::new(&first.config, &first.counts, &first.read, &counters);
+        let conservation =
+            Conservation::check(&first.config, &first.counts, &made, counters.shown, &written)?;
+        let report = DataReport::new(&first.config, &first.counts, &first.read, &counters, unseen);
         Ok(Self {
             format_version: FORMAT_VERSION,
             program: PROGRAM.to_owned(),

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::column::{Column, Cursor, ScratchFile, read_exact_at};
 use crate::conservation::MadeTally;
-use crate::document::{Documents, Look, number};
+use crate::coverage::{Coverage, Unseen};
+use crate::document::{Documents, number};
 use crate::error::{Error, Result};
 use crate::instance::{Instance, draw_pairs};
 use crate::masking::MaskedInstance;
@@ -36,6 +37,7 @@ pub(crate) struct ReferenceRows {
     groups: usize,
     pub(crate) made: MadeTally,
     pub(crate) counters: Counters,
+    pub(crate) unseen: Unseen,
 }
 
 /// Makes all rows and their order. Where the rows begin is held in `borders_in_memory` bytes, or read from disk.
@@ -59,6 +61,7 @@ pub(crate) fn make_reference(
         (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
     let (mut instance, mut masked) = (Instance::default(), MaskedInstance::default());
     let mut packed = Vec::new();
+    let coverage = Coverage::new(documents.tokens());
     let mut borders = ScratchFile::create(work.files, &work.path(BORDERS))?;
     borders.push(&file.length().to_le_bytes())?;
     let mut reader = documents.reader();
@@ -66,11 +69,13 @@ pub(crate) fn make_reference(
     for done in 0..total {
         let pass = done / documents.counts.documents;
         let document = (done % documents.counts.documents) as usize;
-        made.see_document(pass, reader.number_of(document), reader.document(Look::Here, document)?);
+        made.see_document(pass, &reader.span(document)?);
         draw_pairs(&mut reader, document, &rules, &mut random, |random, reader, pair| {
             pair.fill(reader, &rules, &mut instance)?;
             masker.mask(&instance, random, &mut masked);
             counters.count(&masked, mask);
+            counters.shown += pair.own_tokens();
+            pair.segments().for_each(|tokens| coverage.show(tokens));
             packed.clear();
             pack(&masked, width, &mut packed);
             made.rows.see(&packed);
@@ -87,7 +92,7 @@ pub(crate) fn make_reference(
     let mut permutation: Vec<u32> = (0..made.all_rows as u32).collect();
     random.shuffle(&mut permutation);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
-    Ok(ReferenceRows { file, path, borders, permutation, groups, made, counters })
+    Ok(ReferenceRows { file, path, borders, permutation, groups, made, counters, unseen: coverage.unseen() })
 }
 
 impl RowSource for ReferenceRows {

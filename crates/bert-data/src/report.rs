@@ -8,8 +8,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Layout, Masking, Nsp};
+use crate::config::{Layout, Masking, Nsp, RandomMode};
+use crate::conservation::same;
+use crate::coverage::Unseen;
 use crate::document::Counts;
+use crate::error::Result;
 use crate::masking::{MaskedInstance, warn_of_cap};
 use crate::reading::ReadReport;
 use crate::resolved_config::ResolvedConfig;
@@ -28,6 +31,8 @@ pub(crate) struct Counters {
     masked: u64,
     mask_tokens: u64,
     kept: u64,
+    /// Tokens of the text in an instance of their own document; random next sentences are not among them.
+    pub(crate) shown: u64,
     lengths: Vec<u64>,
 }
 
@@ -58,9 +63,17 @@ impl Counters {
             &mut self.masked,
             &mut self.mask_tokens,
             &mut self.kept,
+            &mut self.shown,
         ];
-        let others =
-            [other.instances, other.tokens, other.random_next, other.masked, other.mask_tokens, other.kept];
+        let others = [
+            other.instances,
+            other.tokens,
+            other.random_next,
+            other.masked,
+            other.mask_tokens,
+            other.kept,
+            other.shown,
+        ];
         for (sum, more) in
             own.into_iter().zip(others).chain(self.lengths.iter_mut().zip(other.lengths.iter().copied()))
         {
@@ -108,6 +121,16 @@ pub struct DataReport {
     pub unknown_tokens: u64,
     /// Lines that were not UTF-8 and were repaired.
     pub invalid_utf8_lines: u64,
+    /// Sentences that are longer than an instance and were cut into pieces.
+    pub cut_sentences: u64,
+    /// Share of the tokens that a pass leaves out of the instances of their own document, on average: cut off by
+    /// truncation, or in a document that gives no instance.
+    pub left_out_share: f64,
+    /// Tokens that were looked for in the instances of all passes: all of them, or a sample where there are more than 64
+    /// million. Where the shards hold documents, the passes never end, and only documents that give no instance count.
+    pub looked_for_tokens: u64,
+    /// Those of them that no instance of any pass shows.
+    pub never_shown_tokens: u64,
     /// Rows of the data set.
     pub instances: u64,
     /// Tokens of all rows, `[CLS]` and `[SEP]` included. More than `tokens` times passes, because random next
@@ -151,7 +174,9 @@ impl DataReport {
         text: &Counts,
         read: &ReadReport,
         counters: &Counters,
+        unseen: Unseen,
     ) -> Self {
+        let all_passes = text.tokens.saturating_mul(config.dupe_factor as u64);
         let mut report = Self {
             nsp: config.nsp,
             layout: config.layout,
@@ -163,6 +188,10 @@ impl DataReport {
             tokens: text.tokens,
             unknown_tokens: read.unknown_tokens,
             invalid_utf8_lines: read.invalid_utf8_lines,
+            cut_sentences: read.cut_sentences,
+            left_out_share: share(all_passes.saturating_sub(counters.shown), all_passes),
+            looked_for_tokens: unseen.of,
+            never_shown_tokens: unseen.tokens,
             instances: counters.instances,
             instance_tokens: counters.tokens,
             random_next: counters.random_next,
@@ -176,16 +205,46 @@ impl DataReport {
         };
         // Rows of tables are split always; the language says that something was.
         let split = config.split_sentences || config.language.is_some();
-        report.warnings = report.find_warnings(split);
+        report.warnings = report.find_warnings(split, config);
         let (length, share) = (config.max_seq_length, config.masked_lm_prob);
         report.warnings.extend(warn_of_cap(length, share, config.max_predictions_per_seq));
         report
+    }
+
+    /// Compares the counts of instances with those of rows that were counted again.
+    pub(crate) fn agrees_with(&self, counters: &Counters) -> Result<()> {
+        let sums = [
+            ("the number of instances in the shards", counters.instances, self.instances),
+            ("the number of tokens in the shards", counters.tokens, self.instance_tokens),
+            ("the number of rows with label 1", counters.random_next, self.random_next),
+            ("the number of masked tokens in the shards", counters.masked, self.masked_tokens),
+            ("the number of tokens shown as [MASK]", counters.mask_tokens, self.shown_as_mask),
+            ("the number of masked tokens shown as they are", counters.kept, self.shown_unchanged),
+        ];
+        sums.into_iter().try_for_each(|(what, found, expected)| same(what, None, found, expected))?;
+        let lengths = histogram(&counters.lengths);
+        let ranges = lengths.iter().zip(&self.length_histogram);
+        same(
+            "the number of ranges of lengths",
+            None,
+            lengths.len() as u64,
+            self.length_histogram.len() as u64,
+        )?;
+        ranges.into_iter().try_for_each(|(found, expected)| {
+            same("the number of rows of a range of lengths", None, found.instances, expected.instances)
+        })
     }
 
     /// Share of the text's word pieces that are `[UNK]`.
     #[must_use]
     pub fn unknown_share(&self) -> f64 {
         share(self.unknown_tokens, self.tokens)
+    }
+
+    /// Share of the text's tokens that no instance of any pass shows.
+    #[must_use]
+    pub fn never_shown_share(&self) -> f64 {
+        share(self.never_shown_tokens, self.looked_for_tokens)
     }
 
     /// Share of the rows whose B is random, or whose segments are swapped.
@@ -208,7 +267,7 @@ impl DataReport {
     }
 
     /// `split` says whether the lines were split into sentences.
-    fn find_warnings(&self, split: bool) -> Vec<String> {
+    fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
         let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
@@ -222,6 +281,9 @@ impl DataReport {
                 self.one_sentence_documents, self.documents
             ));
         }
+        if self.never_shown_share() >= 0.01 {
+            warn(self.why_unseen(config));
+        }
         if self.unknown_share() > 0.05 {
             warn(format!(
                 "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
@@ -233,6 +295,28 @@ impl DataReport {
             warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
         }
         warnings
+    }
+
+    /// Why tokens stand in no instance, and what to do.
+    fn why_unseen(&self, config: &ResolvedConfig) -> String {
+        let (never, left_out) = (self.never_shown_share(), self.left_out_share);
+        // What would be left if every pass left out others.
+        let by_chance = left_out.powi(config.dupe_factor as i32);
+        let why = if never < 2.0 * by_chance && config.layout == Layout::Instances {
+            format!(
+                "a pass leaves out {:.1} %, mostly others each time; a larger --dupe-factor shows more",
+                100.0 * left_out
+            )
+        } else if config.nsp == Nsp::Sop {
+            "documents of one sentence give no pair of sentences".to_owned()
+        } else {
+            let keyed = if config.random == RandomMode::Reference { " or --random keyed" } else { "" };
+            format!(
+                "lines of more than half an instance lose both ends in every pass; use --split-sentences, a larger \
+                 --max-seq-length{keyed}"
+            )
+        };
+        format!("{:.1} % of the tokens stand in no instance: {why}.", 100.0 * never)
     }
 
     fn warn_of_pairs(&self, or_split: &str, warn: &mut impl FnMut(String)) {
@@ -286,6 +370,11 @@ impl fmt::Display for DataReport {
         line("tokens", &self.tokens, "")?;
         line("  [UNK]", &percent(self.unknown_share()), "")?;
         line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
+        line("  left out in a pass", &percent(self.left_out_share), "cut off, or without a pair")?;
+        line("  left out in all passes", &percent(self.never_shown_share()), "")?;
+        if self.cut_sentences > 0 {
+            line("sentences cut into pieces", &self.cut_sentences, "longer than an instance")?;
+        }
         let of_pass = match self.layout {
             Layout::Instances => "",
             Layout::Documents => "in one pass; the loader makes other ones in every epoch",

@@ -10,7 +10,8 @@ use std::ops::Range;
 use crate::budget::Tuning;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::conservation::{MadeTally, Tally};
-use crate::document::{DocumentReader, Documents, Look};
+use crate::coverage::{Coverage, Unseen};
+use crate::document::{DocumentReader, Documents};
 use crate::error::{Error, Result};
 use crate::instance::Pair;
 use crate::keyed::KeyedInstances;
@@ -32,6 +33,7 @@ pub(crate) struct RowJob<'a> {
     pub(crate) part: Part,
     pub(crate) work: &'a Work<'a>,
     pub(crate) build: &'a str,
+    pub(crate) coverage: &'a Coverage,
 }
 
 /// A thread's buffers.
@@ -78,6 +80,7 @@ impl Maker<'_> {
         let tally = self.job.see(&mut self.reader, unit)?;
         let mut drawn = Drawn { unit, tally, pairs: Vec::new() };
         self.keyed.draw(&mut self.reader, pass, document, |_, pair| {
+            self.job.show(pair);
             drawn.pairs.push(pair);
             Ok(())
         })?;
@@ -101,6 +104,7 @@ impl Maker<'_> {
             made.rows.ends.push((slot, made.rows.bytes.len() as u32));
             made.tally.see(&made.rows.bytes[start..]);
             made.counters.count(row, mask);
+            made.counters.shown += pair.own_tokens();
         }
         Ok(made)
     }
@@ -143,16 +147,19 @@ impl RowJob<'_> {
     fn see(&self, reader: &mut DocumentReader<'_>, unit: u64) -> Result<MadeTally> {
         let (pass, document) = self.address(unit);
         let mut tally = MadeTally::default();
-        tally.see_document(pass, reader.number_of(document), reader.document(Look::Here, document)?);
+        tally.see_document(pass, &reader.span(document)?);
         Ok(tally)
+    }
+
+    /// Marks the tokens of a pair as shown.
+    fn show(&self, pair: Pair) {
+        pair.segments().for_each(|tokens| self.coverage.show(tokens));
     }
 
     /// The size of a unit: its tokens, and at least one row.
     fn size(&self, reader: &mut DocumentReader<'_>, unit: u64) -> Result<u64> {
-        let document = (unit % self.documents.counts.documents) as usize;
-        let sentences = reader.document(Look::Here, document)?;
-        let tokens = reader.token_range(Look::Here, sentences)?;
-        Ok(tokens.end - tokens.start + self.prepared.config.max_seq_length as u64)
+        let tokens = reader.tokens_of(self.address(unit).1)?;
+        Ok(tokens + self.prepared.config.max_seq_length as u64)
     }
 }
 
@@ -173,6 +180,7 @@ pub(crate) fn make_rows(
     let keyed = config.keyed(&job.prepared.vocabulary);
     let maker = || Maker { job, reader: job.documents.reader(), keyed: keyed.clone() };
     let mut makers: Vec<Maker<'_>> = (0..job.prepared.pool.current_num_threads()).map(|_| maker()).collect();
+    show_kept(job, &mut makers, unit)?;
     let mut sizer = job.documents.reader();
     let mut waiting: Vec<Made> = Vec::new();
     while unit < total || !waiting.is_empty() {
@@ -199,6 +207,24 @@ pub(crate) fn make_rows(
         progress(BuildProgress { stage: BuildStage::Instances, done: unit, total });
     }
     spill.finish()
+}
+
+/// Marks what the units of the finished segments show: these are on disk only as rows, so their pairs are drawn again.
+fn show_kept(job: &RowJob<'_>, makers: &mut [Maker<'_>], end: u64) -> Result<()> {
+    let mut units = 0..end;
+    while !units.is_empty() {
+        let some = units.by_ref().take(ROUND_DOCUMENTS * makers.len()).collect();
+        let show = |maker: &mut Maker<'_>, unit| {
+            let (pass, document) = job.address(unit);
+            maker.keyed.draw(&mut maker.reader, pass, document, |_, pair| {
+                job.show(pair);
+                Ok(())
+            })
+        };
+        let shown = job.prepared.pool.install(|| share_out(makers, some, show));
+        shown.into_iter().collect::<Result<()>>()?;
+    }
+    Ok(())
 }
 
 fn make_round(makers: &mut [Maker<'_>], units: Range<u64>, numberer: &mut Numberer) -> Result<Vec<Made>> {
@@ -229,6 +255,7 @@ fn make_long(
         write(spill, made.into_iter().collect::<Result<_>>()?)
     };
     drawer.draw(&mut reader, pass, document, |_, pair| {
+        job.show(pair);
         pairs.push(pair);
         tally.all_rows += 1;
         if pairs.len() == numberer.piece {
@@ -271,18 +298,17 @@ pub(crate) fn count_pass(
     documents: &Documents,
     own: &[Range<usize>],
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<(MadeTally, Counters)> {
+) -> Result<(MadeTally, Counters, Unseen)> {
     let (config, mask) = (prepared.config, prepared.vocabulary.mask_id());
     let empty = || Counters::new(config.max_seq_length);
     let keyed = config.keyed(&prepared.vocabulary);
     let worker = |_| Counting { reader: documents.reader(), keyed: keyed.clone(), counters: empty() };
     let threads = prepared.pool.current_num_threads();
     let mut workers: Vec<Counting<'_>> = (0..threads).map(worker).collect();
-    let mut made = MadeTally::default();
+    let (mut made, mut unseen) = (MadeTally::default(), Unseen::default());
     let mut reader = documents.reader();
     for document in 0..documents.len() {
-        let sentences = reader.document(Look::Here, document)?;
-        made.see_document(0, reader.number_of(document), sentences);
+        made.see_document(0, &reader.span(document)?);
         made.all_rows += 1;
     }
     let total = own.iter().map(|range| range.len()).sum::<usize>() as u64;
@@ -295,20 +321,27 @@ pub(crate) fn count_pass(
         let counted = prepared.pool.install(|| {
             share_out(&mut workers, some, |worker, document| {
                 let Counting { reader, keyed, counters } = worker;
-                keyed.make_with(reader, 0, document, |row| {
+                let mut rows = 0;
+                keyed.make_with(reader, 0, document, |pair, row| {
                     counters.count(row, mask);
+                    counters.shown += pair.own_tokens();
+                    rows += 1;
                     Ok(())
                 })?;
-                Ok::<_, Error>((reader.number_of(document), reader.document(Look::Here, document)?))
+                Ok::<_, Error>((reader.span(document)?, rows))
             })
         });
         for counted in counted {
-            let (number, sentences) = counted?;
-            made.rows.see_document(number, sentences);
+            let (span, rows) = counted?;
+            let tokens = span.tokens.end - span.tokens.start;
+            // What one pass cuts off, another may show; a document that gives no row never will.
+            unseen.of += tokens;
+            unseen.tokens += if rows == 0 { tokens } else { 0 };
+            made.rows.see_document(&span);
         }
         progress(BuildProgress { stage: BuildStage::Instances, done: made.rows.count, total });
     }
     let mut counters = empty();
     workers.iter().for_each(|worker| counters.add(&worker.counters));
-    Ok((made, counters))
+    Ok((made, counters, unseen))
 }

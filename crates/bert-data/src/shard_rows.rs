@@ -15,10 +15,11 @@ use crate::config::Columns;
 use crate::error::{Error, Result, RowProblem, ShardError};
 use crate::hf_columns::{HF_COLUMNS, append_hf, hf_schema};
 use crate::instance::Instance;
+use crate::masking::MaskedInstance;
 use crate::parquet_file::{Batches, ParquetFile};
 use crate::record_batch::{COLUMNS, MARKS, marks_field, schema};
 use crate::shard::BATCH;
-use crate::word_marks::unmarked;
+use crate::word_marks::{marked, unmarked};
 
 /// One row of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,27 @@ pub struct Row<'a> {
     pub next_sentence_label: i8,
     /// For each token whether a segmenter found it to go on with the word before it; nothing where that is not stored.
     pub continues_word: &'a [bool],
+}
+
+impl Row<'_> {
+    /// Copies the row into an instance, ids marked where a segmenter found a word to go on; the reverse of writing it.
+    pub(crate) fn copy_to(&self, vocabulary: usize, instance: &mut MaskedInstance) {
+        let copy = |from: &[i32], to: &mut Vec<u32>| {
+            to.clear();
+            to.extend(from.iter().map(|&value| value as u32));
+        };
+        copy(self.input_ids, &mut instance.tokens);
+        for (id, _) in
+            instance.tokens.iter_mut().zip(self.continues_word).filter(|(_, continues)| **continues)
+        {
+            *id = marked(*id, vocabulary);
+        }
+        copy(self.masked_lm_positions, &mut instance.masked_lm_positions);
+        copy(self.masked_lm_ids, &mut instance.masked_lm_ids);
+        instance.segment_ids.clear();
+        instance.segment_ids.extend_from_slice(self.segment_ids);
+        instance.is_random_next = self.next_sentence_label == 1;
+    }
 }
 
 /// The rows of a shard in memory, column by column. Every row was checked.

@@ -192,7 +192,8 @@ pub struct Tokenizer {
     model: WordPiece,
     unk_id: u32,
     do_lower_case: bool,
-    vocabulary: usize,
+    /// For each id whether its token begins with `##`; as many as the vocabulary has.
+    continues: Vec<bool>,
     segmenter: Option<ChineseSegmenter>,
 }
 
@@ -208,8 +209,8 @@ impl Tokenizer {
             .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
             .build()
             .unwrap_or_default();
-        let (unk_id, vocabulary) = (vocabulary.unk_id(), vocabulary.len());
-        Self { model, unk_id, do_lower_case, vocabulary, segmenter: None }
+        let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
+        Self { model, unk_id: vocabulary.unk_id(), do_lower_case, continues, segmenter: None }
     }
 
     /// Marks the ideographs that go on with a word: their ids come out of [`Encoder::encode`] as those of
@@ -221,12 +222,12 @@ impl Tokenizer {
 
     /// How many different ids come out of an [`Encoder`], marked ones included.
     pub(crate) fn id_space(&self) -> usize {
-        self.vocabulary * if self.segmenter.is_some() { 2 } else { 1 }
+        self.continues.len() * if self.segmenter.is_some() { 2 } else { 1 }
     }
 
     /// The id of `[UNK]`, plain and marked.
     pub(crate) fn unknown_ids(&self, unknown: u32) -> [u32; 2] {
-        [unknown, marked(unknown, self.vocabulary)]
+        [unknown, marked(unknown, self.continues.len())]
     }
 
     /// Appends the ids of a line to `out`, without marks.
@@ -345,6 +346,11 @@ impl Run {
 }
 
 impl Encoder<'_> {
+    /// Whether a token begins a word: it is no `##` piece and not marked.
+    pub(crate) fn begins_word(&self, id: u32) -> bool {
+        self.tokenizer.continues.get(id as usize).is_some_and(|continues| !continues)
+    }
+
     /// Appends the ids of a line to `out`.
     pub fn encode(&mut self, line: &str, out: &mut Vec<u32>) {
         let Some(segmenter) = &self.tokenizer.segmenter else {
@@ -354,13 +360,13 @@ impl Encoder<'_> {
         self.encode_words(line, out, |word, start, ids| {
             // The ids of this word are there already.
             if !word.adjoins {
-                run.mark(segmenter, tokenizer.vocabulary, &mut ids[..start]);
+                run.mark(segmenter, tokenizer.continues.len(), &mut ids[..start]);
             }
             if word.ideograph {
                 run.push(word.text, tokenizer.do_lower_case, start);
             }
         });
-        run.mark(segmenter, tokenizer.vocabulary, out);
+        run.mark(segmenter, tokenizer.continues.len(), out);
         self.run = run;
     }
 

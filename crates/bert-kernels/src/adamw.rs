@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use crate::extension::{Input, Place, fused_path, place};
 use crate::math::vectorized;
 use crate::storage::{contiguous, slice, slice_mut};
+use crate::sum;
 
 /// Elements of one task, and of one partial sum of squares.
 const CHUNK: usize = 1 << 14;
@@ -123,8 +124,8 @@ vectorized! {
 
 /// The sum of the squares of all elements of all tensors.
 ///
-/// On `Flex` in f64, in chunks whose sums are added in order; elsewhere each tensor's sum in its own
-/// precision and one transfer.
+/// In chunks whose sums are added in f64 and in order: on `Flex` each chunk in f64 too, elsewhere in its own
+/// precision and with one transfer.
 ///
 /// # Shapes
 ///
@@ -144,7 +145,7 @@ pub fn squared_norm(tensors: &[Tensor<1>]) -> f64 {
         .sum()
 }
 
-/// [`squared_norm`] composed of burn's operations.
+/// [`squared_norm`] composed of burn's operations; the partial sums are added in f64.
 ///
 /// # Shapes
 ///
@@ -153,7 +154,7 @@ pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     if tensors.is_empty() {
         return 0.0;
     }
-    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| (x.clone() * x.clone()).sum()).collect();
+    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| sum::parts(x.clone() * x.clone())).collect();
     Tensor::cat(squares, 0).into_data().iter::<f64>().sum()
 }
 

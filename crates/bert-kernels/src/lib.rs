@@ -6,8 +6,8 @@
 //! `Flex` backend, with or without autodiff, and [`Kernels::Fused`] is selected; everywhere else the
 //! composition runs, so that results agree. Matrix products are in f32 or, on request, in bf16
 //! ([`mod@precision`]). With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and
-//! AdamW have kernels for GPUs as well (`cube.rs`): tested on Vulkan in software, not yet on CUDA. Not for
-//! other models' operations or other precisions.
+//! AdamW have kernels for GPUs as well (`cube.rs`): tested on Vulkan in software, not yet on CUDA; no figure
+//! from a card exists yet. Not for other models' operations or other precisions.
 //!
 //! | room | operation |
 //! |---|---|
@@ -21,7 +21,9 @@
 //! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
+//! | [`mod@sum`] | the sum of a tensor, in an order of its own |
 //! | [`mod@precision`] | what matrix products round their factors to |
+//! | [`processor`] | what of the processor decides bits and speed |
 //! | [`math`] | exp, GELU and their derivatives on slices |
 //!
 //! # Promises
@@ -29,7 +31,9 @@
 //! Kernels split their work by shape alone and add partial sums in the order of the parts, so the bytes
 //! that come out do not depend on the number of threads. Elementwise arithmetic is written without fused
 //! multiply-add and with sixteen explicit lanes in every sum, so that it does not depend on the vector
-//! width of the processor either; the matrix products of the `gemm` crate do depend on it.
+//! width of the processor either; the matrix products of the `gemm` crate do depend on it, and on the size
+//! of the first cache ([`processor`]). The compositions of burn's operations keep the first promise too: sums
+//! over whole tensors are [`mod@sum`]'s, and burn-flex splits nothing else that it adds up.
 
 pub mod adamw;
 pub mod attention;
@@ -49,14 +53,20 @@ pub mod math;
 mod parallel;
 mod pool;
 pub mod precision;
+pub mod processor;
 mod product;
 pub mod self_attention;
 mod storage;
+pub mod sum;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use dropout::Dropout;
 pub use precision::{Precision, has_bf16_instructions, precision, set_precision};
+
+/// The version of the arithmetic. A change that gives other bits for the same input has to raise it: runs record
+/// it, and a run that goes on with another version says that its bits may differ.
+pub const VERSION: u32 = 1;
 
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

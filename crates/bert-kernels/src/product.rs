@@ -1,7 +1,8 @@
 //! Matrix products on parts of buffers: in f32 by the `gemm` crate, in bf16 by [`crate::bf16`].
 //!
 //! In: two matrices as slices with strides. Out: `c = beta c + alpha a b` in the precision selected. The
-//! order in which the terms of one element are added depends on the sizes alone, not on the threads.
+//! order in which the terms of one element are added depends on the sizes and the processor
+//! ([`crate::processor`]), not on the threads.
 
 use crate::precision::{Precision, precision};
 
@@ -72,6 +73,21 @@ pub(crate) fn has_bf16() -> bool {
 /// [`multiply`] on the given threads.
 pub(crate) fn multiply_on(
     threads: Threads,
+    sizes: (usize, usize, usize),
+    c: (&mut [f32], usize),
+    beta: f32,
+    alpha: f32,
+    a: Matrix,
+    b: Matrix,
+) {
+    multiply_in(precision(), threads, sizes, c, beta, alpha, a, b);
+}
+
+/// [`multiply_on`] in the given precision.
+#[expect(clippy::too_many_arguments, reason = "those of a product, and how it is computed")]
+pub(crate) fn multiply_in(
+    precision: Precision,
+    threads: Threads,
     (m, n, k): (usize, usize, usize),
     (c, c_row): (&mut [f32], usize),
     beta: f32,
@@ -82,9 +98,11 @@ pub(crate) fn multiply_on(
     assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the product does not fit");
     assert!(a.holds(m, k) && b.holds(k, n), "a factor is too small");
     #[cfg(target_arch = "x86_64")]
-    if precision() == Precision::Bf16 {
+    if precision == Precision::Bf16 {
         return crate::bf16::multiply(threads, (m, n, k), (c, c_row), beta, alpha, a, b);
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    assert_eq!(precision, Precision::F32, "there are no bf16 products for this processor");
     let parallelism = match threads {
         Threads::One => gemm::Parallelism::None,
         Threads::All => gemm::Parallelism::Rayon(0),

@@ -15,9 +15,6 @@ use crate::dropout::{Mode, Site};
 
 /// A dense layer and the activation, in the feed-forward network and in the masked-LM head.
 ///
-/// On burn 0.22.1's CubeCL backends (CUDA among them) the derivative of `gelu` is that of its tanh
-/// approximation, off by at most 8.7e-4; the CPU backends have the exact one.
-///
 /// # Shapes
 ///
 /// - x: `[.., d_input]`

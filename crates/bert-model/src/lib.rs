@@ -51,7 +51,7 @@ pub use dropout::{DropoutKey, Mode, Site, dropout};
 pub use error::Error;
 pub use loading::{LoadPolicy, LoadReport, load_named_tensors};
 pub use loss::{
-    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, correct_count,
+    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, correct_count, cross_entropy,
     cross_entropy_sum, pretraining_loss, regression_loss,
 };
 pub use model::{BertInput, BertModel, BertOutput, BertStates};

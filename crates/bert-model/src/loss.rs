@@ -6,6 +6,7 @@
 //! `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`, which
 //! divides per device instead. Not for metrics beyond counts.
 
+use bert_kernels::sum::sum;
 use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::pretraining::PretrainingOutput;
@@ -72,7 +73,7 @@ pub fn pretraining_loss(
     let [n, _] = output.prediction_logits.dims();
     assert_shape!(targets.masked_lm_weights, [n]);
     let nll = cross_entropy(output.prediction_logits, targets.masked_lm_ids);
-    let masked_lm = (nll * targets.masked_lm_weights).sum().mul_scalar(normalizer.masked_lm_scale());
+    let masked_lm = sum(nll * targets.masked_lm_weights).mul_scalar(normalizer.masked_lm_scale());
     let next_sentence =
         next_sentence_loss(output.seq_relationship_logits, targets.next_sentence_labels, normalizer);
     PretrainingLoss::new(masked_lm, next_sentence)
@@ -123,7 +124,7 @@ pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
 /// - logits: `[rows, classes]`; labels: `[rows]`
 /// - output: `[1]`
 pub fn cross_entropy_sum(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
-    cross_entropy(logits, labels).sum()
+    sum(cross_entropy(logits, labels))
 }
 
 /// Cross-entropy of a classifier, divided by the rows of the global batch.
@@ -146,7 +147,7 @@ pub fn regression_loss(predictions: Tensor<2>, targets: Tensor<1>, rows: f64) ->
     let [batch] = targets.dims();
     assert_shape!(predictions, [batch, 1]);
     let error = predictions.reshape([batch]) - targets; // [batch]
-    error.square().sum().div_scalar(rows)
+    sum(error.square()).div_scalar(rows)
 }
 
 /// The sum of the weights of the rows whose greatest logit is the label's.
@@ -160,7 +161,7 @@ pub fn correct_count(logits: Tensor<2>, labels: Tensor<1, Int>, weights: Option<
     let predicted = logits.argmax(1).reshape([rows]); // [rows]
     let correct = predicted.equal(labels).float();
     match weights {
-        Some(weights) => (correct * weights).sum(),
-        None => correct.sum(),
+        Some(weights) => sum(correct * weights),
+        None => sum(correct),
     }
 }

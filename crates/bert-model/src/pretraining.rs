@@ -8,6 +8,7 @@
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::masked_lm_scores::masked_lm_scores;
+use bert_kernels::sum::sum;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
@@ -165,7 +166,8 @@ impl BertForPreTraining {
 
     /// Both losses, as [`crate::pretraining_loss`] gives them from the logits.
     ///
-    /// The fused kernel never holds the `[n, vocab]` logits.
+    /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, where the
+    /// composition of burn's operations keeps several.
     ///
     /// # Shapes
     ///
@@ -197,7 +199,7 @@ impl BertForPreTraining {
         let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
         let table = self.word_embeddings();
         let nll = masked_lm_nll(transformed, table, predictions.bias.val(), targets.masked_lm_ids); // [n]
-        let masked_lm = (nll * targets.masked_lm_weights).sum().mul_scalar(normalizer.masked_lm_scale());
+        let masked_lm = sum(nll * targets.masked_lm_weights).mul_scalar(normalizer.masked_lm_scale());
         PretrainingLoss::new(masked_lm, next_sentence)
     }
 

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 use serde::{Deserialize, Serialize};
 
-use crate::device::{DeviceName, KernelChoice};
+use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
 use crate::schedule::{Schedule, ScheduleKind};
 
-/// What `pretrain` does. Defaults are the reference's where it has the flag.
+/// What `pretrain` does. Defaults are the reference's where it has the flag, with two exceptions: the learning rate is
+/// the paper's 1e-4, not the script's 5e-5, and warm-up takes its 10,000 steps only where they are a tenth of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct PretrainConfig {
@@ -117,8 +118,8 @@ pub struct PretrainConfig {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub keep_checkpoints: usize,
 
-    /// flex, ndarray, cuda or cuda:N.
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    /// What computes; see [`DEVICE_HELP`].
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     pub device: DeviceName,
 
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
@@ -177,6 +178,11 @@ impl PretrainConfig {
         self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
+    }
+
+    /// Sequences in the largest micro-batch.
+    pub fn micro_batch_size(&self) -> usize {
+        self.batch_size.div_ceil(self.gradient_accumulation_steps)
     }
 
     /// Warm-up steps, given or by default.

@@ -1,8 +1,8 @@
 //! The backends: which device a program computes on, and with which kernels. The only file with `cfg(feature = ...)`.
 //!
-//! In: `--device flex|ndarray|cuda[:N]`. Out: a burn `Device`, or an error that says what to do.
-//! Not for choosing by itself: `Device::default()` depends on which features happen to be on, so
-//! it is never used.
+//! A name (`flex`, `ndarray`, `cuda`, `cuda:N`) becomes a burn `Device`, or an error that says what to do. Nothing
+//! is chosen here: `Device::default()` depends on which features happen to be on, so it is never used. The CUDA
+//! backend compiles and its kernels are tested on another runtime; no figure from a card exists yet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,6 +34,9 @@ impl KernelChoice {
     }
 }
 
+/// The help of `--device`.
+pub const DEVICE_HELP: &str = "flex, ndarray, cuda or cuda:N; no figure from a CUDA card exists yet";
+
 /// A device by name, as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DeviceName {
@@ -42,7 +45,7 @@ pub enum DeviceName {
     Flex,
     /// burn's older CPU backend, which upstream has deprecated.
     Ndarray,
-    /// The CUDA device with this index.
+    /// The CUDA device with this index. No figure from a card exists yet.
     Cuda(usize),
 }
 
@@ -132,32 +135,22 @@ fn open_ndarray() -> Result<Device, Error> {
 /// Opens a CUDA device and runs one small product on it.
 ///
 /// The driver is loaded at the first use, and what is missing then shows as a panic deep inside
-/// the runtime; it is caught here, once, and turned into an error.
+/// the runtime; it is contained here and turned into an error.
 #[cfg(feature = "cuda")]
 fn open_cuda(index: usize) -> Result<Device, Error> {
     use burn::tensor::{Distribution, Tensor};
 
     let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index), reason };
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let opened = std::panic::catch_unwind(|| {
+    let opened = bert_data::contained::contained(|| {
         let device = Device::cuda(index);
         let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);
         let value = x.clone().matmul(x).sum().into_scalar::<f32>();
         (device, value)
     });
-    std::panic::set_hook(hook);
     match opened {
         Ok((device, value)) if value.is_finite() => Ok(device),
         Ok(_) => Err(unavailable("a small test product on it was not finite".to_string())),
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
-            let reason = text.unwrap_or_else(|| "the CUDA runtime gave no reason".to_string());
-            Err(unavailable(reason.lines().next().unwrap_or_default().to_string()))
-        }
+        Err(panic) => Err(unavailable(panic.lines().next().unwrap_or_default().to_string())),
     }
 }
 

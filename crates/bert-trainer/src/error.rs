@@ -42,13 +42,16 @@ pub enum Error {
         source: Box<Self>,
     },
     /// `--device` names no device.
-    #[error("unknown device {name:?}: use flex, ndarray, cuda or cuda:N")]
+    #[error("unknown device {name:?}: use {}", crate::device::DEVICE_HELP)]
     UnknownDevice {
         /// What was asked for.
         name: String,
     },
     /// The backend of a device is not in this build.
-    #[error("this build has no {device} backend: build it with `cargo build --release --features {feature}`")]
+    #[error(
+        "this build has no {device} backend: build it with `cargo build --release --features {feature}`{}",
+        if *feature == "cuda" { " (no figure from a CUDA card exists yet)" } else { "" }
+    )]
     DeviceNotBuilt {
         /// The device.
         device: DeviceName,

@@ -1,12 +1,12 @@
 //! Evaluation of a pre-trained model on held-out instances.
 //!
 //! In: a model, a data folder. Out: masked-LM and next-sentence loss and accuracy, each a sum over
-//! all evaluated instances divided once by the number of targets. Ports the metrics of
+//! all evaluated instances, added up in f64 and in their order, divided once by the number of targets. Ports the metrics of
 //! `run_pretraining.py`; unlike there, every instance is evaluated once and none twice. Where the
 //! data has no masks, or documents instead of instances, they are those of epoch 0 under the data's
 //! own seed, the same in every run.
 
-use bert_model::{BertForPreTraining, PretrainingInput, correct_count, cross_entropy_sum};
+use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -88,18 +88,21 @@ pub(crate) fn evaluate_batch(
     let [instances] = next_sentence_labels.dims();
     let scores = model.scores(input, masked_lm_ids);
     let next = scores.seq_relationship_logits;
-    let next_correct = correct_count(next.clone(), next_sentence_labels.clone(), None);
-    let next_loss = cross_entropy_sum(next, next_sentence_labels);
-    let sums = [scores.masked_lm_nll.sum(), scores.masked_lm_correct.sum(), next_loss, next_correct];
-    // One transfer from the device for all of them.
-    let sums = values(Tensor::cat(sums.to_vec(), 0));
+    let predicted = next.clone().argmax(1).reshape([instances]); // [batch]
+    let next_correct = predicted.equal(next_sentence_labels.clone()).float();
+    let next_nll = cross_entropy(next, next_sentence_labels);
+    // One transfer from the device for all of them; added up here, batches of any size give one sum.
+    let all =
+        values(Tensor::cat(vec![scores.masked_lm_nll, scores.masked_lm_correct, next_nll, next_correct], 0));
+    let (words, labels) = all.split_at(2 * predictions);
+    let sum = |values: &[f32]| values.iter().map(|&value| f64::from(value)).sum();
     Evaluation {
         instances: instances as u64,
         predictions: predictions as u64,
-        masked_lm_loss: f64::from(sums[0]),
-        masked_lm_accuracy: f64::from(sums[1]),
-        next_sentence_loss: f64::from(sums[2]),
-        next_sentence_accuracy: f64::from(sums[3]),
+        masked_lm_loss: sum(&words[..predictions]),
+        masked_lm_accuracy: sum(&words[predictions..]),
+        next_sentence_loss: sum(&labels[..instances]),
+        next_sentence_accuracy: sum(&labels[instances..]),
         random_next: 0.0,
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | shards -> batches | [`data_loader`] |
 //! | loss -> optimizer step | [`train_step`], [`optimizer`], [`schedule`] |
-//! | steps -> run | [`pretrain`], [`config`], [`run_folder`], [`metrics_log`] |
+//! | steps -> run | [`pretrain`], [`config`], [`run_folder`], [`computer`], [`metrics_log`] |
 //! | step -> checkpoint | [`checkpoint`] |
 //! | flags -> device, kernels, precision | [`device`], [`precision`] |
 //! | held-out data -> figures | [`evaluation`] |
@@ -19,6 +19,7 @@
 
 pub mod attention;
 pub mod checkpoint;
+pub mod computer;
 pub mod config;
 pub mod data_loader;
 pub mod device;

@@ -1,16 +1,19 @@
-//! `--precision`: what matrix products round their factors to, and where that is refused.
+//! `--precision`: what matrix products round their factors to, where that is refused, and where it is slow.
 //!
-//! In: the flag, the device, the kernels. Out: the precision of the whole process, or an error that names
-//! the way out. Parameters, moments, softmax, LayerNorm and losses are in f32 always; see
-//! `bert_kernels::precision` for what is rounded. On a CPU bf16 is there because it is faster than f32, so
-//! it is refused where it is not: without AVX-512 BF16, with burn's own operations, and on `ndarray`. On
-//! CUDA it is the default, for the tensor cores. f32 there uses TF32 (factors with 11 bits of significand)
-//! on every card whose tensor cores have it: burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1,
-//! `strategy.rs` and `adjust_dtypes`) and cannot be told otherwise.
+//! Parameters, moments, softmax, LayerNorm and losses are in f32 always; see `bert_kernels::precision` for what
+//! is rounded. On a CPU the only reason for bf16 is speed. It is refused where it cannot be faster than f32:
+//! without AVX-512 BF16, with burn's own operations, and on `ndarray`. With AVX-512 BF16 it depends on the
+//! processor (faster on AMD's Zen 4 and 5, slower on Intel's Xeons), so one product of each kind is timed at the
+//! start, and a slow choice is said. On CUDA bf16 is the default, for the tensor cores; no figure from a card
+//! exists yet. f32 there uses TF32 (factors with 11 bits of significand) on every card whose tensor cores have
+//! it: burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1, `strategy.rs` and `adjust_dtypes`) and cannot be
+//! told otherwise.
 
 use std::fmt;
 
+use bert_kernels::processor::{ProductTimes, product_times};
 use bert_kernels::{Precision, has_bf16_instructions, set_precision};
+use bert_model::BertConfig;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +27,7 @@ pub enum PrecisionChoice {
     /// f32; on CUDA the factors are rounded to TF32 where the card has it.
     #[default]
     F32,
-    /// Factors in bf16, sums in f32; everything else in f32.
+    /// Factors in bf16, sums and everything else in f32; on CUDA products are rounded to bf16 as well.
     Bf16,
 }
 
@@ -46,7 +49,7 @@ impl PrecisionChoice {
         })
     }
 
-    /// Refuses bf16 where it is slower than f32.
+    /// Refuses bf16 where it cannot be faster than f32.
     ///
     /// # Errors
     /// [`Error::Configuration`] that names the flag.
@@ -56,6 +59,17 @@ impl PrecisionChoice {
         })
     }
 
+    /// What to say where this precision is slower than f32: one product of the model's feed-forward network is timed
+    /// in both, for a tenth of a second, with `tokens` rows. Nothing that is computed depends on it.
+    pub fn warning(self, device: DeviceName, model: &BertConfig, tokens: usize) -> Option<String> {
+        match (self, device) {
+            (Self::Bf16, DeviceName::Flex) => {
+                slower(product_times(tokens, model.hidden_size, model.intermediate_size)?)
+            }
+            _ => None,
+        }
+    }
+
     /// Selects it for the whole process.
     pub fn select(self) {
         set_precision(match self {
@@ -63,6 +77,16 @@ impl PrecisionChoice {
             Self::Bf16 => Precision::Bf16,
         });
     }
+}
+
+/// The warning of products that take clearly longer in bf16 than in f32.
+fn slower(times: ProductTimes) -> Option<String> {
+    let ratio = times.bf16.as_secs_f64() / times.f32.as_secs_f64();
+    (ratio >= 1.1).then(|| {
+        format!(
+            "bf16 products take {ratio:.1} times as long as f32 products on this processor; --precision f32 is faster"
+        )
+    })
 }
 
 fn refusal(
@@ -99,6 +123,25 @@ mod tests {
                 assert_eq!(PrecisionChoice::or_default(Some(asked), device), asked);
             }
         }
+    }
+
+    #[test]
+    fn bf16_that_is_slower_than_f32_is_said() {
+        let times = |f32, bf16| {
+            let us = std::time::Duration::from_micros;
+            slower(ProductTimes { f32: us(f32), bf16: us(bf16) })
+        };
+        for (f32, bf16) in [(1000, 400), (1000, 1000), (1000, 1090)] {
+            assert_eq!(times(f32, bf16), None);
+        }
+        for (f32, bf16, said) in [(1000, 1100, "take 1.1 times"), (430, 840, "take 2.0 times")] {
+            let text = times(f32, bf16).expect("a warning");
+            assert!(text.contains(said) && text.contains("--precision f32 is faster"), "{text}");
+        }
+        let model = BertConfig::preset(bert_model::Preset::Tiny, 100);
+        // Nothing is timed where bf16 was not asked for, or is not ours.
+        assert_eq!(PrecisionChoice::F32.warning(DeviceName::Flex, &model, 64), None);
+        assert_eq!(PrecisionChoice::Bf16.warning(DeviceName::Cuda(0), &model, 64), None);
     }
 
     #[test]

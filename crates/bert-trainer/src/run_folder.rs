@@ -1,18 +1,20 @@
 //! The folder of a pre-training run: its lock, its configuration, where it stands.
 //!
-//! `run.json` says what the run computes: every setting that decides the numbers, and digests of the
-//! data. A run is continued only with an equal `run.json`; how often it saves, evaluates or where
-//! its folders lie may change.
+//! `run.json` says what the run computes (`identity`): every setting that decides the numbers, digests of the
+//! data, and the rules by which the loader makes instances of it. A run is continued only with an equal
+//! identity; how often it saves, evaluates or where its folders lie may change. It also says what computed the
+//! first step (`computed_by`, see [`crate::computer`]): a run may go on elsewhere, and says that it does.
 
 use std::path::{Path, PathBuf};
 
-use bert_data::Manifest;
 use bert_data::files::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
 use bert_data::sealed::{SealError, read_sealed, write_sealed_on};
+use bert_data::{Manifest, ResolvedConfig};
 use bert_model::BertConfig;
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::CheckpointFolder;
+use crate::computer::computed_by;
 use crate::config::PretrainConfig;
 use crate::error::Error;
 
@@ -23,6 +25,7 @@ pub struct RunFolder<'a> {
     files: &'a dyn FileSystem,
     path: PathBuf,
     identity: Value,
+    elsewhere: Vec<String>,
     _lock: OutputLock,
 }
 
@@ -56,13 +59,14 @@ impl<'a> RunFolder<'a> {
         create_folder(files, &path)?;
         let lock = OutputLock::acquire_on(files, &path)?;
         remove_temporaries(files, &path)?;
+        let mut elsewhere = Vec::new();
         if exists {
-            compare(&path, &identity)?;
+            elsewhere = compare(&path, &identity)?;
         } else {
-            let whole = json!({ "identity": identity, "config": config });
+            let whole = json!({ "identity": identity, "computed_by": computed_by(), "config": config });
             write_sealed_on(files, &path.join(RUN), &whole)?;
         }
-        Ok(Self { files, path, identity, _lock: lock })
+        Ok(Self { files, path, identity, elsewhere, _lock: lock })
     }
 
     /// The run's folder.
@@ -73,6 +77,11 @@ impl<'a> RunFolder<'a> {
     /// What decides the run's numbers.
     pub fn identity(&self) -> &Value {
         &self.identity
+    }
+
+    /// In what this computer and program differ from those that the run began with, as far as bits depend on it.
+    pub fn elsewhere(&self) -> &[String] {
+        &self.elsewhere
     }
 
     /// The run's checkpoints.
@@ -93,7 +102,8 @@ fn is_foreign(entry: &std::io::Result<std::fs::DirEntry>) -> bool {
     entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
 }
 
-fn compare(path: &Path, identity: &Value) -> Result<(), Error> {
+/// Refuses another identity; gives the differences in what computes.
+fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
     let corrupt = |reason: String| Error::RunCorrupt { path: file.clone(), reason };
     let text = read_sealed(&file).map_err(|error| match error {
@@ -101,14 +111,14 @@ fn compare(path: &Path, identity: &Value) -> Result<(), Error> {
         other => corrupt(other.to_string()),
     })?;
     let saved: Value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
-    let saved = saved.get("identity").ok_or_else(|| corrupt("it has no \"identity\"".to_string()))?;
+    let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("it has no {name:?}")));
     // Numbers as a reader of the file has them, to the last digit.
     let identity = serde_json::from_str(&identity.to_string()).map_err(|e| corrupt(e.to_string()))?;
-    let differences = differences(saved, &identity);
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(Error::RunDiffers { path: path.to_path_buf(), differences }),
+    let changed = differences(part("identity")?, &identity);
+    if !changed.is_empty() {
+        return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });
     }
+    Ok(differences(part("computed_by")?, &computed_by()))
 }
 
 /// Every leaf in which two configurations differ, in words.
@@ -160,6 +170,54 @@ pub fn identity(
         "init_checkpoint": start,
         "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),
         "vocabulary": data.vocabulary.blake3,
+        "data_rules": data_rules(&data.config),
+    })
+}
+
+/// The options of a data folder by which the loader makes its instances and masks. Which of them the shards hold
+/// already depends on the layout; all are compared, so that a refusal names what was changed.
+fn data_rules(config: &ResolvedConfig) -> Value {
+    // Every field is named: whoever adds one has to decide here whether it is a rule for the loader.
+    let ResolvedConfig {
+        layout,
+        masking,
+        random,
+        nsp,
+        segmenter,
+        max_seq_length,
+        short_seq_prob,
+        masked_lm_prob,
+        max_predictions_per_seq,
+        do_whole_word_mask,
+        max_ngram,
+        random_word_skip_special,
+        // These decide what is in the shards, whose digests are compared.
+        input: _,
+        vocab: _,
+        do_lower_case: _,
+        dupe_factor: _,
+        random_seed: _,
+        num_shards: _,
+        split_sentences: _,
+        language: _,
+        text_column: _,
+        strict_utf8: _,
+        // The rows are the same.
+        columns: _,
+    } = config;
+    json!({
+        "layout": layout,
+        "masking": masking,
+        "random": random,
+        "nsp": nsp,
+        "segmenter": segmenter,
+        "max_seq_length": max_seq_length,
+        "short_seq_prob": short_seq_prob,
+        "masked_lm_prob": masked_lm_prob,
+        "max_predictions_per_seq": max_predictions_per_seq,
+        "do_whole_word_mask": do_whole_word_mask,
+        "max_ngram": max_ngram,
+        "random_word_skip_special": random_word_skip_special,
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bert_model::{LoadPolicy, load_pretrained_pretraining};
 use bert_trainer::DeviceName;
 use bert_trainer::data_loader::DataLoader;
-use bert_trainer::device::KernelChoice;
+use bert_trainer::device::{DEVICE_HELP, KernelChoice};
 use bert_trainer::evaluation::evaluate;
 use bert_trainer::precision::PrecisionChoice;
 use clap::Args as ClapArgs;
@@ -13,6 +13,7 @@ use clap::Args as ClapArgs;
 use crate::commands::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder};
 use crate::exit::{print, print_json};
+use crate::progress::say;
 
 /// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
 #[derive(ClapArgs, Debug)]
@@ -33,8 +34,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     instances: Option<u64>,
 
-    /// flex, ndarray, cuda or cuda:N.
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    /// What computes.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
     /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
@@ -59,6 +60,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
+    let tokens = args.batch_size * loader.manifest().config.max_seq_length;
+    if let Some(slow) = precision.warning(args.device, &config, tokens) {
+        say(&format!("warning: {slow}"));
+    }
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
     match args.json {
         true => print_json(&evaluation),

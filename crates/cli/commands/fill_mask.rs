@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use bert_trainer::DeviceName;
+use bert_trainer::device::DEVICE_HELP;
 use bert_trainer::fill_mask::{Filled, MaskFiller};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -25,8 +26,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least(1))]
     top_k: usize,
 
-    /// flex, ndarray, cuda or cuda:N.
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    /// What computes.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
     /// Print the result as one JSON object.

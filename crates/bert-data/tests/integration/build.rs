@@ -6,7 +6,10 @@ use bert_data::{
     preview, verify,
 };
 
-use crate::support::{canonical, config, reference, run, shards, shared, small_text, small_vocabulary};
+use crate::support::{
+    Corpus, almanac, canonical, config, long_text, reference, run, shards, shared, small_text,
+    small_vocabulary,
+};
 
 struct World {
     folder: tempfile::TempDir,
@@ -324,16 +327,36 @@ fn a_dry_run_estimates_and_writes_nothing() {
     assert_eq!(dry_run(&empty).unwrap_err().exit_code(), 2);
 }
 
-/// On corpora of several kinds; the text is several times what the sample holds.
+/// Short documents and long ones; the text is more than the sample holds.
 #[test]
 fn a_dry_run_agrees_on_more_text_than_it_looks_at() {
-    let Some(shared) = shared() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let corpora = shared.join("data/corpora");
+    let long = long_text();
+    let articles = ["culture.txt", "nature.txt", "science.txt"]
+        .map(|file| std::fs::read_to_string(almanac(file)).unwrap() + "\n");
+    let inputs = [("short", articles.concat().repeat(70)), ("long", (long + "\n").repeat(70))];
+    let inputs = inputs.map(|(name, text)| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    assert_estimates(&inputs, &Corpus::almanac().vocab);
+}
+
+/// On corpora of several kinds.
+#[test]
+#[ignore = "needs ../shared"]
+fn a_dry_run_agrees_on_real_corpora() {
+    let corpora = shared().join("data/corpora");
     let inputs = ["enwiki-2015-train-0.txt.zst", "novels-a.txt.zst"].map(|name| corpora.join(name));
+    assert_estimates(&inputs, &Corpus::bench().vocab);
+}
+
+/// Compares the estimate of a dry run with what a build makes.
+fn assert_estimates(inputs: &[std::path::PathBuf], vocab: &std::path::Path) {
+    let folder = tempfile::tempdir().unwrap();
     let inputs: Vec<&std::path::Path> = inputs.iter().map(std::path::PathBuf::as_path).collect();
-    let vocab = shared.join("data/vocab/bert-base-uncased-vocab.txt");
-    let config = BuildConfig { dupe_factor: 1, ..config(&inputs, &vocab, &folder.path().join("data")) };
+    let config = BuildConfig { dupe_factor: 1, ..config(&inputs, vocab, &folder.path().join("data")) };
     let estimate = dry_run(&config).unwrap();
     assert!(estimate.sampled < 0.7, "{estimate}");
     let outcome = run(&config).unwrap();

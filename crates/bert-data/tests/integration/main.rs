@@ -1,6 +1,7 @@
 //! One binary for all integration tests of the crate.
 //!
-//! Tests that need the reference material look for `../shared` beside the workspace and say so when it is not there.
+//! Tests that need the reference material beside the workspace are ignored with that reason; `scripts/check --all` runs
+//! them.
 
 /// The same bytes whatever the memory, the parts and the stops.
 mod any_size;
@@ -8,6 +9,8 @@ mod any_size;
 mod build;
 /// The columns of `transformers`, and what shards say of themselves.
 mod columns;
+/// Which tokens the data shows, and the law counted again from the shards.
+mod coverage;
 /// Documents on disk, of which the loader makes instances.
 mod documents;
 /// Masks that the loader makes.
@@ -38,5 +41,7 @@ mod support;
 mod table;
 /// The same ids as the reference's tokenizer.
 mod tokenization;
+/// Every place after the shuffle, and every document as a random next one, is equally likely.
+mod uniformity;
 /// Whole-word masking.
 mod whole_words;

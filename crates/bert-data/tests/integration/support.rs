@@ -4,14 +4,53 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, BuildOutcome, Error, RandomMode, Row, ShardRows, build, read_shard};
 
-/// The reference material, or `None` with a line that says so.
-pub(crate) fn shared() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    if path.is_dir() {
-        return Some(path);
+/// The reference material: the folder `BERT_SHARED`, else `../shared` beside the workspace. Tests that ask for it are
+/// ignored with the reason "needs ../shared".
+pub(crate) fn shared() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let path = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from);
+    assert!(path.is_dir(), "this test needs the reference material, and {} is no folder", path.display());
+    path
+}
+
+/// A text and a vocabulary for it.
+pub(crate) struct Corpus {
+    pub(crate) text: PathBuf,
+    pub(crate) vocab: PathBuf,
+}
+
+impl Corpus {
+    /// The embedded articles, with the vocabulary of the goldens.
+    pub(crate) fn almanac() -> Self {
+        Self { text: almanac(""), vocab: golden("vocab-uncased.txt") }
     }
-    println!("skipped: ../shared is not here");
-    None
+
+    /// The bench corpus, with the uncased vocabulary of the reference.
+    pub(crate) fn bench() -> Self {
+        let data = shared().join("data");
+        Self {
+            text: data.join("corpora/bench_sentences.txt.zst"),
+            vocab: data.join("vocab/bert-base-uncased-vocab.txt"),
+        }
+    }
+
+    pub(crate) fn config(&self, output: &Path) -> BuildConfig {
+        config(&[&self.text], &self.vocab, output)
+    }
+}
+
+/// A file of the embedded articles, or with `""` their folder.
+pub(crate) fn almanac(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpora/almanac/train").join(file)
+}
+
+/// The embedded articles with ten in a document, for long instances.
+pub(crate) fn long_text() -> String {
+    let read = |file| std::fs::read_to_string(almanac(file)).unwrap();
+    let text = ["culture.txt", "nature.txt", "science.txt"].map(|file| read(file).trim().to_owned());
+    let articles: Vec<&str> = text.iter().flat_map(|text| text.split("\n\n")).collect();
+    let documents: Vec<String> = articles.chunks(10).map(|ten| ten.join("\n")).collect();
+    documents.join("\n\n") + "\n"
 }
 
 pub(crate) fn golden(name: &str) -> PathBuf {

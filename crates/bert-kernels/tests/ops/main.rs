@@ -12,3 +12,5 @@ mod gelu;
 mod inputs;
 mod layer_norm;
 mod masked_lm;
+mod sum;
+mod version;

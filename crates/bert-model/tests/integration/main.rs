@@ -2,7 +2,7 @@
 
 mod common; // goldens, closeness, small models
 mod config; // config.json, presets, counts
-mod export; // what transformers says about a folder of ours (needs BERT_PYTHON)
+mod export; // what transformers says about a folder of ours (ignored: needs BERT_PYTHON)
 mod folders; // checkpoint folders: names old and new, round trips, every error
 mod goldens; // every hidden state, logit, loss and gradient, and ten steps of training
 mod network; // facts of the network: dropout, padding, LayerNorm, fresh loss

@@ -83,7 +83,7 @@ impl PretrainingBatch {
         self.masked_lm_ids.len()
     }
 
-    /// The batch as `parts` micro-batches of nearly equal size, in order.
+    /// The batch as `parts` micro-batches of nearly equal size, in order. Its targets must be in the order of its rows.
     pub fn split(&self, parts: usize) -> Vec<Self> {
         let bounds = (0..=parts).map(|part| part * self.batch_size / parts);
         let bounds: Vec<usize> = bounds.collect();
@@ -92,18 +92,17 @@ impl PretrainingBatch {
 
     fn rows(&self, from: usize, to: usize) -> Self {
         let cells = from * self.seq_length..to * self.seq_length;
-        let offset = cells.start as i32;
-        let inside = |&(p, _): &(&i32, &i32)| cells.contains(&(*p as usize));
-        let masked = self.masked_lm_positions.iter().zip(&self.masked_lm_ids).filter(inside);
-        let (masked_lm_positions, masked_lm_ids) = masked.map(|(p, id)| (p - offset, *id)).unzip();
+        let first_at = |cell: usize| self.masked_lm_positions.partition_point(|&p| (p as usize) < cell);
+        let targets = first_at(cells.start)..first_at(cells.end);
+        let masked_lm_positions = self.masked_lm_positions[targets.clone()].iter();
         Self {
             batch_size: to - from,
             seq_length: self.seq_length,
             input_ids: self.input_ids[cells.clone()].to_vec(),
             input_mask: self.input_mask[cells.clone()].to_vec(),
             segment_ids: self.segment_ids[cells.clone()].to_vec(),
-            masked_lm_positions,
-            masked_lm_ids,
+            masked_lm_positions: masked_lm_positions.map(|p| p - cells.start as i32).collect(),
+            masked_lm_ids: self.masked_lm_ids[targets].to_vec(),
             next_sentence_labels: self.next_sentence_labels[from..to].to_vec(),
         }
     }
@@ -133,6 +132,8 @@ impl PretrainingBatch {
 
 #[cfg(test)]
 mod tests {
+    use bert_data::rng::{Domain, Random, Stream};
+
     use super::*;
 
     fn batch() -> PretrainingBatch {
@@ -158,5 +159,40 @@ mod tests {
         assert_eq!(parts[1].input_ids, [3, 4, 5, 6]);
         assert_eq!(batch().split(1), [batch()]);
         assert_eq!(batch().split(7).len(), 3);
+    }
+
+    /// The targets of each part against those that a search through all of them finds.
+    #[test]
+    fn targets_are_found_by_their_places() {
+        let mut random = Stream::new(1, Domain::Test, &[]);
+        for _ in 0..50 {
+            let (batch_size, seq_length) = (1 + random.below(40), 1 + random.below(9));
+            let cells = (0..(batch_size * seq_length) as i32).collect::<Vec<_>>();
+            let chosen: Vec<i32> = cells.iter().copied().filter(|_| random.below(3) == 0).collect();
+            let batch = PretrainingBatch {
+                batch_size,
+                seq_length,
+                input_ids: cells.clone(),
+                input_mask: cells.clone(),
+                segment_ids: cells.clone(),
+                masked_lm_ids: chosen.iter().map(|p| p + 1000).collect(),
+                masked_lm_positions: chosen,
+                next_sentence_labels: vec![0; batch_size],
+            };
+            for parts in [1, 2, 3, batch_size, 2 * batch_size] {
+                let mut first = 0;
+                let split = batch.split(parts);
+                assert!(split.iter().all(|part| part.batch_size <= batch_size.div_ceil(parts)));
+                for part in &split {
+                    let cells = first..first + (part.batch_size * seq_length) as i32;
+                    let all = batch.masked_lm_positions.iter().copied();
+                    let (positions, ids): (Vec<i32>, Vec<i32>) =
+                        all.filter(|p| cells.contains(p)).map(|p| (p - first, p + 1000)).unzip();
+                    assert_eq!((&part.masked_lm_positions, &part.masked_lm_ids), (&positions, &ids));
+                    first = cells.end;
+                }
+                assert_eq!(first, cells.len() as i32, "{parts} parts leave no row out");
+            }
+        }
     }
 }

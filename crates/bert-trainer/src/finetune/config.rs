@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::device::{DeviceName, KernelChoice};
+use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
@@ -103,8 +103,8 @@ pub struct FinetuneConfig {
     #[arg(long, value_name = "FILE")]
     pub predict: Option<PathBuf>,
 
-    /// flex, ndarray, cuda or cuda:N.
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex)]
+    /// What computes; see [`DEVICE_HELP`].
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     pub device: DeviceName,
 
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).

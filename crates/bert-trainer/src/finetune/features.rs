@@ -13,6 +13,7 @@ pub struct Features {
     encoded: Vec<EncodedPair>,
     labels: Vec<Option<Label>>,
     pad_id: i32,
+    max_length: usize,
 }
 
 /// Some examples of a split, padded to one length.
@@ -27,7 +28,7 @@ pub struct ClassificationBatch {
 }
 
 impl Features {
-    /// Tokenizes examples.
+    /// Tokenizes examples; none is longer than `max_length` tokens, and no batch is padded further.
     pub fn new(
         examples: &[Example],
         tokenizer: &Tokenizer,
@@ -50,6 +51,7 @@ impl Features {
             encoded: encoded.collect(),
             labels: examples.iter().map(|example| example.label).collect(),
             pad_id: vocabulary.pad_id() as i32,
+            max_length,
         }
     }
 
@@ -70,10 +72,11 @@ impl Features {
         order.chunks(batch_size).map(<[usize]>::to_vec).collect()
     }
 
-    /// The given examples as one batch, padded to the longest of them and up to a multiple of 8.
+    /// The given examples as one batch, padded to the longest of them and up to a multiple of 8, as far as
+    /// `max_length` allows: the model may have no positions beyond it.
     pub fn batch(&self, examples: Vec<usize>) -> ClassificationBatch {
         let longest = examples.iter().map(|&i| self.encoded[i].input_ids.len()).max().unwrap_or(0);
-        let seq_length = longest.next_multiple_of(8);
+        let seq_length = longest.next_multiple_of(8).min(self.max_length);
         let cells = examples.len() * seq_length;
         let mut batch = ClassificationBatch {
             seq_length,

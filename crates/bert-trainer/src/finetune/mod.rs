@@ -172,7 +172,12 @@ pub fn finetune_on(
         tell(FinetuneEvent::Warning(error.to_string()));
     })?;
     let text = Text::open(&start)?;
-    check_lengths(&start, &resolved, &text)?;
+    let model = BertConfig::read(start.join("config.json"))?;
+    check_lengths(&model, &resolved, &text)?;
+    let tokens = resolved.train_batch_size * resolved.max_seq_length;
+    if let Some(slow) = resolved.precision.warning(config.device, &model, tokens) {
+        tell(FinetuneEvent::Warning(slow));
+    }
     let splits = Splits::read(config, &text, resolved.max_seq_length)?;
     let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
     // Before the output is made: weights that cannot be used leave nothing behind.
@@ -252,8 +257,7 @@ fn missing(config: &FinetuneConfig, split: Split) -> Error {
     Error::Configuration { flag: "task", reason }
 }
 
-fn check_lengths(start: &Path, resolved: &Resolved, text: &Text) -> Result<(), Error> {
-    let model = BertConfig::read(start.join("config.json"))?;
+fn check_lengths(model: &BertConfig, resolved: &Resolved, text: &Text) -> Result<(), Error> {
     let mut differences = Vec::new();
     if resolved.max_seq_length > model.max_position_embeddings {
         let (most, asked) = (model.max_position_embeddings, resolved.max_seq_length);

@@ -74,6 +74,10 @@ impl<'a> Run<'a> {
         if let Some(eval) = &eval_loader {
             eval.check_fits(&model_config, Some(&vocabulary))?;
         }
+        let tokens = config.micro_batch_size() * loader.manifest().config.max_seq_length;
+        if let Some(slow) = config.precision().warning(config.device, &model_config, tokens) {
+            tell(PretrainEvent::Warning(slow));
+        }
         let identity = identity(
             config,
             &model_config,
@@ -87,6 +91,13 @@ impl<'a> Run<'a> {
             (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
         }
         let folder = RunFolder::open(files, config, resume, identity)?;
+        if !folder.elsewhere().is_empty() {
+            tell(PretrainEvent::Warning(format!(
+                "this run began on another computer or program: {}. It goes on, but its bits may differ from those of a \
+                 run that was never moved",
+                folder.elsewhere().join("; ")
+            )));
+        }
 
         let found = folder.checkpoints().newest_good(&mut |error| {
             tell(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
@@ -168,7 +179,9 @@ impl<'a> Run<'a> {
         let Some(loader) = &mut self.eval_loader else { return Ok(()) };
         let device = self.device.clone().inner();
         let limit = self.config.eval_instances;
-        let evaluation = evaluate(&model.clone().valid(), loader, self.config.batch_size, limit, &device)?;
+        // What a training step has memory for.
+        let size = self.config.micro_batch_size();
+        let evaluation = evaluate(&model.clone().valid(), loader, size, limit, &device)?;
         self.evaluations.append(&EvaluationRecord { step: self.step, evaluation: &evaluation })?;
         self.last_evaluation = Some((self.step, evaluation.clone()));
         tell(PretrainEvent::Evaluated { step: self.step, evaluation });

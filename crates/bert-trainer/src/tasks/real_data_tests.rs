@@ -1,18 +1,16 @@
-//! The published files themselves, where the shared data folder lies beside the workspace: counts of rows and
-//! labels as its README has them.
+//! The published files themselves, in the data folder beside the workspace: counts of rows and labels as its README has
+//! them.
 
 use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// The folder with the published files, or `None` after saying that it is not there.
-fn data() -> Option<PathBuf> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if data.is_dir() {
-        return Some(data);
-    }
-    println!("skipped: ../shared is not here");
-    None
+/// The folder with the published files: `data` in the folder `BERT_SHARED`, else in `../shared` beside the workspace.
+fn data() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let data = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from).join("data");
+    assert!(data.is_dir(), "this test needs the published files, and {} is no folder", data.display());
+    data
 }
 
 /// Number of examples of each class.
@@ -45,8 +43,9 @@ const COUNTS: &[Counts] = &[
 ];
 
 #[test]
+#[ignore = "needs ../shared"]
 fn counts_are_those_of_the_published_sets() {
-    let Some(data) = data() else { return };
+    let data = data();
     for (task, folder, train, dev, test) in COUNTS {
         let dir = data.join(folder);
         let read = |split| read_split(*task, &dir, split).unwrap_or_else(|e| panic!("{e}"));
@@ -73,15 +72,17 @@ fn counts_are_those_of_the_published_sets() {
 }
 
 #[test]
+#[ignore = "needs ../shared"]
 fn sst5_test_is_labelled() {
-    let Some(data) = data() else { return };
+    let data = data();
     let test = read_split(Task::Sst5, &data, Split::Test).unwrap();
     assert_eq!(class_counts(Task::Sst5, &test), [279, 633, 389, 510, 399]);
 }
 
 #[test]
+#[ignore = "needs ../shared"]
 fn stsb_scores_are_in_range() {
-    let Some(data) = data() else { return };
+    let data = data();
     for (split, rows) in [(Split::Train, 5749), (Split::Dev, 1500), (Split::Test, 1379)] {
         let examples = read_split(Task::Stsb, &data.join("glue/STS-B"), split).unwrap();
         assert_eq!(examples.len(), rows);
@@ -90,8 +91,9 @@ fn stsb_scores_are_in_range() {
 }
 
 #[test]
+#[ignore = "needs ../shared"]
 fn official_columns_read_like_the_samples() {
-    let Some(data) = data() else { return };
+    let data = data();
     for (task, classes) in [(Task::Mnli, 3), (Task::Qqp, 2)] {
         let folder = data.join("glue").join(task.spec().folder);
         let path = folder.join("official_format_rows.tsv");
@@ -102,8 +104,9 @@ fn official_columns_read_like_the_samples() {
 }
 
 #[test]
+#[ignore = "needs ../shared"]
 fn first_rows_are_where_they_should_be() {
-    let Some(data) = data() else { return };
+    let data = data();
     let first = |task: Task, split| {
         let examples = read_split(task, &data.join("glue"), split).unwrap();
         examples.into_iter().next().unwrap()
@@ -123,8 +126,9 @@ fn first_rows_are_where_they_should_be() {
 
 /// The README's majority-class figures of the dev sets.
 #[test]
+#[ignore = "needs ../shared"]
 fn majority_baselines_are_the_known_ones() {
-    let Some(data) = data() else { return };
+    let data = data();
     for (task, metric, expected) in [
         (Task::Rte, Metric::Accuracy, 0.527),
         (Task::Sst2, Metric::Accuracy, 0.509),

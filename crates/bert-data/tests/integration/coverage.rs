@@ -1,0 +1,230 @@
+//! Which tokens of the text a data set shows, counted a second time from the shards.
+//!
+//! Every token of these texts is another word, so the ids in the shards say which tokens were shown.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use bert_data::{BuildConfig, Layout, Manifest, Masking, Nsp, Vocabulary, read_shard, verify};
+
+use crate::support::{config, reference, run, shards};
+
+/// Documents of sentences of these lengths, every token a word of its own; returns the text and the vocabulary.
+fn unique_words(folder: &Path, documents: &[&[usize]]) -> (PathBuf, PathBuf) {
+    let (mut text, mut vocabulary) = (String::new(), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n".to_owned());
+    let mut words = 0;
+    for sentences in documents {
+        for &tokens in *sentences {
+            for _ in 0..tokens {
+                write!(text, "w{words} ").unwrap();
+                writeln!(vocabulary, "w{words}").unwrap();
+                words += 1;
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+    let (path, vocab) = (folder.join("text.txt"), folder.join("vocab.txt"));
+    std::fs::write(&path, text).unwrap();
+    std::fs::write(&vocab, vocabulary).unwrap();
+    (path, vocab)
+}
+
+/// The words that stand in some row, masks taken away.
+fn words_in(manifest: &Manifest, folder: &Path) -> BTreeSet<i32> {
+    let mut seen = BTreeSet::new();
+    for shard in 0..manifest.shards.len() {
+        for row in read_shard(&manifest.shard_path(folder, shard)).unwrap().iter() {
+            let mut ids = row.input_ids.to_vec();
+            for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+                ids[position as usize] = id;
+            }
+            seen.extend(ids.into_iter().filter(|&id| id >= 5));
+        }
+    }
+    seen
+}
+
+/// Builds, checks that the report counts as the shards do, and returns how many tokens no instance shows.
+fn never_shown(config: &BuildConfig) -> u64 {
+    let outcome = run(config).unwrap();
+    let (report, law) = (&outcome.manifest.report, &outcome.manifest.conservation);
+    let seen = words_in(&outcome.manifest, &outcome.output).len() as u64;
+    assert_eq!(report.looked_for_tokens, report.tokens);
+    assert_eq!(report.never_shown_tokens, report.tokens - seen, "{:?} {:?}", config.random, config.nsp);
+    assert_eq!(law.tokens, report.tokens * config.dupe_factor as u64);
+    assert!(law.shown_tokens <= law.tokens && law.shown_tokens > 0);
+    let warns = report.warnings.iter().any(|warning| warning.contains("stand in no instance"));
+    assert_eq!(warns, 100 * report.never_shown_tokens >= report.tokens, "{:?}", report.warnings);
+    report.never_shown_tokens
+}
+
+#[test]
+fn lines_longer_than_an_instance_are_used_to_the_last_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let long: Vec<&[usize]> = vec![&[300; 9], &[300], &[300; 4], &[300, 20, 300], &[1000], &[300; 2]];
+    let (text, vocab) = unique_words(folder.path(), &long);
+    let output =
+        |name: &str| BuildConfig { overwrite: true, ..config(&[&text], &vocab, &folder.path().join(name)) };
+    for seed in 1..6 {
+        let keyed = BuildConfig { random_seed: seed, ..output("keyed") };
+        assert_eq!(never_shown(&keyed), 0, "seed {seed}");
+        // Only a piece that is left over at a document's end may have no partner.
+        assert!(never_shown(&BuildConfig { nsp: Nsp::Sop, ..keyed.clone() }) < 100, "seed {seed}");
+        assert_eq!(never_shown(&BuildConfig { nsp: Nsp::Off, ..keyed }), 0, "seed {seed}");
+    }
+    let outcome = run(&output("report")).unwrap();
+    let long_lines: usize =
+        long.iter().map(|sentences| sentences.iter().filter(|&&tokens| tokens > 125).count()).sum();
+    assert_eq!(outcome.manifest.report.cut_sentences, long_lines as u64);
+    let text = outcome.manifest.report.to_string();
+    assert!(text.contains("left out in all passes"), "{text}");
+}
+
+#[test]
+fn what_no_pass_shows_is_counted_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = unique_words(folder.path(), &[&[300; 6], &[40; 5], &[12], &[500, 7], &[9, 9]]);
+    let base = config(&[&text], &vocab, &folder.path().join("data"));
+    let base = BuildConfig { overwrite: true, dupe_factor: 3, ..base };
+    assert!(never_shown(&reference(base.clone())) > 600, "the reference cuts long lines at both ends");
+    let warning = |config: &BuildConfig| run(config).unwrap().manifest.report.warnings.join(" ");
+    assert!(warning(&reference(base.clone())).contains("lose both ends in every pass"));
+    let once = BuildConfig { dupe_factor: 1, ..base.clone() };
+    assert!(warning(&once).contains("a larger --dupe-factor shows more"), "{}", warning(&once));
+    let sop = BuildConfig { nsp: Nsp::Sop, ..base.clone() };
+    assert!(never_shown(&sop) >= 12, "a document of one sentence gives no pair");
+    never_shown(&BuildConfig { max_seq_length: 32, dupe_factor: 1, ..base.clone() });
+    assert_eq!(never_shown(&BuildConfig { nsp: Nsp::Off, dupe_factor: 1, ..base.clone() }), 0);
+    never_shown(&BuildConfig { masking: Masking::Dynamic, ..base });
+}
+
+#[test]
+fn a_data_set_of_documents_counts_those_without_an_instance() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = unique_words(folder.path(), &[&[300; 6], &[40; 5], &[120], &[50, 7], &[9]]);
+    let base = config(&[&text], &vocab, &folder.path().join("data"));
+    let documents = BuildConfig { layout: Layout::Documents, overwrite: true, ..base };
+    let report = |nsp| run(&BuildConfig { nsp, ..documents.clone() }).unwrap().manifest.report;
+    let sop = report(Nsp::Sop);
+    assert_eq!((sop.never_shown_tokens, sop.looked_for_tokens), (129, sop.tokens));
+    assert!(
+        sop.warnings.iter().any(|warning| warning.contains("stand in no instance")),
+        "{:?}",
+        sop.warnings
+    );
+    assert_eq!(report(Nsp::On).never_shown_tokens, 0);
+    let off = report(Nsp::Off);
+    assert_eq!((off.never_shown_tokens, off.left_out_share), (0, 0.0));
+}
+
+/// Writes the manifest of a data folder anew, sealed as the builder seals it.
+fn forge(folder: &Path, forge: impl FnOnce(&mut Manifest)) {
+    let mut manifest = Manifest::read(folder).unwrap();
+    forge(&mut manifest);
+    std::fs::write(Manifest::path(folder), bert_data::sealed::sealed(&manifest)).unwrap();
+}
+
+fn problem(folder: &Path) -> String {
+    let verification = verify(folder, true).unwrap();
+    let text = verification.to_string();
+    let problem = verification.into_problem().expect("a problem");
+    assert_eq!(problem.exit_code(), 3, "{problem}");
+    assert!(text.contains(&format!("BAD   {problem}")), "{text}");
+    problem.to_string()
+}
+
+#[test]
+fn the_law_is_counted_again_from_the_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = unique_words(folder.path(), &[&[30; 40], &[20; 60], &[10; 90], &[70; 5]]);
+    let data = folder.path().join("data");
+    let instances = BuildConfig { num_shards: Some(2), overwrite: true, ..config(&[&text], &vocab, &data) };
+    let good = || verify(&data, true).unwrap().to_string();
+
+    // A shard in the place of another, with digests and counts that agree.
+    let manifest = run(&instances).unwrap().manifest;
+    assert!(good().contains("good  the law of conservation"), "{}", good());
+    std::fs::copy(manifest.shard_path(&data, 0), manifest.shard_path(&data, 1)).unwrap();
+    forge(&data, |manifest| {
+        let rows = manifest.shards[0].rows;
+        let more = rows - manifest.shards[1].rows;
+        manifest.shards[1] = bert_data::manifest::ShardEntry {
+            file: manifest.shards[1].file.clone(),
+            ..manifest.shards[0].clone()
+        };
+        manifest.instances += more;
+        manifest.report.instances += more;
+        manifest.conservation.rows += more;
+    });
+    assert!(problem(&data).contains("the fingerprint of the rows in the shards"), "{}", problem(&data));
+
+    for (named, change) in [
+        (
+            "the number of masked tokens in the shards",
+            &(|manifest: &mut Manifest| manifest.report.masked_tokens += 1) as &dyn Fn(&mut Manifest),
+        ),
+        ("the number of tokens in the shards", &|manifest| manifest.report.instance_tokens -= 1),
+        ("the number of rows with label 1", &|manifest| manifest.report.random_next += 1),
+        ("the number of rows of a range of lengths", &|manifest| {
+            manifest.report.length_histogram[3].instances += 1
+        }),
+        ("the fingerprint of the rows", &|manifest| {
+            manifest.conservation.row_fingerprint = "no number".to_owned()
+        }),
+    ] {
+        run(&instances).unwrap();
+        forge(&data, change);
+        assert!(problem(&data).contains(named), "{named}: {}", problem(&data));
+    }
+
+    let documents = BuildConfig { layout: Layout::Documents, ..instances };
+    for (named, change) in [
+        (
+            "the number of tokens in the shards",
+            &(|manifest: &mut Manifest| manifest.report.tokens += 1) as &dyn Fn(&mut Manifest),
+        ),
+        ("the number of sentences in the shards", &|manifest| manifest.report.sentences += 1),
+        ("the fingerprint of the documents in the shards", &|manifest| {
+            manifest.conservation.document_fingerprint = format!("{:016x}", 7);
+        }),
+    ] {
+        run(&documents).unwrap();
+        assert!(good().contains("good  the law of conservation"), "{}", good());
+        forge(&data, change);
+        assert!(problem(&data).contains(named), "{named}: {}", problem(&data));
+    }
+}
+
+/// Whole words of pieces go into one piece of a long line.
+#[test]
+fn long_lines_are_cut_between_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let vocab = folder.path().join("vocab.txt");
+    std::fs::write(&vocab, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\n##cd\n##ef\n").unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, format!("{}\n\n{}\n", "abcdef ".repeat(60), "abcd ".repeat(90))).unwrap();
+    let outcome = run(&BuildConfig {
+        layout: Layout::Documents,
+        max_seq_length: 64,
+        ..config(&[&text], &vocab, &folder.path().join("data"))
+    })
+    .unwrap();
+    assert_eq!(outcome.manifest.report.cut_sentences, 2);
+    let vocabulary = Vocabulary::read(&vocab).unwrap();
+    let documents =
+        bert_data::document_shard::read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    assert!(documents.sentences() > 2 * 180 / 61, "{}", documents.sentences());
+    let mut reader = documents.reader();
+    for sentence in 0..documents.sentences() as u64 {
+        let place = reader.token_range(bert_data::document::Look::Here, sentence..sentence + 1).unwrap();
+        assert!(place.end - place.start <= 16, "{place:?}");
+        let mut ids = Vec::new();
+        reader
+            .append_tokens(bert_data::document::Look::Here, place.start..place.start + 1, &mut ids)
+            .unwrap();
+        assert_eq!(vocabulary.token(ids[0]), "ab", "sentence {sentence}");
+    }
+    assert!(shards(&run(&config(&[&text], &vocab, &folder.path().join("instances"))).unwrap())[0].len() > 10);
+}

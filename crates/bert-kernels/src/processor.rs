@@ -1,0 +1,131 @@
+//! What of the processor decides the bits and the speed of matrix products.
+//!
+//! The bits: which vector instructions there are, and the first data cache, from whose size the `gemm` crate takes
+//! how many terms it adds up before it rounds them into the result. The speed: measured, since no list of
+//! processors says on which of them bf16 is worth it.
+
+use std::time::{Duration, Instant};
+
+use gemm_common::cache::CACHE_INFO;
+
+use crate::precision::{Precision, has_bf16_instructions};
+use crate::product::{Matrix, Threads, multiply_in};
+
+/// The vector instructions of this processor that products and sums are written for, in one line.
+pub fn instruction_set() -> String {
+    let mut found = vec![std::env::consts::ARCH];
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        let known = [
+            ("avx2", has!("avx2")),
+            ("fma", has!("fma")),
+            ("avx512f", has!("avx512f")),
+            ("avx512bw", has!("avx512bw")),
+            ("avx512dq", has!("avx512dq")),
+            ("avx512vl", has!("avx512vl")),
+            ("avx512bf16", has!("avx512bf16")),
+        ];
+        found.extend(known.into_iter().filter_map(|(name, has)| has.then_some(name)));
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        found.push("neon");
+    }
+    found.join(" ")
+}
+
+/// Bytes, ways and bytes of a line of the first data cache, as the `gemm` crate reckons with them.
+pub fn first_cache() -> [usize; 3] {
+    let cache = CACHE_INFO[0];
+    // The least values that it takes, whatever the system says.
+    [cache.cache_bytes.max(32 << 10), cache.associativity.max(2), cache.cache_line_bytes.max(64)]
+}
+
+/// How long one product takes in each precision, at best.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProductTimes {
+    /// In f32.
+    pub f32: Duration,
+    /// In bf16.
+    pub bf16: Duration,
+}
+
+/// Most multiplications of a product that is timed: 3 to 15 milliseconds on one core.
+const LARGEST: usize = 1 << 27;
+/// Most rows of such a product.
+const MOST_ROWS: usize = 512;
+/// After so much time no further pair of products is begun.
+const BUDGET: Duration = Duration::from_millis(80);
+/// Most pairs; the first one warms up.
+const PAIRS: usize = 6;
+
+/// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16: a tenth of a
+/// second in all. Large ones are cut to fewer rows and features. `None` where there are no bf16 instructions.
+pub fn product_times(rows: usize, input: usize, output: usize) -> Option<ProductTimes> {
+    if !has_bf16_instructions() {
+        return None;
+    }
+    let (m, k) = (rows.clamp(1, MOST_ROWS), input.clamp(1, LARGEST / MOST_ROWS));
+    let n = output.clamp(1, (LARGEST / (m * k)).max(1));
+    let (a, b, mut c) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
+    Some(fastest(|precision| {
+        let started = Instant::now();
+        let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
+        multiply_in(precision, Threads::All, (m, n, k), (&mut c, n), 0.0, 1.0, factors.0, factors.1);
+        started.elapsed()
+    }))
+}
+
+/// The shortest of the times that `run` says, precision by precision in turns, until [`PAIRS`] or [`BUDGET`] is used up.
+fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
+    let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
+    let mut spent = Duration::ZERO;
+    for _ in 0..PAIRS {
+        let (f32, bf16) = (run(Precision::F32), run(Precision::Bf16));
+        best = ProductTimes { f32: best.f32.min(f32), bf16: best.bf16.min(bf16) };
+        spent += f32 + bf16;
+        if spent >= BUDGET {
+            break;
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_ends_the_timing_and_the_best_counts() {
+        let ms = Duration::from_millis;
+        for (each, pairs) in [(ms(1), PAIRS), (ms(10), 3), (ms(500), 1)] {
+            let mut runs = 0;
+            let times = fastest(|precision| {
+                runs += 1;
+                // The first pair is a warm-up, and slow.
+                let cold = if runs <= 2 { each / 2 } else { Duration::ZERO };
+                each + cold + if precision == Precision::Bf16 { each } else { Duration::ZERO }
+            });
+            assert_eq!(runs, 2 * pairs, "{each:?}");
+            let cold = if pairs == 1 { each / 2 } else { Duration::ZERO };
+            assert_eq!(times, ProductTimes { f32: each + cold, bf16: 2 * each + cold });
+        }
+    }
+
+    #[test]
+    fn products_are_timed_where_both_precisions_are() {
+        for (rows, input, output) in [(1, 1, 1), (4096, 256, 1024), (1 << 20, 1024, 4096)] {
+            let times = product_times(rows, input, output);
+            assert_eq!(times.is_some(), has_bf16_instructions());
+            assert!(times.is_none_or(|times| times.f32 > Duration::ZERO && times.bf16 > Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn the_processor_is_described() {
+        assert!(instruction_set().starts_with(std::env::consts::ARCH));
+        let [bytes, ways, line] = first_cache();
+        assert!(bytes >= 32 << 10 && ways >= 2 && line >= 64);
+    }
+}

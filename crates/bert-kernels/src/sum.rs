@@ -1,0 +1,47 @@
+//! Sums of whole tensors in an order that the length alone decides.
+//!
+//! burn's own `sum` is not that: from 4,194,304 elements on, burn-flex 0.22.1 adds parts in the order in which
+//! threads finish them, and CubeCL adds blocks by atomics. Losses and norms decide how a run goes on, so they are
+//! added up here.
+
+use burn::tensor::Tensor;
+
+/// Elements of one partial sum.
+const CHUNK: usize = 1 << 14;
+
+/// The sum of all elements, with a gradient.
+///
+/// # Shapes
+///
+/// - x: `[n]`
+/// - output: `[1]`
+pub fn sum(x: Tensor<1>) -> Tensor<1> {
+    let mut parts = parts(x);
+    while parts.dims()[0] > 1 {
+        parts = self::parts(parts);
+    }
+    parts
+}
+
+/// The sums of consecutive stretches of equal length; the last is of what is left.
+///
+/// # Shapes
+///
+/// - x: `[n]`
+/// - output: `[ceil(n / 16384)]`, at least `[1]`
+pub(crate) fn parts(x: Tensor<1>) -> Tensor<1> {
+    let [n] = x.dims();
+    let rows = |x: Tensor<1>, rows: usize, width: usize| {
+        x.reshape([rows, width]).sum_dim(1).reshape([rows]) // [rows]
+    };
+    let (whole, rest) = (n / CHUNK, n % CHUNK);
+    match (whole, rest) {
+        (0, 0) => x.sum(),
+        (0, _) => rows(x, 1, n),
+        (_, 0) => rows(x, whole, CHUNK),
+        _ => {
+            let last = rows(x.clone().narrow(0, n - rest, rest), 1, rest);
+            Tensor::cat(vec![rows(x.narrow(0, 0, n - rest), whole, CHUNK), last], 0)
+        }
+    }
+}
