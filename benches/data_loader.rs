@@ -70,7 +70,6 @@ fn main() {
             vocab: Some(args.vocab.clone()),
             output: Some(data.clone()),
             max_seq_length: args.max_seq_length,
-            max_predictions_per_seq: args.max_seq_length * 20 / 128,
             // Documents on disk have no passes.
             dupe_factor: match layout {
                 Layout::Instances => args.dupe_factor,

@@ -165,7 +165,7 @@ pub(crate) fn pairs(bytes: &[u8]) {
         output: Some(output.clone()),
         vocab: Some(vocab),
         max_seq_length: 16,
-        max_predictions_per_seq: 3,
+        max_predictions_per_seq: Some(3),
         dupe_factor: 2,
         num_shards: Some(2),
         threads: 1,

@@ -19,7 +19,13 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
     let ended = folder.run("bert merge parts");
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("part 2 is missing: make it with --part 2 --parts 4"), "{}", ended.stderr);
-    let ended = folder.ok(&part(2));
+    // This one has other names for the same text, as on a machine that mounts it elsewhere.
+    folder.write("mounted/text.txt", articles(0, 8));
+    folder.write("elsewhere/vocab.txt", folder.read("vocab.txt"));
+    let vocab = folder.at("elsewhere/vocab.txt");
+    let named =
+        FLAGS.replace("train.txt", "mounted/text.txt").replace("vocab.txt", vocab.to_str().expect("Unicode"));
+    let ended = folder.ok(&part(2).replace(FLAGS, &named));
     assert!(ended.stdout.contains("part 2 of 4: 1 shard, "), "{}", ended.stdout);
     let ended = folder.ok(&part(4));
     assert!(ended.stderr.contains("finished before") && ended.stderr.contains("nothing to write"));

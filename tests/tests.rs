@@ -13,8 +13,10 @@ mod fuzz_corpus; // the corpus of the fuzz targets, replayed
 mod hostile; // files that are hostile or damaged: exit code and message of each
 mod kills; // killed at random moments until done: nothing lost, nothing doubled
 mod licences; // of what the programs are made of
+mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod resume; // stopped, killed, corrupted: continued bit for bit
 mod tasks; // fine-tuning: reports, predictions, what is trained and what is not
-mod the_path; // text to vocabulary, shards, model, evaluation, pages, export
+mod the_path;
+mod trainer; // a folder for the Trainer of transformers, and the same rows for ours // text to vocabulary, shards, model, evaluation, pages, export

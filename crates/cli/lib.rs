@@ -12,5 +12,6 @@ pub use mimalloc::MiMalloc;
 pub mod commands;
 pub mod exit;
 pub mod progress;
+pub mod saved_config;
 pub mod signals;
 pub mod threads;

@@ -10,14 +10,15 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
-use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::conservation::{MadeTally, check_passes, check_rows};
 use crate::coverage::{Coverage, Unseen};
 use crate::document::Counts;
 use crate::document_shard::documents_of_shards;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
-use crate::files::{Disk, FileSystem, write_atomic_on};
-use crate::input::{Format, expand, first_duplicate};
+use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
+use crate::footer::Footer;
+use crate::input::{Format, expand, first_duplicate, same_text};
 use crate::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::masking::is_special_token;
 use crate::output::{self, Output};
@@ -25,6 +26,7 @@ use crate::part::Part;
 use crate::plan::Plan;
 use crate::preview::render_first;
 use crate::receipt::PartReceipt;
+use crate::record_batch::RowColumns;
 use crate::reference::make_reference;
 use crate::report::Counters;
 use crate::resolved_config::ResolvedConfig;
@@ -53,6 +55,8 @@ pub enum BuildStage {
     KeptRows,
     /// Shards of an earlier run are used; counted in shards. Told once.
     KeptShards,
+    /// The text of an earlier run has changed since: everything is made anew. Counted in its documents. Told once.
+    ChangedText,
 }
 
 /// How far a build is.
@@ -107,10 +111,15 @@ pub(crate) fn build_prepared(
     prepared: &Prepared<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuildOutcome> {
-    let output = prepared.open(files)?;
+    let mut output = prepared.open(files)?;
     if let Some(manifest) = output.committed()? {
-        let preview = prepared.preview(&manifest, &output.folder)?;
-        return Ok(BuildOutcome { output: output.folder.clone(), manifest, preview });
+        if same_text(&manifest.inputs, &prepared.files)? {
+            let preview = prepared.preview(&manifest, &output.folder)?;
+            return Ok(BuildOutcome { output: output.folder.clone(), manifest, preview });
+        }
+        // It is complete, but of other text: as any other finished data set.
+        drop(output);
+        output = prepared.open(files)?;
     }
     let made = prepared.make(&output, progress)?;
     let manifest = Manifest::of_parts(vec![made])?;
@@ -181,14 +190,16 @@ pub(crate) fn build_prepared_part(
         was_finished,
     };
     if let Some(receipt) = PartReceipt::read(&output.folder, part)? {
-        let same = receipt.identity == output.work.identity.digest();
-        if same {
+        let same_options = receipt.identity == output.work.identity.digest();
+        if same_options && same_text(&receipt.read.inputs, &prepared.files)? {
             output.work.remove_all()?;
             output.work.keep();
             return Ok(outcome(&receipt, true));
         }
         let option = "--part".to_owned();
-        let (found, expected) = ("a finished part of another build".to_owned(), part.index.to_string());
+        let found =
+            if same_options { "a finished part of other text" } else { "a finished part of another build" };
+        let (found, expected) = (found.to_owned(), part.index.to_string());
         return Err(OutputError::Unfinished { path: output.folder.clone(), option, found, expected }.into());
     }
     let made = prepared.make(&output, progress)?;
@@ -287,6 +298,16 @@ impl Prepared<'_> {
         stored.then(|| self.vocabulary.len())
     }
 
+    /// The columns of its shards, where they hold instances.
+    pub(crate) fn row_columns(&self) -> RowColumns {
+        match self.config.columns {
+            Columns::Reference => RowColumns::Reference { marked: self.marked() },
+            Columns::Hf => {
+                RowColumns::Hf { length: self.config.max_seq_length, pad: self.vocabulary.pad_id() as i32 }
+            }
+        }
+    }
+
     fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
@@ -316,7 +337,7 @@ impl Prepared<'_> {
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
-            blake3: crate::files::digest_bytes(self.vocabulary.bytes()),
+            blake3: digest_bytes(self.vocabulary.bytes()),
         };
         Ok(PartReceipt {
             identity: output.work.identity.digest(),
@@ -347,7 +368,10 @@ impl Prepared<'_> {
         let tuning = self.tuning.unwrap_or(tuning);
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
         let writers = tuning.writers;
-        let job = |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, rows };
+        let resolved = ResolvedConfig::new(config, plan.shards, self.tables);
+        let footer = &Footer::new(&resolved, digest_bytes(self.vocabulary.bytes()));
+        let job =
+            |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, footer, rows };
         if config.random == RandomMode::Reference {
             let shape = (plan.width, plan.buckets);
             // No rows are sorted: what a run would take is free.

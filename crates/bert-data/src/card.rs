@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::config::{Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::config::{Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::manifest::Manifest;
 use crate::resolved_config::ResolvedConfig;
 
@@ -39,6 +39,7 @@ pub fn card(manifest: &Manifest) -> String {
     );
     out.push_str("```python\nfrom datasets import load_dataset\n\nrows = load_dataset(\"path/of/this/folder\", split=\"train\")\n```\n\n");
     match config.layout {
+        Layout::Instances if config.columns == Columns::Hf => hf_columns(config, &mut out),
         Layout::Instances => instance_columns(config, &mut out),
         Layout::Documents => document_columns(config, &mut out),
     }
@@ -103,6 +104,41 @@ fn instance_columns(config: &ResolvedConfig, out: &mut String) {
     }
     out.push('\n');
 }
+
+fn hf_columns(config: &ResolvedConfig, out: &mut String) {
+    let _ = write!(
+        out,
+        "## Columns\n\nRows are padded to {} tokens. The columns are the arguments of `BertForPreTraining`:\n\n\
+         | column | type | |\n|---|---|---|\n\
+         | `input_ids` | list of int32 | tokens after masking, with `[CLS]` and `[SEP]`, then padding |\n\
+         | `token_type_ids` | list of int8 | 0 for the first segment, 1 for the second |\n\
+         | `attention_mask` | list of int8 | 1 for tokens, 0 for padding |\n\
+         | `labels` | list of int32 | the original tokens where they are masked, else -100 |\n\
+         | `next_sentence_label` | int8 | {} |\n\n",
+        config.max_seq_length,
+        segments(config.nsp)
+    );
+    let shape = match config.max_seq_length {
+        ..=512 => String::new(),
+        longer => format!(", max_position_embeddings={longer}"),
+    };
+    out.push_str(&TRAINER.replace("SHAPE", &shape));
+}
+
+/// How `transformers` trains from the folder; SHAPE is what the default shape lacks.
+const TRAINER: &str = "\
+```python
+from transformers import BertConfig, BertForPreTraining, Trainer, TrainingArguments
+
+words = sum(1 for _ in open(\"path/of/this/folder/vocab.txt\", encoding=\"utf-8\"))
+model = BertForPreTraining(BertConfig(vocab_size=wordsSHAPE))
+arguments = TrainingArguments(\"out\", max_steps=10000, per_device_train_batch_size=32, learning_rate=1e-4)
+Trainer(model, arguments, train_dataset=rows).train()
+```
+
+The masks are in the data: no other collator than the default one is needed, and one that masks again would be wrong.
+
+";
 
 fn document_columns(config: &ResolvedConfig, out: &mut String) {
     let _ = write!(

@@ -1,7 +1,7 @@
 //! Every option of the data builder, once: field = command-line flag = JSON key = help text.
 //!
-//! In go flags or JSON, out comes a checked [`BuildConfig`], and from it the [`crate::ResolvedConfig`] that is saved with
-//! the data. Not for defaults that depend on the text (the number of shards): the builder resolves those. Names and
+//! In go flags or JSON, out comes a checked [`BuildConfig`], and from it the [`ResolvedConfig`] that is saved with
+//! the data and read back by [`BuildConfig::read`]. Not for defaults that depend on the text (the number of shards): the builder resolves those. Names and
 //! defaults are those of the reference's `create_pretraining_data.py`.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::ByteSize;
 use crate::error::{Error, OptionError, Result};
+use crate::files::read_limited;
+use crate::manifest::MANIFEST;
+use crate::masking::{enough_predictions, warn_of_cap};
 use crate::part::Part;
+use crate::resolved_config::ResolvedConfig;
+use crate::sealed::LARGEST;
 
 /// Where the random draws come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -79,6 +84,18 @@ pub enum Layout {
     Documents,
 }
 
+/// As which columns instances are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Columns {
+    /// The reference's fields, without padding: for `pretrain`.
+    #[default]
+    Reference,
+    /// The arguments of `BertForPreTraining` in transformers, padded to --max-seq-length: for its `Trainer`, and for
+    /// `pretrain` too.
+    Hf,
+}
+
 /// How to make pre-training data from text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
@@ -114,6 +131,11 @@ pub struct BuildConfig {
     #[arg(long, value_enum, default_value_t = Layout::Instances)]
     pub layout: Layout,
 
+    /// Columns of the instances: the reference's, or those that the Trainer of transformers takes as they are (input_ids,
+    /// token_type_ids, attention_mask, labels, next_sentence_label), padded.
+    #[arg(long, value_enum, default_value_t = Columns::Reference)]
+    pub columns: Columns,
+
     /// Mask when the data is made, or leave it to the loader, which makes other masks in every epoch (a small
     /// --dupe-factor is then enough).
     #[arg(long, value_enum, default_value_t = Masking::Static)]
@@ -135,9 +157,10 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 128)]
     pub max_seq_length: usize,
 
-    /// Most masked tokens of an instance.
-    #[arg(long, default_value_t = 20)]
-    pub max_predictions_per_seq: usize,
+    /// Most masked tokens of an instance; default: --max-seq-length times --masked-lm-prob, rounded up (20 at 128, 77 at
+    /// 512); with --random reference the reference's 20.
+    #[arg(long, value_name = "N")]
+    pub max_predictions_per_seq: Option<usize>,
 
     /// Share of the tokens of an instance that are masked.
     #[arg(long, default_value_t = 0.15)]
@@ -214,12 +237,13 @@ impl Default for BuildConfig {
             do_whole_word_mask: false,
             segmenter: Segmenter::None,
             layout: Layout::Instances,
+            columns: Columns::Reference,
             masking: Masking::Static,
             max_ngram: 1,
             random_word_skip_special: false,
             nsp: Nsp::On,
             max_seq_length: 128,
-            max_predictions_per_seq: 20,
+            max_predictions_per_seq: None,
             masked_lm_prob: 0.15,
             short_seq_prob: 0.1,
             dupe_factor: DUPE_FACTOR,
@@ -243,6 +267,9 @@ impl Default for BuildConfig {
 /// The passes over the text where nothing else is asked for.
 const DUPE_FACTOR: usize = 10;
 
+/// The cap on masked tokens of the reference, whatever the length.
+const REFERENCE_PREDICTIONS: usize = 20;
+
 /// The longest span of words that is masked at once: longer ones are refused as mistakes.
 const MOST_WORDS: usize = 64;
 
@@ -253,14 +280,24 @@ pub(crate) const TEXT_COLUMN: &str = "text";
 pub(crate) const LONGEST_SEQUENCE: usize = u16::MAX as usize;
 
 impl BuildConfig {
-    /// Reads a configuration from JSON; missing keys have their defaults, unknown keys are refused.
+    /// Reads a configuration from JSON, or what a data set was made with from its folder or its `manifest.json`. Missing
+    /// keys have their defaults, unknown keys are refused.
     ///
     /// # Errors
     /// [`Error::Io`] or [`OptionError::File`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = crate::files::read_limited(path, 1 << 20).map_err(Error::io("read", path))?;
-        serde_json::from_slice(&text)
-            .map_err(|source| Error::Option(OptionError::File { path: path.to_owned(), source }))
+        let manifest = path.join(MANIFEST);
+        let path = if path.is_dir() { manifest.as_path() } else { path };
+        let text = read_limited(path, LARGEST).map_err(Error::io("read", path))?;
+        let invalid = |source| Error::Option(OptionError::File { path: path.to_owned(), source });
+        let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
+        match value.get_mut("config") {
+            None => serde_json::from_value(value).map_err(invalid),
+            Some(config) => {
+                let saved: ResolvedConfig = serde_json::from_value(config.take()).map_err(invalid)?;
+                saved.options().map_err(invalid)
+            }
+        }
     }
 
     /// The most tokens of a sentence: what an instance has room for beside `[CLS]` and `[SEP]`. No limit where the
@@ -283,12 +320,10 @@ impl BuildConfig {
         if !(8..=LONGEST_SEQUENCE).contains(&self.max_seq_length) {
             return invalid("max-seq-length", &self.max_seq_length, "between 8 and 65535");
         }
-        if !(1..self.max_seq_length).contains(&self.max_predictions_per_seq) {
-            return invalid(
-                "max-predictions-per-seq",
-                &self.max_predictions_per_seq,
-                "at least 1 and below --max-seq-length",
-            );
+        if let Some(most) = self.max_predictions_per_seq
+            && !(1..self.max_seq_length).contains(&most)
+        {
+            return invalid("max-predictions-per-seq", &most, "at least 1 and below --max-seq-length");
         }
         if !(1..=MOST_WORDS).contains(&self.max_ngram) {
             return invalid("max-ngram", &self.max_ngram, "between 1 and 64");
@@ -318,8 +353,34 @@ impl BuildConfig {
             return Err(OptionError::Conflict { option: "segmenter", with, reason }.into());
         }
         self.check_part()?;
+        self.check_columns()?;
         self.check_reference_mode()?;
         self.check_layout()
+    }
+
+    /// Checks that there are masks to store, where the columns have labels.
+    fn check_columns(&self) -> Result<()> {
+        if self.columns == Columns::Reference {
+            return Ok(());
+        }
+        let refused = [
+            (
+                self.layout == Layout::Documents,
+                "--layout documents",
+                "documents have neither pairs nor labels",
+            ),
+            (
+                self.masking == Masking::Dynamic,
+                "--masking dynamic",
+                "the labels are masks that must be stored",
+            ),
+        ];
+        match refused.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, with, reason)) => {
+                Err(OptionError::Conflict { option: "columns hf", with, reason }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Checks that no option for instances on disk comes with documents on disk.
@@ -345,6 +406,24 @@ impl BuildConfig {
             Some((_, option, reason)) => Err(OptionError::Conflict { option, with, reason }.into()),
             None => Ok(()),
         }
+    }
+
+    /// Most masked tokens of an instance: what was given, else the default of the mode, which for keyed draws follows
+    /// from the length and the share, and for the reference is the script's.
+    #[must_use]
+    pub fn max_predictions(&self) -> usize {
+        let by_default = match self.random {
+            RandomMode::Keyed => enough_predictions(self.max_seq_length, self.masked_lm_prob),
+            RandomMode::Reference => REFERENCE_PREDICTIONS,
+        };
+        // The default fits lengths that are shorter than it.
+        self.max_predictions_per_seq.unwrap_or(by_default.min(self.max_seq_length.saturating_sub(1)).max(1))
+    }
+
+    /// A warning where the cap on masked tokens masks noticeably less than `--masked-lm-prob` says.
+    #[must_use]
+    pub fn cap_warning(&self) -> Option<String> {
+        warn_of_cap(self.max_seq_length, self.masked_lm_prob, self.max_predictions())
     }
 
     /// Whether the data set has masks: never where the documents are stored.

@@ -191,6 +191,7 @@ mod tests {
     use crate::config::BuildConfig;
     use crate::coverage::Coverage;
     use crate::files::Disk;
+    use crate::footer::Footer;
     use crate::part::Part;
     use crate::plan::Plan;
     use crate::rounds::{RowJob, make_rows};
@@ -250,7 +251,8 @@ mod tests {
         damage(&mut spilled);
         let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
         let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
-        let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, rows: 0 };
+        let footer = &Footer::default();
+        let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, footer, rows: 0 };
         let shards = make_shards(&job, &source, &mut |_| {})?;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         let resolved = ResolvedConfig::new(&config, 3, false);

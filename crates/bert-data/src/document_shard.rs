@@ -20,7 +20,8 @@ use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
 use crate::budget::resident_columns;
@@ -29,6 +30,7 @@ use crate::conservation::Tally;
 use crate::document::{Counts, DocumentReader, Documents, DocumentsBuilder, Look};
 use crate::error::{Error, ManifestError, Result, RowProblem, ShardError};
 use crate::files::{AtomicFile, Disk, FileSystem, Written};
+use crate::footer::shard_properties;
 use crate::manifest::{Manifest, wrong_marks};
 use crate::packed::Width;
 use crate::parquet_file::Batches;
@@ -81,31 +83,30 @@ fn stored_schema(marked: Option<usize>) -> SchemaRef {
     if marked.is_some() { with_marks(&document_schema()) } else { document_schema() }
 }
 
-fn properties() -> WriterProperties {
+fn properties(footer: Vec<KeyValue>) -> WriterProperties {
     let level = ZstdLevel::try_new(9).unwrap_or_default();
     let ids = ColumnPath::new([DOCUMENT_COLUMNS[0], "list", "element"].map(String::from).to_vec());
-    WriterProperties::builder()
+    shard_properties(footer)
         .set_compression(Compression::ZSTD(level))
         .set_column_dictionary_enabled(ids.clone(), false)
         .set_column_encoding(ids, Encoding::PLAIN)
-        .set_created_by(concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_data_page_size_limit(PAGE)
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(None)
         .build()
 }
 
-/// Writes some documents as a shard; returns which they were, and the file. `marked` is the size of the vocabulary where
-/// ids may be marked.
+/// Writes some documents as a shard with these entries in its footer; returns which they were, and the file. `marked` is
+/// the size of the vocabulary where ids may be marked.
 pub(crate) fn write_document_shard(
     files: &dyn FileSystem,
     documents: &Documents,
     marked: Option<usize>,
     range: Range<usize>,
+    footer: Vec<KeyValue>,
     path: &Path,
 ) -> Result<(Tally, Written)> {
     let out = AtomicFile::create(files, path)?;
-    let options = ArrowWriterOptions::new().with_properties(properties()).with_skip_arrow_metadata(true);
+    let options =
+        ArrowWriterOptions::new().with_properties(properties(footer)).with_skip_arrow_metadata(true);
     let mut writer =
         ArrowWriter::try_new_with_options(out, stored_schema(marked), options).map_err(failed(path))?;
     let mut batch = DocumentBatch { marked, ..DocumentBatch::default() };

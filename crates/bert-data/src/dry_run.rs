@@ -243,10 +243,10 @@ fn write_nowhere(
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
     let path = Path::new("nowhere.parquet");
-    let mut shard = ShardWriter::create(&Nowhere, path, prepared.marked())?;
+    let mut shard = ShardWriter::create(&Nowhere, path, prepared.row_columns(), Vec::new())?;
     // Row groups as large as those of the build, and as many at a time.
     let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
-    let encoder = |_| GroupEncoder::new(prepared.marked());
+    let encoder = |_| GroupEncoder::new(prepared.row_columns());
     let mut encoders = (0..tuning.writers).map(encoder).collect::<Result<Vec<_>>>()?;
     let items = order.chunks(order.len().div_ceil(groups).max(1)).enumerate().collect();
     let encode = |encoder: &mut GroupEncoder, (number, rows): (usize, &[u32])| {

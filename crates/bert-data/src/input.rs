@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, InputError, Result};
+use crate::files::digest_file;
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
@@ -86,6 +87,22 @@ pub struct InputEntry {
     pub lines: u64,
     /// The BLAKE3 digest of its bytes on disk.
     pub blake3: String,
+}
+
+/// Whether files hold what was read, in the same order, wherever they lie now.
+///
+/// # Errors
+/// [`Error::Io`], and those of [`Format::of`].
+pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf]) -> Result<bool> {
+    if read.len() != files.len() {
+        return Ok(false);
+    }
+    for (entry, path) in read.iter().zip(files) {
+        if Format::of(path)? != entry.format || digest_file(path)? != entry.blake3 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.

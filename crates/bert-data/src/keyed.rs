@@ -151,7 +151,7 @@ impl BuildConfig {
     pub(crate) fn masker(&self, vocabulary: &Vocabulary) -> Masker {
         let rules = MaskRules {
             masked_lm_prob: self.masked_lm_prob,
-            max_predictions_per_seq: self.max_predictions_per_seq,
+            max_predictions_per_seq: self.max_predictions(),
             do_whole_word_mask: self.do_whole_word_mask,
             max_ngram: self.max_ngram,
             random_word_skip_special: self.random_word_skip_special,

@@ -16,6 +16,51 @@
 //! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
+//!
+//! # Deviations from the reference
+//!
+//! What differs from google-research/bert's `create_pretraining_data.py` and `tokenization.py` by default, and how to have
+//! the reference's behaviour. "Reference mode" is `--random reference`; it has the reference's instances bit for bit.
+//!
+//! Instances and masks:
+//!
+//! | what | reference | here by default | the reference's |
+//! |---|---|---|---|
+//! | random draws | one Mersenne Twister, drawn serially | ChaCha streams addressed by seed, pass and document | reference mode |
+//! | random B | ten tries for another document, then this one, labelled random all the same; in a text of one document always | drawn from the other documents, each equally likely; one document gives actual pairs only | reference mode |
+//! | a sentence longer than an instance | cut at both ends at random; much of it is never seen | used in consecutive pieces | reference mode |
+//! | most masks of an instance | 20 at any length | length times share, rounded up: 77 at 512 | reference mode, `--max-predictions-per-seq 20` |
+//! | whole words: what is done to a word | drawn for each piece of it | drawn once for all its pieces | reference mode |
+//! | whole words: a `##` piece that begins B | belongs to the last word of A | begins a word | reference mode |
+//! | random words | any of the vocabulary, `[PAD]` and `[unused...]` too | the same; not with `--random-word-skip-special` | default |
+//! | order of the instances | all shuffled in memory | each shard's row groups have their rows by chance, and are shuffled | reference mode, one shard |
+//! | several processes | the user's affair; the same seed in each gives the same draws | `--part I --parts N` of one build | |
+//!
+//! Text:
+//!
+//! | what | reference | here by default | the reference's |
+//! |---|---|---|---|
+//! | end of a file | ends no document | ends a document | reference mode |
+//! | `\r` | deleted wherever it stands | one at the end of a line is taken off; others are white space | reference mode |
+//! | a line that is not UTF-8 | the script fails | repaired and counted; `--strict-utf8` refuses it | `--strict-utf8` |
+//! | order of the files of a pattern | that of the folder | bytewise | name them one by one |
+//! | a pattern or file that is not there | passed over; without any text an empty file is written | refused | none |
+//! | a file named twice | read twice | refused | reference mode |
+//! | a token twice in the vocabulary | the later one counts | refused | none |
+//! | `--max-seq-length` below 8 | fails or gives nothing | refused | none |
+//!
+//! Files:
+//!
+//! | what | reference | here by default | the reference's |
+//! |---|---|---|---|
+//! | format | TFRecord, padded, with `input_mask` and `masked_lm_weights` | Parquet without padding, from which both follow; `--columns hf` pads | none |
+//! | `next_sentence_labels` | a list of one | the number `next_sentence_label` | none |
+//! | what is told | the first 20 instances are logged | a report, a data card, `--preview N`, `bert inspect` | |
+//!
+//! Kept on purpose, in both modes: a document of one sentence gives random next sentences only, so that more than half of
+//! the labels are random; short instances are cut to the whole length, not to the drawn one; the number of masks is a
+//! share of all tokens, the special ones included, rounded half to even; of whole words those that would exceed it are
+//! passed over.
 
 mod budget;
 mod build;
@@ -35,6 +80,8 @@ pub mod dynamic;
 mod error;
 pub mod faults;
 pub mod files;
+mod footer;
+pub mod hf_columns;
 pub mod html;
 pub mod input;
 pub mod inspect;
@@ -84,7 +131,7 @@ pub use budget::ByteSize;
 pub use build::{
     BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
 };
-pub use config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
+pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use conservation::Conservation;
 pub use document_pass::DocumentPasses;
 pub use dry_run::{Estimate, dry_run};

@@ -11,6 +11,9 @@
 //! With `"layout": "documents"` a row is a document ([`crate::document_shard`]); `instances` and the counts of the
 //! report are those of pass 0 under the data set's own seed, and all rules in `config` are for the loader.
 //!
+//! With `"columns": "hf"` the shards have the columns that `transformers` wants ([`crate::hf_columns`]); the rows are the
+//! same.
+//!
 //! The data card beside it ([`crate::card`]) is not listed: it may be edited, and nothing reads it.
 
 use std::path::{Path, PathBuf};
@@ -28,7 +31,7 @@ use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{LARGEST, unsealed, write_sealed_on};
-use crate::shard_rows::{ShardRows, read_shard};
+use crate::shard_rows::{ShardRows, read_shard_as};
 use crate::vocabulary::Vocabulary;
 
 /// The file name of the manifest.
@@ -266,7 +269,7 @@ impl Manifest {
     pub fn read_verified(&self, folder: &Path, index: usize) -> Result<ShardRows> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         same_digest(&path, &shard.blake3)?;
-        let rows = read_shard(&path)?;
+        let rows = read_shard_as(&path, self.config.columns)?;
         same_rows(&path, rows.len() as u64, shard.rows)?;
         if !rows.is_empty() && rows.has_marks() != self.has_marks() {
             return Err(self.wrong_marks(path));

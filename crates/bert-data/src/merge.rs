@@ -106,10 +106,16 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
             receipt.shards.iter().all(|shard| Part { index, of: parts }.has_shard(shard.shard as usize));
         let checks = [
             (receipt.part == index && receipt.parts == parts, "number"),
-            (receipt.identity == first.identity && receipt.config == first.config, "options"),
+            (
+                receipt.identity == first.identity
+                    && receipt.config.without_paths() == first.config.without_paths(),
+                "options",
+            ),
             (receipt.vocabulary == first.vocabulary, "vocabulary"),
             (
-                receipt.build == first.build && receipt.read == first.read && receipt.counts == first.counts,
+                receipt.build == first.build
+                    && receipt.read.without_paths() == first.read.without_paths()
+                    && receipt.counts == first.counts,
                 "text",
             ),
             (own, "shards"),

@@ -80,6 +80,15 @@ pub struct ReadReport {
     pub cut_sentences: u64,
 }
 
+impl ReadReport {
+    /// What was seen, without where it lay.
+    pub(crate) fn without_paths(&self) -> Self {
+        let mut seen = self.clone();
+        seen.inputs.iter_mut().for_each(|input| input.path.clear());
+        seen
+    }
+}
+
 /// One step of reading, in the order of the text.
 #[derive(Clone, Copy)]
 enum Event {

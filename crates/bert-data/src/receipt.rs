@@ -28,7 +28,7 @@ use crate::shards::ShardReceipt;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartReceipt {
-    /// The digest of the options, the vocabulary and the program.
+    /// The digest of the options, the vocabulary and the versions of streams and formats.
     pub(crate) identity: String,
     /// The digest of these and of the text.
     pub(crate) build: String,
@@ -89,8 +89,11 @@ impl PartReceipt {
 
 impl Manifest {
     /// The manifest of parts that belong together, after the law was checked over all of them.
-    pub(crate) fn of_parts(mut parts: Vec<PartReceipt>) -> Result<Self> {
-        let Some(first) = parts.pop() else {
+    ///
+    /// Where the parts found the inputs in other places, it names those of the first.
+    pub(crate) fn of_parts(parts: Vec<PartReceipt>) -> Result<Self> {
+        let mut parts = parts.into_iter();
+        let Some(first) = parts.next() else {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
         let (mut made, mut counters, mut shards) = (first.made, first.counters, first.shards);

@@ -1,6 +1,7 @@
 //! From rows to Arrow record batches: the columns of the training data.
 //!
-//! In go packed rows, out comes a [`RecordBatch`] with exactly the columns of [`schema`], without padding. Not for
+//! In go packed rows, out comes a [`RecordBatch`] with exactly the columns of [`schema`], without padding, or with those
+//! that `transformers` wants ([`crate::hf_columns`]). Not for
 //! files (`shard`). The reference pads every field; input mask and mask weights follow from the lengths.
 
 use std::sync::Arc;
@@ -11,7 +12,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
+use crate::hf_columns::{hf_batch, hf_schema};
 use crate::packed::PackedRow;
+use crate::shard_rows::Row;
 use crate::word_marks::unmarked;
 
 /// The columns, in order.
@@ -68,6 +71,32 @@ pub(crate) fn take_marks(
     Ok(Arc::new(ListArray::try_new(element(DataType::Boolean), offsets, marks, None)?))
 }
 
+/// As which columns rows are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowColumns {
+    /// Those of the reference; `marked` is the size of the vocabulary where ids may be marked.
+    Reference { marked: Option<usize> },
+    /// Those of `transformers`, padded to a length with an id.
+    Hf { length: usize, pad: i32 },
+}
+
+impl Default for RowColumns {
+    fn default() -> Self {
+        Self::Reference { marked: None }
+    }
+}
+
+impl RowColumns {
+    /// The columns of the shards.
+    pub(crate) fn schema(self) -> SchemaRef {
+        match self {
+            Self::Reference { marked: None } => schema(),
+            Self::Reference { marked: Some(_) } => with_marks(&schema()),
+            Self::Hf { .. } => hf_schema(),
+        }
+    }
+}
+
 /// Collects rows to record batches.
 #[derive(Debug, Default)]
 pub(crate) struct BatchBuilder {
@@ -78,21 +107,15 @@ pub(crate) struct BatchBuilder {
     ids: Vec<i32>,
     mask_counts: Vec<usize>,
     labels: Vec<i8>,
-    /// The size of the vocabulary, where ids may be marked.
-    marked: Option<usize>,
+    columns: RowColumns,
     /// How many tokens and masks the batch before had room for.
     room: (usize, usize),
 }
 
 impl BatchBuilder {
-    /// A builder whose batches have the column [`MARKS`], where `marked` gives the size of the vocabulary.
-    pub(crate) fn new(marked: Option<usize>) -> Self {
-        Self { marked, ..Self::default() }
-    }
-
-    /// The columns of its batches.
-    pub(crate) fn schema(marked: Option<usize>) -> SchemaRef {
-        if marked.is_some() { with_marks(&schema()) } else { schema() }
+    /// A builder of batches with these columns.
+    pub(crate) fn new(columns: RowColumns) -> Self {
+        Self { columns, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -121,10 +144,13 @@ impl BatchBuilder {
     /// The rows so far as a batch; the builder is empty afterwards.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let room = (self.input_ids.capacity(), self.ids.capacity());
-        let mut this = std::mem::replace(self, Self { room, ..Self::new(self.marked) });
-        let marks = match this.marked {
-            Some(vocabulary) => Some(take_marks(&mut this.input_ids, &this.token_counts, vocabulary)?),
-            None => None,
+        let mut this = std::mem::replace(self, Self { room, ..Self::new(self.columns) });
+        let marks = match this.columns {
+            RowColumns::Hf { length, pad } => return hf_batch(this.rows(), this.len(), length, pad),
+            RowColumns::Reference { marked: None } => None,
+            RowColumns::Reference { marked: Some(vocabulary) } => {
+                Some(take_marks(&mut this.input_ids, &this.token_counts, vocabulary)?)
+            }
         };
         let int32 = |values: Vec<i32>, counts: &[usize]| -> Result<ArrayRef, ArrowError> {
             let offsets = OffsetBuffer::from_lengths(counts.iter().copied());
@@ -145,6 +171,24 @@ impl BatchBuilder {
             Arc::new(Int8Array::from(this.labels)),
         ];
         columns.extend(marks);
-        RecordBatch::try_new(Self::schema(this.marked), columns)
+        RecordBatch::try_new(this.columns.schema(), columns)
+    }
+
+    /// The rows so far.
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let (mut token, mut mask) = (0, 0);
+        (0..self.len()).map(move |row| {
+            let tokens = token..token + self.token_counts[row];
+            let masks = mask..mask + self.mask_counts[row];
+            (token, mask) = (tokens.end, masks.end);
+            Row {
+                input_ids: &self.input_ids[tokens.clone()],
+                segment_ids: &self.segment_ids[tokens],
+                masked_lm_positions: &self.positions[masks.clone()],
+                masked_lm_ids: &self.ids[masks],
+                next_sentence_label: self.labels[row],
+                continues_word: &[],
+            }
+        })
     }
 }

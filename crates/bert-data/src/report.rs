@@ -13,7 +13,7 @@ use crate::conservation::same;
 use crate::coverage::Unseen;
 use crate::document::Counts;
 use crate::error::Result;
-use crate::masking::MaskedInstance;
+use crate::masking::{MaskedInstance, warn_of_cap};
 use crate::reading::ReadReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::vocabulary::Vocabulary;
@@ -206,6 +206,8 @@ impl DataReport {
         // Rows of tables are split always; the language says that something was.
         let split = config.split_sentences || config.language.is_some();
         report.warnings = report.find_warnings(split, config);
+        let (length, share) = (config.max_seq_length, config.masked_lm_prob);
+        report.warnings.extend(warn_of_cap(length, share, config.max_predictions_per_seq));
         report
     }
 

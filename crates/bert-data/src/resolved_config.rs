@@ -8,11 +8,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::files::digest_bytes;
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
 ///
-/// Threads, the output folder and the preview are not here: they change nothing in the data.
+/// The output folder, threads, memory, parts, the preview and `--overwrite` are not here: they change nothing in the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "each field is the option of the same name in BuildConfig")]
@@ -25,6 +26,8 @@ pub struct ResolvedConfig {
     pub segmenter: Segmenter,
     #[serde(default)]
     pub layout: Layout,
+    #[serde(default)]
+    pub columns: Columns,
     #[serde(default)]
     pub masking: Masking,
     #[serde(default = "one")]
@@ -54,6 +57,34 @@ fn one() -> usize {
 }
 
 impl ResolvedConfig {
+    /// These options without the paths: what decides the bytes of the shards, which the contents of the inputs do, not
+    /// where they lie.
+    #[must_use]
+    pub(crate) fn without_paths(&self) -> Self {
+        Self { input: Vec::new(), vocab: String::new(), ..self.clone() }
+    }
+
+    /// The BLAKE3 digest of the options as compact JSON, `input` empty and `vocab` an empty string.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest_bytes(serde_json::to_string(&self.without_paths()).unwrap_or_default().as_bytes())
+    }
+
+    /// These options as a configuration that makes the same shards of the same text.
+    ///
+    /// # Errors
+    /// None for what [`ResolvedConfig::new`] made.
+    pub(crate) fn options(&self) -> serde_json::Result<BuildConfig> {
+        let mut options = serde_json::to_value(self)?;
+        if let Some(options) = options.as_object_mut() {
+            // Where the documents are stored, passes and masks are the loader's, and the flags are refused.
+            let documents = self.layout == Layout::Documents;
+            let of_loader = |key: &str| documents && ["dupe_factor", "masking"].contains(&key);
+            options.retain(|key, value| !value.is_null() && !of_loader(key));
+        }
+        serde_json::from_value(options)
+    }
+
     /// The options of `config` with the number of shards decided; `tables` says whether an input is a table.
     pub(crate) fn new(config: &BuildConfig, num_shards: usize, tables: bool) -> Self {
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -65,12 +96,13 @@ impl ResolvedConfig {
             do_whole_word_mask: config.do_whole_word_mask || config.max_ngram > 1,
             segmenter: config.segmenter,
             layout: config.layout,
+            columns: config.columns,
             masking: config.stored_masking(),
             max_ngram: config.max_ngram,
             random_word_skip_special: config.random_word_skip_special,
             nsp: config.nsp,
             max_seq_length: config.max_seq_length,
-            max_predictions_per_seq: config.max_predictions_per_seq,
+            max_predictions_per_seq: config.max_predictions(),
             masked_lm_prob: config.masked_lm_prob,
             short_seq_prob: config.short_seq_prob,
             dupe_factor: config.passes(),
@@ -82,5 +114,54 @@ impl ResolvedConfig {
             text_column: tables.then(|| config.text_column.clone()),
             strict_utf8: config.strict_utf8,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BuildConfig;
+
+    #[test]
+    fn what_was_saved_makes_the_same_data_set_again() {
+        let plain = BuildConfig {
+            input: vec!["a.txt".into()],
+            vocab: Some("v.txt".into()),
+            ..BuildConfig::default()
+        };
+        for config in [
+            plain.clone(),
+            BuildConfig { layout: Layout::Documents, ..plain.clone() },
+            BuildConfig { masking: Masking::Dynamic, dupe_factor: 3, max_ngram: 2, ..plain.clone() },
+            BuildConfig { columns: Columns::Hf, max_predictions_per_seq: Some(7), ..plain.clone() },
+            BuildConfig { random: RandomMode::Reference, random_seed: 1, ..plain.clone() },
+            BuildConfig { split_sentences: true, language: "de".to_owned(), nsp: Nsp::Sop, ..plain.clone() },
+        ] {
+            for tables in [false, true] {
+                let saved = ResolvedConfig::new(&config, 5, tables);
+                let again = saved.options().unwrap();
+                assert_eq!(ResolvedConfig::new(&again, 5, tables), saved);
+                if config.random == RandomMode::Keyed {
+                    again.check().unwrap();
+                }
+            }
+        }
+    }
+
+    /// Every option is saved, or it is one of those that change no byte.
+    #[test]
+    fn every_option_is_saved_that_decides_a_byte() {
+        let keys = |value: serde_json::Value| -> Vec<String> {
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let saved =
+            keys(serde_json::to_value(ResolvedConfig::new(&BuildConfig::default(), 1, true)).unwrap());
+        let options = keys(serde_json::to_value(BuildConfig::default()).unwrap());
+        let left_out: Vec<_> = options.iter().filter(|key| !saved.contains(key)).collect();
+        let of_the_run = ["memory_budget", "output", "overwrite", "part", "parts", "preview", "threads"];
+        let mut sorted = left_out.clone();
+        sorted.sort();
+        assert_eq!(sorted, of_the_run);
+        assert!(saved.iter().all(|key| options.contains(key)), "{saved:?}");
     }
 }

@@ -10,6 +10,13 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+/// The version of everything that is drawn for a data set, and of what a half-finished build keeps of it.
+///
+/// Raise it with every change by which the same options and text give other rows (another order of draws, another rule
+/// for pairs or masks), or by which a work folder holds something else. A build goes on only under the version that it
+/// was begun with. 2: sentences longer than an instance are used in pieces.
+pub const STREAMS_VERSION: u32 = 2;
+
 /// A source of random draws. The provided methods draw in CPython's order.
 pub trait Random {
     /// A number in `[0, 1)` with 53 random bits.

@@ -14,14 +14,16 @@ use parquet::arrow::arrow_writer::{
 };
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::conservation::Tally;
 use crate::error::{Error, Result, ShardError};
 use crate::files::{AtomicFile, FileSystem, Written};
+use crate::footer::shard_properties;
 use crate::packed::PackedRow;
-use crate::record_batch::BatchBuilder;
+use crate::record_batch::{BatchBuilder, RowColumns};
 
 /// Rows of one record batch on its way to the file.
 pub(crate) const BATCH: usize = 512;
@@ -45,22 +47,20 @@ pub fn is_shard_name(name: &str) -> bool {
         .is_some_and(|(index, count)| number(index) && number(count))
 }
 
-fn properties() -> WriterProperties {
+fn properties(footer: Vec<KeyValue>) -> WriterProperties {
     let level = ZstdLevel::try_new(3).unwrap_or_default();
-    WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_created_by(concat!("bert-data ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_data_page_size_limit(PAGE)
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(None)
-        .build()
+    shard_properties(footer).set_compression(Compression::ZSTD(level)).set_data_page_size_limit(PAGE).build()
 }
 
-/// Begins a Parquet file of instances; `marked` is the size of the vocabulary where ids may be marked.
-fn begin<W: Write + Send>(out: W, marked: Option<usize>) -> Result<SerializedFileWriter<W>, ParquetError> {
+/// Begins a Parquet file of instances.
+fn begin<W: Write + Send>(
+    out: W,
+    columns: RowColumns,
+    footer: Vec<KeyValue>,
+) -> Result<SerializedFileWriter<W>, ParquetError> {
     // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
-    let schema = ArrowSchemaConverter::new().convert(&BatchBuilder::schema(marked))?;
-    SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties()))
+    let schema = ArrowSchemaConverter::new().convert(&columns.schema())?;
+    SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties(footer)))
 }
 
 /// A shard that is being written, row group by row group.
@@ -84,9 +84,14 @@ impl EncodedRowGroup {
 }
 
 impl<'a> ShardWriter<'a> {
-    /// Begins a shard; `marked` is the size of the vocabulary where ids may be marked.
-    pub(crate) fn create(files: &'a dyn FileSystem, path: &Path, marked: Option<usize>) -> Result<Self> {
-        let writer = begin(AtomicFile::create(files, path)?, marked).map_err(failed(path))?;
+    /// Begins a shard with these columns, and these entries in its footer.
+    pub(crate) fn create(
+        files: &'a dyn FileSystem,
+        path: &Path,
+        columns: RowColumns,
+        footer: Vec<KeyValue>,
+    ) -> Result<Self> {
+        let writer = begin(AtomicFile::create(files, path)?, columns, footer).map_err(failed(path))?;
         Ok(Self { path: path.to_owned(), writer, written: Tally::default() })
     }
 
@@ -124,11 +129,11 @@ pub(crate) struct GroupEncoder {
 }
 
 impl GroupEncoder {
-    /// An encoder; `marked` is the size of the vocabulary where ids may be marked.
-    pub(crate) fn new(marked: Option<usize>) -> Result<Self> {
-        let writer = begin(std::io::sink(), marked).map_err(failed(Path::new("a shard")))?;
-        let factory = ArrowRowGroupWriterFactory::new(&writer, BatchBuilder::schema(marked));
-        Ok(Self { factory, batch: BatchBuilder::new(marked) })
+    /// An encoder of rows as these columns.
+    pub(crate) fn new(columns: RowColumns) -> Result<Self> {
+        let writer = begin(std::io::sink(), columns, Vec::new()).map_err(failed(Path::new("a shard")))?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, columns.schema());
+        Ok(Self { factory, batch: BatchBuilder::new(columns) })
     }
 
     /// Encodes the rows of group `number` of its shard; `path` is named in errors.

@@ -11,7 +11,9 @@ use arrow::datatypes::{DataType, Int8Type, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use crate::config::Columns;
 use crate::error::{Error, Result, RowProblem, ShardError};
+use crate::hf_columns::{HF_COLUMNS, append_hf, hf_schema};
 use crate::instance::Instance;
 use crate::masking::MaskedInstance;
 use crate::parquet_file::{Batches, ParquetFile};
@@ -245,7 +247,7 @@ pub(crate) fn check_marks(batch: &RecordBatch, columns: usize) -> Result<(), (us
     }
 }
 
-fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
+pub(crate) fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
     let tokens = row.input_ids.len();
     if tokens == 0 {
         return Err(RowProblem::Empty);
@@ -276,47 +278,65 @@ fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
     }
 }
 
-/// Reads a whole shard and checks its columns and rows.
+/// Reads a whole shard, with the columns of either kind, and checks its columns and rows.
 ///
 /// # Errors
 /// One of the `Shard...` variants of [`Error`], or [`Error::Io`].
 pub fn read_shard(path: &Path) -> Result<ShardRows> {
-    read_shard_rows(path, None)
+    let builder = open(path)?;
+    let is_hf = builder.schema().fields().get(1).is_some_and(|field| field.name() == HF_COLUMNS[1]);
+    read_rows(path, builder, if is_hf { Columns::Hf } else { Columns::Reference })
 }
 
-/// Reads the first `limit` rows of a shard, or all of them.
+/// [`read_shard`] of a shard that must have the columns of one kind.
 ///
 /// # Errors
 /// As [`read_shard`].
-pub fn read_shard_rows(path: &Path, limit: Option<usize>) -> Result<ShardRows> {
-    let mut builder = open_shard(path, &schema())?;
-    if let Some(limit) = limit {
-        builder = builder.with_limit(limit);
-    }
+pub(crate) fn read_shard_as(path: &Path, columns: Columns) -> Result<ShardRows> {
+    read_rows(path, open(path)?, columns)
+}
+
+fn read_rows(path: &Path, builder: Builder, columns: Columns) -> Result<ShardRows> {
+    let expected = match columns {
+        Columns::Reference => schema(),
+        Columns::Hf => hf_schema(),
+    };
+    check_columns(path, builder.schema(), &expected, columns == Columns::Reference)?;
     let batches = Batches::of(builder.with_batch_size(BATCH));
     let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
     for batch in batches {
         let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
-        rows.append(&batch).map_err(|(row, problem)| {
+        let appended = match columns {
+            Columns::Reference => rows.append(&batch),
+            Columns::Hf => append_hf(&batch, &mut rows),
+        };
+        appended.map_err(|(row, problem)| {
             Error::Shard(ShardError::Row { path: path.to_owned(), row, problem })
         })?;
     }
     Ok(rows)
 }
 
-/// Opens a shard that must have the columns of `expected`.
-pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+type Builder = ParquetRecordBatchReaderBuilder<File>;
+
+fn open(path: &Path) -> Result<Builder> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let opened = ParquetFile::open(file, |_| true)
         .map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
-    check_columns(path, opened.builder.schema(), expected)?;
     Ok(opened.builder)
+}
+
+/// Opens a shard that must have the columns of `expected`, and may have marks of words behind them.
+pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<Builder> {
+    let builder = open(path)?;
+    check_columns(path, builder.schema(), expected, true)?;
+    Ok(builder)
 }
 
 /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
 /// looked for in the rows.
-fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
+fn check_columns(path: &Path, found: &Schema, expected: &Schema, marks_may_follow: bool) -> Result<()> {
     fn describe(kind: &DataType) -> String {
         match kind {
             DataType::List(item) => format!("list<{}>", describe(item.data_type())),
@@ -341,7 +361,9 @@ fn check_columns(path: &Path, found: &Schema, expected: &Schema) -> Result<()> {
     let mut next = expected.fields().len();
     let marks = marks_field();
     if found.fields().get(next).is_some_and(|field| {
-        field.name() == marks.name() && describe(field.data_type()) == describe(marks.data_type())
+        marks_may_follow
+            && field.name() == marks.name()
+            && describe(field.data_type()) == describe(marks.data_type())
     }) {
         next += 1;
     }

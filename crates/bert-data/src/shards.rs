@@ -18,6 +18,7 @@ use crate::document::Documents;
 use crate::document_shard::write_document_shard;
 use crate::error::Result;
 use crate::files::{Written, digest_file};
+use crate::footer::Footer;
 use crate::manifest::ShardEntry;
 use crate::output::Output;
 use crate::packed::{PackedRow, Width, row_offsets};
@@ -89,6 +90,8 @@ pub(crate) struct ShardJob<'a> {
     /// Row groups at a time.
     pub(crate) writers: usize,
     pub(crate) build: &'a str,
+    /// What the shards say of themselves.
+    pub(crate) footer: &'a Footer,
     /// Rows of all shards of this part, for the progress.
     pub(crate) rows: u64,
 }
@@ -155,7 +158,8 @@ pub(crate) fn make_document_shards(
         let write = |(): &mut (), shard: usize| {
             let (files, range) = (job.output.work.files, ranges[shard].clone());
             let marked = job.prepared.marked();
-            let (rows, written) = write_document_shard(files, documents, marked, range, &job.path(shard))?;
+            let (footer, path) = (job.footer.of_shard(shard), job.path(shard));
+            let (rows, written) = write_document_shard(files, documents, marked, range, footer, &path)?;
             finish_shard(job, shard, rows, written)
         };
         for receipt in job.prepared.pool.install(|| share_out(&mut workers, some.to_vec(), write)) {
@@ -199,8 +203,8 @@ fn write_shards<'a>(
     finished: mpsc::SyncSender<Finished<'a>>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<()> {
-    let marked = job.prepared.marked();
-    let mut encoders = (0..job.writers).map(|_| GroupEncoder::new(marked)).collect::<Result<Vec<_>>>()?;
+    let columns = job.prepared.row_columns();
+    let mut encoders = (0..job.writers).map(|_| GroupEncoder::new(columns)).collect::<Result<Vec<_>>>()?;
     let groups = shards.iter().flat_map(|&shard| (0..job.plan.buckets).map(move |group| (shard, group)));
     let encode = |encoder: &mut GroupEncoder, (shard, group): (usize, usize)| {
         let (bytes, offsets) = source.load(shard, group)?;
@@ -213,7 +217,10 @@ fn write_shards<'a>(
         rows += encoded.rows();
         let mut writer = match open.take() {
             Some(writer) => writer,
-            None => ShardWriter::create(job.output.work.files, &job.path(shard), marked)?,
+            None => {
+                let footer = job.footer.of_shard(shard);
+                ShardWriter::create(job.output.work.files, &job.path(shard), columns, footer)?
+            }
         };
         writer.append(encoded)?;
         if group + 1 < job.plan.buckets {

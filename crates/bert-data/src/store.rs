@@ -2,7 +2,9 @@
 //!
 //! In go the inputs, out come [`Documents`] over three files (tokens, borders of sentences, borders of documents), held in
 //! memory as far as the budget allows. A receipt with the digests of the inputs and of the three files lets the same
-//! command go on without reading the text again. Not for making instances.
+//! command go on without reading the text again, wherever the inputs lie then. Not for making instances.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +12,9 @@ use crate::budget::Tuning;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::column::{Column, ColumnDigest, ColumnWriter, ScratchFile, digest_of};
 use crate::document::{Counts, Documents, DocumentsBuilder};
-use crate::error::Result;
-use crate::files::{digest_bytes, digest_file};
+use crate::error::{OutputError, Result};
+use crate::files::digest_bytes;
+use crate::input::same_text;
 use crate::packed::Width;
 use crate::reading::{ReadReport, ReadRules, read_documents};
 use crate::work::Work;
@@ -34,25 +37,21 @@ pub(crate) struct StoreReceipt {
 impl StoreReceipt {
     /// What every later receipt of this build names: one name for options, vocabulary, program and text.
     pub(crate) fn build(&self) -> String {
-        digest_bytes(serde_json::to_string(self).unwrap_or_default().as_bytes())
+        let decisive = Self { read: self.read.without_paths(), ..self.clone() };
+        digest_bytes(serde_json::to_string(&decisive).unwrap_or_default().as_bytes())
     }
 
-    fn holds(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<bool> {
-        let same_files = self.identity == work.identity.digest()
-            && self.read.inputs.len() == prepared.files.len()
-            && self
-                .read
-                .inputs
-                .iter()
-                .zip(&prepared.files)
-                .all(|(entry, path)| *entry.path == *path.to_string_lossy());
-        if !same_files {
-            return Ok(false);
+    /// This receipt with the paths that the files have now.
+    fn at(mut self, files: &[PathBuf]) -> Self {
+        for (entry, path) in self.read.inputs.iter_mut().zip(files) {
+            entry.path = path.to_string_lossy().into_owned();
         }
-        for (entry, path) in self.read.inputs.iter().zip(&prepared.files) {
-            if digest_file(path)? != entry.blake3 {
-                return Ok(false);
-            }
+        self
+    }
+
+    fn holds(&self, work: &Work<'_>) -> Result<bool> {
+        if self.identity != work.identity.digest() {
+            return Ok(false);
         }
         for (name, column) in COLUMNS.iter().zip(&self.columns) {
             if digest_of(&work.path(name))?.as_ref() != Some(column) {
@@ -85,13 +84,22 @@ pub(crate) fn make_store(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<StoreReceipt> {
     if let Some(receipt) = work.read_receipt::<StoreReceipt>(RECEIPT) {
-        if receipt.holds(prepared, work)? {
-            let total = receipt.counts.documents;
+        let total = receipt.counts.documents;
+        let same = same_text(&receipt.read.inputs, &prepared.files)?;
+        if same && receipt.holds(work)? {
             progress(BuildProgress { stage: BuildStage::KeptText, done: total, total });
-            return Ok(receipt);
+            return Ok(receipt.at(&prepared.files));
+        }
+        if !same {
+            if !prepared.config.overwrite {
+                refuse_other_inputs(work)?;
+            }
+            progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
         }
         // Of other text: everything else is, too.
-        work.clear()?;
+        work.begin_anew()?;
+    } else if work.other_inputs().is_some() {
+        work.begin_anew()?;
     }
     let (builder, read) = read_into(prepared, columns(work)?, progress)?;
     let counts = builder.counts;
@@ -103,6 +111,13 @@ pub(crate) fn make_store(
     let receipt = StoreReceipt { identity: work.identity.digest(), read, counts, columns };
     work.write_receipt(RECEIPT, &receipt)?;
     Ok(receipt)
+}
+
+/// Refuses to discard what was made of inputs with other names; text that changed under its name is made anew.
+fn refuse_other_inputs(work: &Work<'_>) -> Result<()> {
+    let Some((found, expected)) = work.other_inputs() else { return Ok(()) };
+    let (path, option) = (work.output().to_owned(), "--input".to_owned());
+    Err(OutputError::Unfinished { path, option, found, expected }.into())
 }
 
 fn columns(work: &Work<'_>) -> Result<[ColumnWriter; 3]> {

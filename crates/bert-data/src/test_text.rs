@@ -16,7 +16,7 @@ pub(crate) fn lettered(folder: &Path, documents: usize) -> BuildConfig {
         vocab: Some(vocab),
         output: Some(folder.join("data")),
         max_seq_length: 16,
-        max_predictions_per_seq: 3,
+        max_predictions_per_seq: Some(3),
         dupe_factor: 4,
         ..BuildConfig::default()
     }

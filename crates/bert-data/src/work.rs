@@ -2,7 +2,8 @@
 //!
 //! In go the files of the stages, each with a small JSON receipt written when it is complete; out they come when the
 //! command is given again. Which command that is says the [`Identity`] in the folder: the options that decide the bytes,
-//! the vocabulary's digest and the program's version. Receipts need no fsync: each holds digests, and what does not
+//! the vocabulary's digest and the versions of the streams and formats. What the inputs hold is in the receipt of the
+//! text (`store`); where they lie does not matter. Receipts need no fsync: each holds digests, and what does not
 //! verify is made again. Not for the output folder (`output`). The reference starts anew.
 
 use std::fs;
@@ -15,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, OutputError, Result};
 use crate::files::{FileSystem, create_folder, digest_bytes, remove_temporaries};
-use crate::manifest::{FORMAT_VERSION, PROGRAM};
+use crate::manifest::FORMAT_VERSION;
 use crate::resolved_config::ResolvedConfig;
+use crate::rng::STREAMS_VERSION;
 use crate::sealed::{read_sealed, sealed};
 
 const IDENTITY: &str = "identity.json";
@@ -26,26 +28,26 @@ const IDENTITY: &str = "identity.json";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Identity {
     format_version: u32,
-    program: String,
+    streams_version: u32,
     /// The vocabulary's digest.
     vocabulary: String,
-    /// The options; the number of shards is 0 where it follows from the text.
+    /// The options; the number of shards is 0 where it follows from the text, and the paths decide nothing.
     options: ResolvedConfig,
 }
 
+/// The options that are paths.
+const PATHS: [&str; 2] = ["input", "vocab"];
+
 impl Identity {
     pub(crate) fn new(options: ResolvedConfig, vocabulary: &[u8]) -> Self {
-        let (format_version, program) = (FORMAT_VERSION, PROGRAM.to_owned());
-        Self { format_version, program, vocabulary: digest_bytes(vocabulary), options }
+        let (format_version, streams_version) = (FORMAT_VERSION, STREAMS_VERSION);
+        Self { format_version, streams_version, vocabulary: digest_bytes(vocabulary), options }
     }
 
     /// A short form of it.
     pub(crate) fn digest(&self) -> String {
-        digest_bytes(self.text().as_bytes())
-    }
-
-    fn text(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
+        let decisive = Self { options: self.options.without_paths(), ..self.clone() };
+        digest_bytes(serde_json::to_string_pretty(&decisive).unwrap_or_default().as_bytes())
     }
 
     /// The first thing in which another identity differs: its name, and the values here and there.
@@ -59,7 +61,8 @@ impl Identity {
                         let named = |(key, value): (&String, &serde_json::Value)| {
                             (format!("--{}", key.replace('_', "-")), value.to_string())
                         };
-                        flat.extend(options.iter().map(named));
+                        let decisive = options.iter().filter(|(key, _)| !PATHS.contains(&key.as_str()));
+                        flat.extend(decisive.map(named));
                     }
                     None => flat.push((format!("the {}", key.replace('_', " ")), value.to_string())),
                 }
@@ -117,6 +120,24 @@ impl<'a> Work<'a> {
         create_folder(files, folder)?;
         work.write_receipt(IDENTITY, &work.identity)?;
         Ok(work)
+    }
+
+    /// The inputs as the command named them that began the folder, where it named others than this one does.
+    pub(crate) fn other_inputs(&self) -> Option<(String, String)> {
+        let found = identity_in(&self.folder)?.get("options")?.get("input")?.to_string();
+        let here = serde_json::to_string(&self.identity.options.input).unwrap_or_default();
+        (found != here).then_some((found, here))
+    }
+
+    /// Removes what an earlier command left of other text, and goes on under the names that this one gives the inputs.
+    pub(crate) fn begin_anew(&self) -> Result<()> {
+        self.clear()?;
+        self.write_receipt(IDENTITY, &self.identity)
+    }
+
+    /// The folder that it works for.
+    pub(crate) fn output(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
     }
 
     /// The path of a file in it.

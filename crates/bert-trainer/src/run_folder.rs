@@ -202,6 +202,8 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         language: _,
         text_column: _,
         strict_utf8: _,
+        // The rows are the same.
+        columns: _,
     } = config;
     json!({
         "layout": layout,

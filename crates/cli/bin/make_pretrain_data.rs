@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use bert_cli::{commands, exit};
-use clap::Parser;
+use bert_cli::commands::make_pretrain_data::{Args, run};
+use bert_cli::exit;
 
 fn main() -> ExitCode {
-    exit::finish(commands::make_pretrain_data::run(commands::make_pretrain_data::Args::parse()))
+    exit::finish(Args::read().and_then(run))
 }

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 
 use bert_cli::{commands, exit, threads};
-use clap::Parser;
 
 #[global_allocator]
 static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
 
 fn main() -> ExitCode {
     threads::compute_on_this_thread();
-    exit::finish(commands::pretrain::run(commands::pretrain::Args::parse()))
+    exit::finish(commands::pretrain::Args::read().and_then(commands::pretrain::run))
 }

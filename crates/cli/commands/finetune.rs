@@ -1,6 +1,7 @@
 //! `finetune`: a checkpoint, tuned and scored on a task.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, finetune};
@@ -8,6 +9,7 @@ use clap::Parser;
 
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, duration};
+use crate::saved_config;
 use crate::signals::stop_on_signals;
 
 /// Fine-tune a checkpoint on a task, once per seed, and score it.
@@ -17,6 +19,10 @@ pub struct Args {
     #[command(flatten)]
     config: FinetuneConfig,
 
+    /// Take the options from a JSON file, or from an earlier output (its folder or report.json); flags that are given go before it.
+    #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
@@ -24,6 +30,19 @@ pub struct Args {
     /// No progress on stderr.
     #[arg(long)]
     quiet: bool,
+}
+
+impl Args {
+    /// The arguments of the command line, and under them those of `--config`. Ends the process where clap does.
+    ///
+    /// # Errors
+    /// When the file of `--config` cannot be used.
+    pub fn read() -> anyhow::Result<Self> {
+        saved_config::parse(
+            |path| saved_config::read(path, "report.json"),
+            |args: &mut Self| &mut args.config,
+        )
+    }
 }
 
 /// Runs the command.

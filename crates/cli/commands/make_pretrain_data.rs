@@ -1,12 +1,14 @@
 //! `make-pretrain-data`: text to Parquet shards of masked sentence pairs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, build};
 use clap::Parser;
+use serde_json::Value;
 
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, say};
+use crate::saved_config;
 
 /// Make BERT pre-training data from text: sentence pairs, masks, Parquet shards.
 #[derive(Parser, Debug)]
@@ -14,6 +16,11 @@ use crate::progress::{Progress, say};
 pub struct Args {
     #[command(flatten)]
     config: BuildConfig,
+
+    /// Take the options from a JSON file, or from a data set that was made with them (its folder or manifest.json); flags
+    /// that are given go before it.
+    #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
 
     /// Print the manifest as one JSON object instead of the report.
     #[arg(long)]
@@ -28,11 +35,29 @@ pub struct Args {
     dry_run: bool,
 }
 
+impl Args {
+    /// The arguments of the command line, and under them those of `--config`. Ends the process where clap does.
+    ///
+    /// # Errors
+    /// When the file of `--config` cannot be used.
+    pub fn read() -> anyhow::Result<Self> {
+        let read = |path: &Path| match serde_json::to_value(BuildConfig::read(path)?)? {
+            Value::Object(options) => Ok(options),
+            other => unreachable!("a configuration is an object, not {other}"),
+        };
+        saved_config::parse(read, |args: &mut Self| &mut args.config)
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// What the build returns.
 pub fn run(args: Args) -> anyhow::Result<()> {
+    args.config.check()?;
+    if let Some(warning) = args.config.cap_warning() {
+        say(&format!("warning: {warning}"));
+    }
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
         return match args.json {
@@ -118,6 +143,11 @@ impl View {
             BuildStage::KeptShards => Some(format!("{done} of {total} shards")),
             _ => None,
         };
+        if at.stage == BuildStage::ChangedText {
+            self.finish();
+            say("the text has changed since this build was stopped: everything is made anew");
+            return;
+        }
         if let Some(kept) = kept {
             self.finish();
             say(&format!("continuing: kept {kept}"));

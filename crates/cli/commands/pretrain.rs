@@ -1,6 +1,7 @@
 //! `pretrain`: masked LM and next-sentence prediction on a data folder.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use bert_trainer::PretrainConfig;
@@ -12,6 +13,7 @@ use clap::Parser;
 use crate::commands::report::say_findings;
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, duration};
+use crate::saved_config;
 use crate::signals::stop_on_signals;
 
 /// Pre-train BERT (masked LM and next-sentence prediction) on a folder made by make-pretrain-data.
@@ -20,6 +22,10 @@ use crate::signals::stop_on_signals;
 pub struct Args {
     #[command(flatten)]
     config: PretrainConfig,
+
+    /// Take the options from a JSON file, or from a run (its folder or run.json); flags that are given go before it.
+    #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
 
     /// Continue the run in --output after its newest good checkpoint, bit for bit.
     #[arg(long)]
@@ -32,6 +38,16 @@ pub struct Args {
     /// No progress on stderr.
     #[arg(long)]
     quiet: bool,
+}
+
+impl Args {
+    /// The arguments of the command line, and under them those of `--config`. Ends the process where clap does.
+    ///
+    /// # Errors
+    /// When the file of `--config` cannot be used.
+    pub fn read() -> anyhow::Result<Self> {
+        saved_config::parse(|path| saved_config::read(path, "run.json"), |args: &mut Self| &mut args.config)
+    }
 }
 
 /// Runs the command.

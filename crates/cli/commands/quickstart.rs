@@ -161,7 +161,6 @@ fn data_config(folder: &Path, part: &str) -> BuildConfig {
         output: Some(folder.join("data").join(part)),
         vocab: Some(folder.join("vocab.txt")),
         max_seq_length: 64,
-        max_predictions_per_seq: 10,
         ..BuildConfig::default()
     }
 }

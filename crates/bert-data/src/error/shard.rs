@@ -118,6 +118,34 @@ pub enum RowProblem {
         /// Number of tokens.
         tokens: usize,
     },
+    /// A column of padded rows (`--columns hf`) has another length than `input_ids`.
+    #[error("{found} values in {column} for {expected} input_ids")]
+    ColumnLength {
+        /// The column.
+        column: &'static str,
+        /// Its values.
+        found: usize,
+        /// Those of `input_ids`.
+        expected: usize,
+    },
+    /// `attention_mask` is not ones for the tokens and zeros behind them.
+    #[error("attention_mask holds {value} at position {position}: not ones and then zeros")]
+    AttentionMask {
+        /// The position.
+        position: usize,
+        /// What is there.
+        value: i8,
+    },
+    /// A position behind the tokens has a label.
+    #[error("labels holds {label} at position {position}, behind the {tokens} tokens")]
+    LabelOfPadding {
+        /// The position.
+        position: usize,
+        /// What is there.
+        label: i32,
+        /// The row's length.
+        tokens: usize,
+    },
     /// A row without tokens.
     #[error("no tokens")]
     Empty,

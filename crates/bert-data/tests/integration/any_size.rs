@@ -26,7 +26,7 @@ fn world(text: &str) -> World {
     let vocab = small_vocabulary(folder.path());
     let config = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         dupe_factor: 3,
         num_shards: Some(5),
         threads: 2,

@@ -1,5 +1,6 @@
 //! The public interface, end to end.
 
+use bert_data::page::page;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, Manifest, Masking, Nsp, Vocabulary, build, dry_run, inspect,
     preview, verify,
@@ -23,7 +24,7 @@ fn world(documents: usize) -> World {
     let vocab = small_vocabulary(folder.path());
     let config = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         num_shards: Some(3),
         ..config(&[&text], &vocab, &folder.path().join("data"))
     };
@@ -81,7 +82,7 @@ fn labels_are_right() {
     let vocab = small_vocabulary(folder.path());
     let config = BuildConfig {
         max_seq_length: 16,
-        max_predictions_per_seq: 1,
+        max_predictions_per_seq: Some(1),
         ..config(&[&text], &vocab, &folder.path().join("data"))
     };
     let outcome = run(&config).unwrap();
@@ -133,6 +134,38 @@ fn one_sentence_documents_are_warned_about() {
         assert!(warnings.contains("100.0 % of the next sentence labels are random"), "{warnings}");
         assert_eq!(warnings.matches("use --split-sentences").count(), if split_sentences { 0 } else { 2 });
     }
+}
+
+/// The share of the masked tokens is the one asked for at any length, where no cap is given.
+#[test]
+fn the_default_cap_follows_from_the_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, small_text(10).replace("\n\n", "\n").repeat(12) + "\n" + &small_text(9)).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let made = |name: &str, change: &dyn Fn(BuildConfig) -> BuildConfig| {
+        let config = config(&[&text], &vocab, &folder.path().join(name));
+        run(&change(BuildConfig { max_seq_length: 512, short_seq_prob: 0.0, ..config })).unwrap().manifest
+    };
+    let free = made("free", &|config| config);
+    assert_eq!(free.config.max_predictions_per_seq, 77);
+    assert!((0.145..0.155).contains(&free.report.masked_share()), "{}", free.report.masked_share());
+    assert!(free.report.warnings.iter().all(|text| !text.contains("--max-predictions-per-seq")));
+    let dynamic = made("dynamic", &|config| BuildConfig { masking: Masking::Dynamic, ..config });
+    assert_eq!(dynamic.config.max_predictions_per_seq, 77);
+
+    for (name, capped) in [
+        ("by hand", made("by hand", &|config| BuildConfig { max_predictions_per_seq: Some(20), ..config })),
+        ("reference", made("reference", &reference)),
+    ] {
+        assert_eq!(capped.config.max_predictions_per_seq, 20, "{name}");
+        assert!(capped.report.masked_share() < 0.1, "{name}: {}", capped.report.masked_share());
+        let warnings = capped.report.warnings.join("\n");
+        assert!(warnings.contains("At most 20 tokens") && warnings.contains("3.9 %"), "{name}: {warnings}");
+        let card = std::fs::read_to_string(folder.path().join(name).join("README.md")).unwrap();
+        assert!(card.contains("At most 20 tokens"), "{name}");
+    }
+    assert!(page(&folder.path().join("by hand"), 1).unwrap().contains("At most 20 tokens"));
 }
 
 #[test]

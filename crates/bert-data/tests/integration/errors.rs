@@ -65,8 +65,8 @@ fn wrong_values_name_the_flag() {
     let cases = [
         ("max-seq-length", BuildConfig { max_seq_length: 7, ..base() }),
         ("max-seq-length", BuildConfig { max_seq_length: 70_000, ..base() }),
-        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: 0, ..base() }),
-        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: 128, ..base() }),
+        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: Some(0), ..base() }),
+        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: Some(128), ..base() }),
         ("masked-lm-prob", BuildConfig { masked_lm_prob: 0.0, ..base() }),
         ("masked-lm-prob", BuildConfig { masked_lm_prob: f64::NAN, ..base() }),
         ("short-seq-prob", BuildConfig { short_seq_prob: 1.1, ..base() }),

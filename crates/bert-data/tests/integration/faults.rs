@@ -24,7 +24,7 @@ impl World {
         let vocab = small_vocabulary(folder.path());
         let config = BuildConfig {
             max_seq_length: 32,
-            max_predictions_per_seq: 5,
+            max_predictions_per_seq: Some(5),
             dupe_factor: 2,
             num_shards: Some(2),
             threads: 1,

@@ -7,6 +7,8 @@
 mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// The columns of `transformers`, and what shards say of themselves.
+mod columns;
 /// Which tokens the data shows, and the law counted again from the shards.
 mod coverage;
 /// Documents on disk, of which the loader makes instances.
@@ -17,6 +19,8 @@ mod dynamic;
 mod errors;
 /// Every n-th file operation fails, or the power does.
 mod faults;
+/// What makes two commands the same build: contents and versions, not paths.
+mod identity;
 /// Files, folders, patterns, compression, line ends, encodings.
 mod input;
 /// Training a vocabulary gives the same bytes every time.

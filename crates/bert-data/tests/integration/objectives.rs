@@ -182,7 +182,7 @@ fn world(text: &str) -> World {
     let output = folder.path().join("data");
     let config = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         dupe_factor: 4,
         ..config(&[&input], &vocab, &output)
     };

@@ -26,7 +26,7 @@ fn world() -> World {
     std::fs::write(&vocab, std::fs::read_to_string(&vocab).unwrap() + &evil).unwrap();
     let config = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         dupe_factor: 5,
         num_shards: Some(2),
         ..config(&[&text], &vocab, &path.join("out"))

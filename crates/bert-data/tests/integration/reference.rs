@@ -50,7 +50,7 @@ fn committed_goldens_are_reproduced() {
     assert_same(&instances(twofiles), &golden("golden_twofiles.jsonl"));
     let onedoc = BuildConfig {
         max_seq_length: 32,
-        max_predictions_per_seq: 5,
+        max_predictions_per_seq: Some(5),
         dupe_factor: 3,
         random_seed: 7,
         short_seq_prob: 0.5,
@@ -82,7 +82,7 @@ fn every_setting_is_reproduced() {
             input: inputs.collect(),
             do_lower_case: of["lower"].as_bool().unwrap(),
             max_seq_length: number("length") as usize,
-            max_predictions_per_seq: number("predictions") as usize,
+            max_predictions_per_seq: Some(number("predictions") as usize),
             dupe_factor: number("dupe") as usize,
             random_seed: number("seed"),
             masked_lm_prob: of["prob"].as_f64().unwrap(),
@@ -112,7 +112,7 @@ fn all_goldens_are_reproduced() {
         let config = BuildConfig {
             input: inputs,
             max_seq_length: number("seqlen"),
-            max_predictions_per_seq: number("maxpred"),
+            max_predictions_per_seq: Some(number("maxpred")),
             dupe_factor: number("dupe"),
             random_seed: number("seed") as u64,
             masked_lm_prob: golden["prob"].as_f64().unwrap(),

@@ -56,7 +56,7 @@ fn world() -> World {
     std::fs::write(&vocab, tokens.join("\n") + "\n").unwrap();
     let config = BuildConfig {
         max_seq_length: 48,
-        max_predictions_per_seq: 7,
+        max_predictions_per_seq: Some(7),
         dupe_factor: 2,
         do_whole_word_mask: true,
         segmenter: Segmenter::Chinese,

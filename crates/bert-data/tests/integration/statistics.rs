@@ -43,7 +43,7 @@ impl Bench {
         let number = |key: &str| of[key].as_u64().unwrap() as usize;
         BuildConfig {
             max_seq_length: number("max_seq_length"),
-            max_predictions_per_seq: number("max_predictions_per_seq"),
+            max_predictions_per_seq: Some(number("max_predictions_per_seq")),
             dupe_factor: number("dupe_factor"),
             do_whole_word_mask: of["do_whole_word_mask"].as_bool().unwrap(),
             random_seed: seed,
@@ -168,7 +168,7 @@ impl<'a> Tally<'a> {
             full: 0,
             capped: 0,
             lengths: vec![0.0; 16],
-            mask_counts: vec![0.0; config.max_predictions_per_seq + 1],
+            mask_counts: vec![0.0; config.max_predictions() + 1],
         }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Tally<'a> {
             if row.next_sentence_label == 1 { &mut self.random_next } else { &mut self.actual_next };
         of_label.add(tokens);
         self.full += usize::from(tokens == longest);
-        self.capped += usize::from(count == self.config.max_predictions_per_seq);
+        self.capped += usize::from(count == self.config.max_predictions());
         self.lengths[(tokens - 1) * 16 / longest] += 1.0;
         self.mask_counts[count] += 1.0;
         self.masked += count;
@@ -370,7 +370,7 @@ fn all_ways_agree_with_the_reference_mode_at_512() {
     let corpus = Corpus { text, ..Corpus::almanac() };
     assert_agree_with_the_reference_mode(&corpus, &|config| BuildConfig {
         max_seq_length: 512,
-        max_predictions_per_seq: 77,
+        max_predictions_per_seq: Some(77),
         dupe_factor: 5,
         ..config
     });

@@ -76,7 +76,7 @@ fn a_row_is_anywhere_after_the_shuffle() {
             dupe_factor: 1,
             num_shards: Some(SHARDS),
             max_seq_length: 8,
-            max_predictions_per_seq: 1,
+            max_predictions_per_seq: Some(1),
             random_seed,
             overwrite: true,
             threads: 1,
@@ -127,7 +127,7 @@ fn random_next_config(folder: &Path) -> BuildConfig {
     // Nothing is cut, so the second segment begins with the sentence that was drawn.
     BuildConfig {
         max_seq_length: 16,
-        max_predictions_per_seq: 2,
+        max_predictions_per_seq: Some(2),
         ..config(&[&text], &vocab, &folder.join("data"))
     }
 }

@@ -59,7 +59,7 @@ fn words_are_masked_whole() {
     let config = BuildConfig {
         do_whole_word_mask: true,
         max_seq_length: 48,
-        max_predictions_per_seq: 12,
+        max_predictions_per_seq: Some(12),
         masked_lm_prob: 0.25,
         ..config(&[&text], &vocab, &folder.path().join("data"))
     };

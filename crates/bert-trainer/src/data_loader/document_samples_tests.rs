@@ -41,7 +41,7 @@ impl World {
             output: Some(self.at(name)),
             vocab: Some(self.at("vocab.txt")),
             max_seq_length: 24,
-            max_predictions_per_seq: 4,
+            max_predictions_per_seq: Some(4),
             random_seed: SEED,
             num_shards: Some(2),
             ..BuildConfig::default()

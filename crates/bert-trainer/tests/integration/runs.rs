@@ -63,7 +63,7 @@ impl World {
             output: Some(self.at(name)),
             vocab: Some(self.at("vocab.txt")),
             max_seq_length: 32,
-            max_predictions_per_seq: 5,
+            max_predictions_per_seq: Some(5),
             dupe_factor: 2,
             num_shards: Some(3),
             threads: 1,

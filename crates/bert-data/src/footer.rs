@@ -1,0 +1,57 @@
+//! What a shard says of itself in its Parquet footer, so that it is known where its manifest is not at hand.
+//!
+//! | key | value |
+//! |---|---|
+//! | `bert.format_version` | the [`FORMAT_VERSION`] of the data set |
+//! | `bert.config` | the digest of its options ([`ResolvedConfig::digest`]) |
+//! | `bert.vocabulary` | the BLAKE3 digest of its vocabulary |
+//! | `bert.random_seed` | its seed |
+//! | `bert.shard` | which shard it is, as in its name: `0 of 16` to `15 of 16` |
+//!
+//! Nothing here depends on paths or the machine. Readers of this workspace go by the manifest, whose digests cover the
+//! footers.
+
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+
+use crate::manifest::FORMAT_VERSION;
+use crate::resolved_config::ResolvedConfig;
+
+/// What all shards of a data set say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Footer {
+    config: String,
+    vocabulary: String,
+    random_seed: u64,
+    shards: usize,
+}
+
+impl Footer {
+    /// Of a data set with these options and the vocabulary of this digest.
+    pub(crate) fn new(config: &ResolvedConfig, vocabulary: String) -> Self {
+        let (random_seed, shards) = (config.random_seed, config.num_shards);
+        Self { config: config.digest(), vocabulary, random_seed, shards }
+    }
+
+    /// The entries of one of them.
+    pub(crate) fn of_shard(&self, shard: usize) -> Vec<KeyValue> {
+        let entry = |key: &str, value: String| KeyValue::new(format!("bert.{key}"), value);
+        vec![
+            entry("format_version", FORMAT_VERSION.to_string()),
+            entry("config", self.config.clone()),
+            entry("vocabulary", self.vocabulary.clone()),
+            entry("random_seed", self.random_seed.to_string()),
+            entry("shard", format!("{shard} of {}", self.shards)),
+        ]
+    }
+}
+
+/// The properties that all shards have: who wrote them, in the form that Parquet readers take apart, and the least and
+/// greatest value of each column chunk, by which they skip some.
+pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_created_by(concat!("bert-data version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(Some(footer).filter(|entries| !entries.is_empty()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(None)
+}

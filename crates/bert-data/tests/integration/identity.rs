@@ -1,0 +1,212 @@
+//! What makes two commands the same build: the contents of the inputs and the version of the streams, not where the
+//! inputs lie.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bert_data::faults::{Fault, Faulty};
+use bert_data::files::Disk;
+use bert_data::rng::STREAMS_VERSION;
+use bert_data::sealed::{read_sealed, sealed};
+use bert_data::{
+    BuildConfig, BuildProgress, BuildStage, Error, Manifest, OutputError, build_on, build_part, merge, verify,
+};
+use serde_json::Value;
+
+use crate::support::{config, run, small_text, small_vocabulary};
+
+struct World {
+    folder: tempfile::TempDir,
+    config: BuildConfig,
+}
+
+/// Two files in a folder of their own, and a build of them.
+fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = folder.path().join("here");
+    fs::create_dir(&texts).unwrap();
+    fs::write(texts.join("a.txt"), small_text(20)).unwrap();
+    fs::write(texts.join("b.txt"), small_text(7)).unwrap();
+    let vocab = small_vocabulary(folder.path());
+    let config = BuildConfig {
+        max_seq_length: 32,
+        dupe_factor: 3,
+        num_shards: Some(5),
+        threads: 1,
+        ..config(&[&texts], &vocab, &folder.path().join("whole"))
+    };
+    World { folder, config }
+}
+
+impl World {
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn to(&self, name: &str) -> BuildConfig {
+        BuildConfig { output: Some(self.at(name)), ..self.config.clone() }
+    }
+
+    /// The same text and vocabulary as on a machine that mounts them elsewhere.
+    fn mounted(&self, config: BuildConfig) -> BuildConfig {
+        let there = self.at("there");
+        fs::create_dir_all(&there).unwrap();
+        for name in ["a.txt", "b.txt"] {
+            fs::copy(self.at("here").join(name), there.join(name)).unwrap();
+        }
+        fs::copy(config.vocab.as_deref().unwrap(), there.join("vocab.small")).unwrap();
+        let input = vec![there.join("a.txt"), there.join("b.txt")];
+        BuildConfig { input, vocab: Some(there.join("vocab.small")), ..config }
+    }
+
+    /// Stops a build so late that shards are made and none has its name.
+    fn stop_late(&self, config: &BuildConfig) {
+        let counting = Faulty::new(Fault::Full, u64::MAX);
+        build_on(&counting, config, &mut |_| {}).unwrap();
+        fs::remove_dir_all(config.output.as_deref().unwrap()).unwrap();
+        let files = Faulty::new(Fault::Full, counting.operations() - 30);
+        assert!(build_on(&files, config, &mut |_| {}).is_err());
+    }
+}
+
+/// Builds, and says what of an earlier run was used or dropped.
+fn told(config: &BuildConfig) -> Vec<BuildStage> {
+    let mut told = Vec::new();
+    let mut see = |at: BuildProgress| {
+        if !matches!(at.stage, BuildStage::Reading | BuildStage::Instances | BuildStage::Writing) {
+            told.push(at.stage);
+        }
+    };
+    build_on(&Disk, config, &mut see).unwrap();
+    told
+}
+
+fn shards(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let manifest = Manifest::read(folder).unwrap();
+    manifest
+        .shards
+        .iter()
+        .map(|shard| (shard.file.clone(), fs::read(folder.join(&shard.file)).unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_build_goes_on_when_its_inputs_are_spelled_otherwise() {
+    let world = world();
+    let made = run(&world.config).unwrap().manifest;
+    let stopped = world.to("stopped");
+    world.stop_late(&stopped);
+    let moved = world.mounted(stopped.clone());
+    assert_eq!(told(&moved), [BuildStage::KeptText, BuildStage::KeptRows, BuildStage::KeptShards]);
+    let folder = world.at("stopped");
+    assert!(shards(&folder) == shards(&world.at("whole")));
+    let manifest = Manifest::read(&folder).unwrap();
+    assert!(manifest.inputs.iter().all(|input| input.path.contains("/there/")), "{:?}", manifest.inputs);
+    assert!(manifest.config.vocab.ends_with("vocab.small"));
+    assert_eq!(manifest.config.digest(), made.config.digest());
+}
+
+#[test]
+fn parts_with_other_mounts_are_one_data_set() {
+    let world = world();
+    run(&world.config).unwrap();
+    let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
+    build_part(&part(1), &mut |_| {}).unwrap();
+    let second = world.mounted(part(2));
+    build_part(&second, &mut |_| {}).unwrap();
+    let folder = world.at("parts");
+    let manifest = merge(&folder).unwrap();
+    assert!(verify(&folder, true).unwrap().is_good());
+    // Shards, manifest and data card: the first part names the inputs as the whole build does.
+    for name in ["manifest.json", "README.md", "vocab.txt"] {
+        assert!(
+            fs::read(folder.join(name)).unwrap() == fs::read(world.at("whole").join(name)).unwrap(),
+            "{name}"
+        );
+    }
+    assert!(shards(&folder) == shards(&world.at("whole")));
+    assert!(manifest.inputs.iter().all(|input| input.path.contains("/here/")));
+}
+
+#[test]
+fn a_finished_part_of_other_text_is_not_taken_for_this_one() {
+    let world = world();
+    let part = BuildConfig { part: Some(1), parts: Some(2), ..world.to("parts") };
+    build_part(&part, &mut |_| {}).unwrap();
+    assert!(build_part(&world.mounted(part.clone()), &mut |_| {}).unwrap().was_finished);
+    fs::write(world.at("here/b.txt"), small_text(8)).unwrap();
+    let error = build_part(&part, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("a finished part of other text"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
+fn other_text_under_another_name_is_refused_and_under_the_same_name_made_anew() {
+    let world = world();
+    let stopped = world.to("stopped");
+    world.stop_late(&stopped);
+    let moved = world.mounted(stopped.clone());
+    fs::write(world.at("there/a.txt"), small_text(3)).unwrap();
+    let error = build_on(&Disk, &moved, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Output(OutputError::Unfinished { .. })), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("--input is [") && text.contains("/here") && text.contains("there/a.txt"),
+        "{text}"
+    );
+    assert!(text.contains("--overwrite"), "{text}");
+    assert_eq!(told(&BuildConfig { overwrite: true, ..moved.clone() }), [BuildStage::ChangedText]);
+    assert_eq!(Manifest::read(&world.at("stopped")).unwrap().report.documents, 10);
+    fs::remove_dir_all(world.at("stopped")).unwrap();
+
+    world.stop_late(&stopped);
+    fs::write(world.at("here/a.txt"), small_text(4)).unwrap();
+    assert_eq!(told(&stopped), [BuildStage::ChangedText]);
+    assert_eq!(Manifest::read(&world.at("stopped")).unwrap().report.documents, 11);
+}
+
+/// Stopped between its manifest and its end, a build is complete; a command with other text must not be told that it is
+/// its own.
+#[test]
+fn a_complete_build_of_other_text_is_a_finished_data_set() {
+    let world = world();
+    let mut stops = 0;
+    for operation in 1.. {
+        let config = world.to(&operation.to_string());
+        if build_on(&Faulty::new(Fault::Io, operation), &config, &mut |_| {}).is_ok() {
+            break;
+        }
+        let folder = config.output.as_deref().unwrap();
+        if !Manifest::path(folder).exists() || !folder.join(".build/commit.json").exists() {
+            continue;
+        }
+        stops += 1;
+        let moved = world.mounted(config.clone());
+        fs::write(world.at("there/a.txt"), small_text(3)).unwrap();
+        let error = build_on(&Disk, &moved, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Output(OutputError::Finished { .. })), "{error}");
+        assert_eq!(Manifest::read(folder).unwrap().report.documents, 27);
+        build_on(&Disk, &BuildConfig { overwrite: true, ..moved }, &mut |_| {}).unwrap();
+        assert_eq!(Manifest::read(folder).unwrap().report.documents, 10);
+    }
+    assert!(stops > 0);
+}
+
+#[test]
+fn another_version_of_the_streams_is_another_build() {
+    let world = world();
+    let stopped = world.to("stopped");
+    world.stop_late(&stopped);
+    let path = world.at("stopped/.build/identity.json");
+    let mut identity: Value = serde_json::from_slice(&read_sealed(&path).unwrap()).unwrap();
+    let version = identity["streams_version"].take();
+    assert_eq!(version, STREAMS_VERSION);
+    assert!(!identity.to_string().contains(env!("CARGO_PKG_VERSION")), "{identity}");
+    identity["streams_version"] = (STREAMS_VERSION - 1).into();
+    fs::write(&path, sealed(&identity)).unwrap();
+    let error = build_on(&Disk, &stopped, &mut |_| {}).unwrap_err();
+    let (found, here) = (STREAMS_VERSION - 1, STREAMS_VERSION);
+    assert!(error.to_string().contains(&format!("the streams version is {found}, not {here}")), "{error}");
+    assert_eq!(error.exit_code(), 2);
+}

@@ -1,0 +1,130 @@
+//! `--config FILE`: the options that something was made with, under those of the command line.
+//!
+//! Field, flag and JSON key have one name in every configuration, so one function serves all programs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use bert_data::files::read_limited;
+use bert_data::{Error, OptionError};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// The clap id of `--config`, whose value is a path.
+pub const CONFIG_FILE: &str = "config_file";
+
+/// The largest file that is read.
+const LARGEST: u64 = 256 << 20;
+
+/// The arguments of a program; what the command line does not say of its configuration `C` is taken from `--config`, as
+/// `read` reads it. Ends the process where clap does.
+///
+/// # Errors
+/// Those of `read`; [`OptionError::File`] for a key or value that `C` does not have.
+pub fn parse<A, C>(
+    read: impl Fn(&Path) -> anyhow::Result<Map<String, Value>>,
+    config: impl Fn(&mut A) -> &mut C,
+) -> anyhow::Result<A>
+where
+    A: CommandFactory + FromArgMatches,
+    C: Serialize + DeserializeOwned,
+{
+    let (command, mut line): (_, Vec<OsString>) = (A::command(), std::env::args_os().collect());
+    // What is wrong with the command line is said when it is read as a whole.
+    let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
+    let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();
+    let Some(path) = file else { return Ok(arguments(command, line)) };
+    let mut saved = read(path)?;
+    saved.retain(|key, _| !is_decided(&command, &given, key));
+    line.extend(saved.iter().filter_map(|(key, value)| flag(&command, key, value)));
+    let mut arguments: A = arguments(command, line);
+    let config = config(&mut arguments);
+    // Lists and switches too, and text as it is: a path may have a comma in it.
+    let mut merged = serde_json::to_value(&*config)?;
+    for (key, value) in saved {
+        merged[key] = value;
+    }
+    let invalid = |source| Error::from(OptionError::File { path: path.clone(), source });
+    *config = serde_json::from_value(merged).map_err(invalid)?;
+    Ok(arguments)
+}
+
+fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> A {
+    A::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
+}
+
+/// Whether the command line gives an option, or one that cannot stand beside it.
+fn is_decided(command: &Command, given: &ArgMatches, key: &str) -> bool {
+    let on_line = |id: &str| {
+        given.ids().any(|found| found.as_str() == id)
+            && given.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let conflicts = |a: &clap::Arg, b: &clap::Arg| {
+        command.get_arg_conflicts_with(a).iter().any(|other| other.get_id() == b.get_id())
+    };
+    let Some(option) = command.get_arguments().find(|arg| arg.get_id() == key) else { return false };
+    let mut others = command.get_arguments().filter(|arg| on_line(arg.get_id().as_str()));
+    others.any(|other| other.get_id() == key || conflicts(option, other) || conflicts(other, option))
+}
+
+/// A saved text or number as a flag, by which clap sees that required ones are there.
+fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
+    let option = command.get_arguments().find(|arg| arg.get_id() == key)?;
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    Some(format!("--{}={text}", option.get_long()?).into())
+}
+
+/// The options in a JSON file, or in the `"config"` of the file `saved_as` that a program left in its output folder.
+///
+/// # Errors
+/// [`Error::Io`] or [`OptionError::File`].
+pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
+    let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
+    let text = read_limited(&path, LARGEST).map_err(|source| Error::Io {
+        action: "read",
+        path: path.clone(),
+        source,
+    })?;
+    let invalid = |source| Error::from(OptionError::File { path: path.clone(), source });
+    let mut options: Map<String, Value> = serde_json::from_slice(&text).map_err(invalid)?;
+    match options.remove("config") {
+        None => Ok(options),
+        Some(config) => Ok(serde_json::from_value(config).map_err(invalid)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_data::BuildConfig;
+    use bert_trainer::PretrainConfig;
+    use bert_trainer::finetune::FinetuneConfig;
+
+    use super::*;
+
+    /// Every key of a configuration is a flag, and every flag a key.
+    fn check<C: clap::Args + FromArgMatches + Serialize>(line: &[&str]) {
+        let command = C::augment_args(Command::new("program").no_binary_name(true));
+        let matches = command.clone().try_get_matches_from(line).unwrap();
+        let config = serde_json::to_value(C::from_arg_matches(&matches).unwrap()).unwrap();
+        let keys = config.as_object().unwrap();
+        for key in keys.keys() {
+            let flag = command.get_arguments().find(|arg| arg.get_id() == key.as_str()).unwrap();
+            assert_eq!(flag.get_long().unwrap(), key.replace('_', "-"));
+        }
+        assert_eq!(command.get_arguments().count(), keys.len());
+    }
+
+    #[test]
+    fn every_field_is_a_flag_of_its_name() {
+        check::<BuildConfig>(&[]);
+        check::<PretrainConfig>(&["--data", "d", "--model", "tiny", "--steps", "1", "--output", "o"]);
+        check::<FinetuneConfig>(&["--task", "rte", "--data", "d", "--checkpoint", "c", "--output", "o"]);
+    }
+}
