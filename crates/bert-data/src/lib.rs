@@ -39,6 +39,8 @@ pub mod input;
 pub mod inspect;
 pub mod instance;
 pub mod keyed;
+mod known_format;
+pub mod line_check;
 pub mod make_vocab;
 pub mod manifest;
 pub mod masking;

@@ -134,7 +134,7 @@ fn count_words(block: &Block, files: &[PathBuf], config: &VocabConfig) -> Result
         });
     };
     if block.format == Format::Parquet {
-        block.rows().for_each(|text| count(&String::from_utf8_lossy(text)));
+        block.rows().filter_map(|(_, text)| text).for_each(|text| count(&String::from_utf8_lossy(text)));
         return Ok(counts);
     }
     for (line, raw) in block.lines() {
@@ -145,7 +145,11 @@ fn count_words(block: &Block, files: &[PathBuf], config: &VocabConfig) -> Result
         }
         match block.format {
             Format::Jsonl if python_strip(&text).is_empty() => {}
-            Format::Jsonl => count(&json_text(python_strip(&text), path, line, &config.text_column)?),
+            Format::Jsonl => {
+                if let Some(text) = json_text(python_strip(&text), path, line, &config.text_column)? {
+                    count(&text);
+                }
+            }
             _ => count(&text),
         }
     }

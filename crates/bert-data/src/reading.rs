@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Result, TextProblem};
 use crate::input::{BLOCK, Block, Format, InputEntry};
+use crate::line_check::{BadLines, LineCheck};
 use crate::parallel::{in_order, share_out};
 use crate::table::{InputReader, json_text};
 use crate::tokenization::{Encoder, Tokenizer, python_strip};
@@ -25,8 +26,10 @@ pub struct ReadRules {
     /// The 2018 script's rules: every `\r` is deleted, and a file's end ends no document. Otherwise a byte-order
     /// mark and `\r\n` are understood, and a file's end ends a document.
     pub reference: bool,
-    /// Refuse invalid UTF-8 instead of replacing and counting it.
-    pub strict_utf8: bool,
+    /// What to do with lines that are not UTF-8.
+    pub bad_lines: BadLines,
+    /// Refuse null and empty rows of tables instead of passing over them.
+    pub strict_rows: bool,
     /// Split each line into sentences; the rows of tables are split always.
     pub split_sentences: bool,
     /// The language whose rules split sentences.
@@ -41,7 +44,8 @@ impl ReadRules {
     pub fn new(config: &BuildConfig) -> Self {
         Self {
             reference: config.random == RandomMode::Reference,
-            strict_utf8: config.strict_utf8,
+            bad_lines: BadLines::of(config.strict_utf8, config.lossy_utf8),
+            strict_rows: config.strict_rows,
             split_sentences: config.split_sentences,
             language: config.language.clone(),
             text_column: config.text_column.clone(),
@@ -64,8 +68,11 @@ pub fn speaks(language: &str) -> bool {
 pub struct ReadReport {
     /// The files in the order they were read.
     pub inputs: Vec<InputEntry>,
-    /// Lines that were not UTF-8 and were repaired.
+    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
+    /// Rows of tables that are null; they are left out.
+    #[serde(default)]
+    pub null_rows: u64,
     /// Documents whose lines gave not one token; they are left out.
     pub empty_documents: u64,
     /// Documents with a single sentence.
@@ -90,15 +97,17 @@ enum Event {
 struct Tokenized {
     ids: Vec<u32>,
     events: Vec<Event>,
-    invalid_utf8_lines: u64,
+    lines: LineCheck,
+    null_rows: u64,
+    file: usize,
     ends_file: bool,
 }
 
 /// Reads and tokenizes files into `documents`. `progress` is told the number of bytes that were taken from disk.
 ///
 /// # Errors
-/// Errors of reading and of the builder; [`InputError::InvalidUtf8`] under `strict_utf8`; [`InputError::NoText`] when no token
-/// came out.
+/// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that are not
+/// UTF-8; [`InputError::NoText`] when no token came out.
 pub fn read_documents(
     files: &[PathBuf],
     tokenizer: &Tokenizer,
@@ -108,7 +117,7 @@ pub fn read_documents(
     documents: DocumentsBuilder,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(DocumentsBuilder, ReadReport)> {
-    let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules.reference);
+    let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules, files);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
     let mut source =
@@ -184,7 +193,7 @@ pub(crate) fn sample_documents(
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
     let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
-    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules.reference);
+    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules, files);
     let mut cut_documents = 0;
     let work =
         |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
@@ -208,7 +217,7 @@ fn tokenize_block(
     encoder: &mut Encoder<'_>,
     rules: &ReadRules,
 ) -> Result<Tokenized> {
-    let mut done = Tokenized { ends_file: block.ends_file, ..Tokenized::default() };
+    let mut done = Tokenized { file: block.file, ends_file: block.ends_file, ..Tokenized::default() };
     let split = rules.split_sentences || block.format.is_table();
     let language = split.then(|| sentencex::language_factory(&rules.language));
     let mut sentences = |line: &str, done: &mut Tokenized| match &language {
@@ -220,27 +229,24 @@ fn tokenize_block(
         None => encode_sentence(line, encoder, done),
     };
     if block.format == Format::Parquet {
-        for text in block.rows() {
-            add_row(&String::from_utf8_lossy(text), &mut done, &mut sentences);
+        for (row, text) in block.rows() {
+            let text = text.map(String::from_utf8_lossy);
+            check_row(text.as_deref(), (path, row), rules, &mut done)?;
+            add_row(text.as_deref(), &mut done, &mut sentences);
         }
         return Ok(done);
     }
     for (number, raw) in block.lines() {
         let raw = tidy(raw, number, rules.reference);
-        let text = String::from_utf8_lossy(&raw);
-        if matches!(text, std::borrow::Cow::Owned(_)) {
-            if rules.strict_utf8 {
-                return Err(InputError::InvalidUtf8 { path: path.to_owned(), line: number }.into());
-            }
-            done.invalid_utf8_lines += 1;
-        }
+        let text = done.lines.decode(&raw, (path, number), rules.bad_lines)?;
         let line = python_strip(&text);
         match block.format {
             // Empty lines, the last one often, are no rows.
             Format::Jsonl if line.is_empty() => {}
             Format::Jsonl => {
                 let text = json_text(line, path, number, &rules.text_column)?;
-                add_row(&text, &mut done, &mut sentences);
+                check_row(text.as_deref(), (path, number), rules, &mut done)?;
+                add_row(text.as_deref(), &mut done, &mut sentences);
             }
             _ if line.is_empty() => done.events.push(Event::Break),
             _ => sentences(line, &mut done),
@@ -249,8 +255,23 @@ fn tokenize_block(
     Ok(done)
 }
 
-/// One row of a table: a document, whose lines are paragraphs.
-fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+/// Refuses a row without text where it is not to be passed over.
+fn check_row(text: Option<&str>, (path, row): (&Path, u64), rules: &ReadRules, done: &mut Tokenized) -> Result<()> {
+    done.null_rows += u64::from(text.is_none());
+    let problem = match text {
+        None => TextProblem::Null,
+        Some(text) if python_strip(text).is_empty() => TextProblem::Empty,
+        Some(_) => return Ok(()),
+    };
+    if !rules.strict_rows {
+        return Ok(());
+    }
+    Err(InputError::Text { path: path.to_owned(), row, column: rules.text_column.clone(), problem }.into())
+}
+
+/// One row of a table: a document, whose lines are paragraphs; nothing for a null.
+fn add_row(text: Option<&str>, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+    let Some(text) = text else { return };
     // A row without text is counted among the empty documents.
     done.events.push(Event::Nothing);
     for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
@@ -280,25 +301,30 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, done: &mut Tokeniz
 }
 
 /// Joins tokenized blocks, in order, to documents.
-struct Joiner {
+struct Joiner<'a> {
     documents: DocumentsBuilder,
     report: ReadReport,
     /// `[UNK]`, plain and marked.
     unknown: [u32; 2],
-    reference: bool,
+    rules: &'a ReadRules,
+    files: &'a [PathBuf],
+    /// The lines of the file that is read.
+    lines: LineCheck,
+    file: usize,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
 }
 
-impl Joiner {
-    fn new(documents: DocumentsBuilder, unknown: [u32; 2], reference: bool) -> Self {
-        Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
+impl<'a> Joiner<'a> {
+    fn new(documents: DocumentsBuilder, unknown: [u32; 2], rules: &'a ReadRules, files: &'a [PathBuf]) -> Self {
+        let (report, lines) = (ReadReport::default(), LineCheck::default());
+        Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
     }
 
     fn add(&mut self, block: Tokenized) -> Result<()> {
         self.documents.push_ids(&block.ids)?;
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
-        self.report.invalid_utf8_lines += block.invalid_utf8_lines;
+        self.check_lines(&block)?;
         for event in block.events {
             match event {
                 Event::Sentence(tokens) => {
@@ -309,10 +335,21 @@ impl Joiner {
                 Event::Break => self.close()?,
             }
         }
-        if block.ends_file && !self.reference {
+        if block.ends_file && !self.rules.reference {
             self.close()?;
         }
         Ok(())
+    }
+
+    /// Counts what was repaired and skipped, and refuses a file that is no text.
+    fn check_lines(&mut self, block: &Tokenized) -> Result<()> {
+        self.report.invalid_utf8_lines += block.lines.bad;
+        self.report.null_rows += block.null_rows;
+        if self.file != block.file {
+            (self.file, self.lines) = (block.file, LineCheck::default());
+        }
+        self.lines.add(block.lines);
+        self.lines.check(&self.files[block.file], block.ends_file, self.rules.bad_lines)
     }
 
     fn close(&mut self) -> Result<()> {

@@ -106,8 +106,11 @@ pub struct DataReport {
     pub tokens: u64,
     /// Word pieces that are `[UNK]`.
     pub unknown_tokens: u64,
-    /// Lines that were not UTF-8 and were repaired.
+    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
+    /// Rows of tables that are null; left out.
+    #[serde(default)]
+    pub null_rows: u64,
     /// Rows of the data set.
     pub instances: u64,
     /// Tokens of all rows, `[CLS]` and `[SEP]` included. More than `tokens` times passes, because random next
@@ -163,6 +166,7 @@ impl DataReport {
             tokens: text.tokens,
             unknown_tokens: read.unknown_tokens,
             invalid_utf8_lines: read.invalid_utf8_lines,
+            null_rows: read.null_rows,
             instances: counters.instances,
             instance_tokens: counters.tokens,
             random_next: counters.random_next,
@@ -230,6 +234,9 @@ impl DataReport {
         if self.invalid_utf8_lines > 0 {
             warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
         }
+        if self.null_rows > 0 {
+            warn(format!("{} row(s) were null and were skipped.", self.null_rows));
+        }
         warnings
     }
 
@@ -284,6 +291,9 @@ impl fmt::Display for DataReport {
         line("tokens", &self.tokens, "")?;
         line("  [UNK]", &percent(self.unknown_share()), "")?;
         line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
+        if self.null_rows > 0 {
+            line("rows that are null", &self.null_rows, "")?;
+        }
         let of_pass = match self.layout {
             Layout::Instances => "",
             Layout::Documents => "in one pass; the loader makes other ones in every epoch",
