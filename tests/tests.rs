@@ -15,5 +15,6 @@ mod kills; // killed at random moments until done: nothing lost, nothing doubled
 mod parts; // a data set made in parts, and with little memory, is the same data set
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod resume; // stopped, killed, corrupted: continued bit for bit
+mod said; // warnings with their figures, the share of [UNK], the room on disk
 mod tasks; // fine-tuning: reports, predictions, what is trained and what is not
 mod the_path; // text to vocabulary, shards, model, evaluation, pages, export

@@ -16,9 +16,11 @@ use serde::Serialize;
 
 use crate::budget::Tuning;
 use crate::build::{Prepared, prepare};
-use crate::config::{BuildConfig, RandomMode};
+use crate::casing;
+use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::conservation::Tally;
 use crate::document::{Counts, Documents};
+use crate::document_shard::{documents_of_shards, write_document_shard};
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
@@ -30,7 +32,7 @@ use crate::reading::{ReadRules, sample_documents};
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
 use crate::shard::{GroupEncoder, ShardWriter};
-use crate::spill::Rows;
+use crate::spill::{BESIDE_ROW, Rows};
 use crate::table::InputReader;
 
 /// Blocks that are kept: enough for a per cent, little enough for a second.
@@ -59,10 +61,15 @@ pub struct Estimate {
     pub shards: usize,
     /// Bytes of the Parquet files together.
     pub bytes: u64,
+    /// The most bytes on disk before the end: the tokens, the rows on their way, and the shards, which wait in the work
+    /// folder of the output until all are written.
+    pub scratch: u64,
     /// Peak resident memory in bytes.
     pub memory: u64,
     /// Seconds on this machine with these threads, as busy as it is now.
     pub seconds: f64,
+    /// What does not fit the text.
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for Estimate {
@@ -79,8 +86,10 @@ impl fmt::Display for Estimate {
         line("instances, about", &self.instances)?;
         line("shards", &self.shards)?;
         line("bytes on disk, about", &megabytes(self.bytes))?;
+        line("  while building, about", &megabytes(self.scratch))?;
         line("peak memory, about", &megabytes(self.memory))?;
-        line("time, about", &format!("{:.1} s", self.seconds))
+        line("time, about", &format!("{:.1} s", self.seconds))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
     }
 }
 
@@ -110,17 +119,24 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let (made, making) = second_time(|| make(&prepared, &sampled.documents))?;
     let per_row = making / made.rows.len().max(1) as f64;
     // Each pass makes about the same number of instances.
-    let rows = (made.rows.len() as f64 * scale * config.dupe_factor as f64 / made.passes as f64).round();
+    let rows = (made.rows.len() as f64 * scale * config.passes() as f64 / made.passes as f64).round();
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
     let plan = Plan::new(config, documents, tokens, prepared.id_space());
     let threads = prepared.pool.current_num_threads();
     let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
-    let (written, writing) = second_time(|| write_nowhere(&prepared, &plan, &tuning, &made))?;
+    let (written, writing) = second_time(|| match config.layout {
+        Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
+        Layout::Documents => {
+            let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
+            write_documents_nowhere(&prepared, &sampled.documents, shards, made.rows.len())
+        }
+    })?;
     let writing_per_row = writing / made.rows.len().max(1) as f64;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
+    let bytes = (rows * written.bytes_per_row) as u64;
     // What is packed goes to a scratch file and comes back: two copies at memory's speed. This and reading is done
     // beside the rest, and so shared among the threads.
     let spill = rows * written.packed_per_row * 2.0 / 1.5e9;
@@ -137,9 +153,11 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         tokens,
         instances: rows as u64,
         shards: plan.shards,
-        bytes: (rows * written.bytes_per_row) as u64,
+        bytes,
+        scratch: bytes + scratch(config, &plan, &tuning, &sizes, &written),
         memory: memory(&plan, &tuning, threads, &sizes, &written),
         seconds,
+        warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
     })
 }
 
@@ -200,7 +218,7 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
     let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
     let mask = prepared.vocabulary.mask_id();
-    while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
+    while made.passes < config.passes() && (made.rows.len() as u64) < ROWS {
         let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<Rows> {
             let (mut rows, mut tally) = (Rows::default(), Tally::default());
             let mut counters = Counters::new(config.max_seq_length);
@@ -228,10 +246,25 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     Ok(made)
 }
 
-/// What writing the sample's rows took.
+/// What writing the sample's rows took, or its documents, for each row that the loader makes of them.
 struct WrittenSample {
     bytes_per_row: f64,
     packed_per_row: f64,
+}
+
+/// Writes the documents themselves, which are not packed.
+fn write_documents_nowhere(
+    prepared: &Prepared<'_>,
+    documents: &Documents,
+    shards: usize,
+    rows: usize,
+) -> Result<WrittenSample> {
+    let path = Path::new("nowhere.parquet");
+    let mut bytes = 0;
+    for range in documents_of_shards(documents, shards)? {
+        bytes += write_document_shard(&Nowhere, documents, prepared.marked(), range, path)?.1.bytes;
+    }
+    Ok(WrittenSample { bytes_per_row: bytes as f64 / rows.max(1) as f64, packed_per_row: 0.0 })
 }
 
 fn write_nowhere(
@@ -267,6 +300,28 @@ struct Sizes {
     tokens: u64,
     sentences: u64,
     documents: u64,
+}
+
+/// Bytes of the work folder beside the shards: the columns of the text, and the rows with their borders.
+fn scratch(
+    config: &BuildConfig,
+    plan: &Plan,
+    tuning: &Tuning,
+    sizes: &Sizes,
+    written: &WrittenSample,
+) -> u64 {
+    let text = plan.width.bytes() as u64 * sizes.tokens + 8 * (sizes.sentences + sizes.documents + 2);
+    let packed = sizes.rows * written.packed_per_row;
+    let borders = match (config.layout, config.random) {
+        (Layout::Documents, _) => 0.0,
+        (_, RandomMode::Reference) => 8.0 * sizes.rows,
+        // A run ends with where its slots begin.
+        (_, RandomMode::Keyed) => {
+            let runs = (packed + BESIDE_ROW as f64 * sizes.rows) / tuning.run_bytes as f64;
+            runs.ceil() * 4.0 * (plan.slots() + 1) as f64
+        }
+    };
+    text + (packed + borders) as u64
 }
 
 /// Peak resident memory: the largest of tokenizing (what of the text is held), making instances (that, a run of rows, a

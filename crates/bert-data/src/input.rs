@@ -385,7 +385,8 @@ fn decompressed(raw: BufReader<Tee>, compression: Option<&str>) -> io::Result<Bo
         Some("zstd") => buffered(zstd::stream::read::Decoder::with_buffer(raw)?),
         Some("bzip2") => buffered(bzip2::bufread::MultiBzDecoder::new(raw)),
         Some(_) => {
-            let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
+            let stream =
+                liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
             buffered(liblzma::bufread::XzDecoder::new_stream(raw, stream))
         }
     })

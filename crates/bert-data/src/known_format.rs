@@ -61,7 +61,8 @@ const KNOWN: [(usize, &[u8], &str, &str); 36] = [
 
 /// Refuses a file that begins as a known format that is no text; `head` has its first [`HEAD`] bytes, after decompression.
 pub(crate) fn refuse(path: &Path, head: &[u8]) -> Result<()> {
-    let known = KNOWN.iter().find(|(at, bytes, ..)| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes)));
+    let known =
+        KNOWN.iter().find(|(at, bytes, ..)| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes)));
     let (format, advice) = match known {
         Some(&(_, _, format, advice)) => (format, advice),
         None if is_media_wiki(head) => (
@@ -96,8 +97,12 @@ mod tests {
     fn every_known_format_is_named() {
         for (at, bytes, format, advice) in KNOWN {
             let head = [&vec![b'a'; at], bytes, b"and so on"].concat();
-            assert_eq!(refused(&head), Some(format!("it is {format}, not text: {advice}")), "{bytes:?}");
-            assert_eq!(refused(&head[..at + bytes.len() - 1]).is_some(), bytes == b"\xff\xfe\0\0", "cut {bytes:?}");
+            assert_eq!(refused(&head), Some(format!("it is {format}: {advice}")), "{bytes:?}");
+            assert_eq!(
+                refused(&head[..at + bytes.len() - 1]).is_some(),
+                bytes == b"\xff\xfe\0\0",
+                "cut {bytes:?}"
+            );
         }
     }
 
@@ -113,7 +118,16 @@ mod tests {
 
     #[test]
     fn text_is_not_refused() {
-        for text in ["", "P", "PK", "The <mediawiki> tag", "<?xml version=\"1.0\"?>\n<p>", "BZ", "{\"text\": 1}", "\u{feff}a"] {
+        for text in [
+            "",
+            "P",
+            "PK",
+            "The <mediawiki> tag",
+            "<?xml version=\"1.0\"?>\n<p>",
+            "BZ",
+            "{\"text\": 1}",
+            "\u{feff}a",
+        ] {
             assert_eq!(refused(text.as_bytes()), None, "{text}");
         }
     }

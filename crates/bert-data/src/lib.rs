@@ -17,9 +17,11 @@
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
 
+mod block_text;
 mod budget;
 mod build;
 pub mod card;
+mod casing;
 mod column;
 mod compact;
 pub mod config;
@@ -83,6 +85,7 @@ pub use budget::ByteSize;
 pub use build::{
     BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
 };
+pub use casing::casing_warning;
 pub use config::{BuildConfig, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use conservation::Conservation;
 pub use document_pass::DocumentPasses;

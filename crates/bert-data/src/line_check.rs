@@ -121,7 +121,10 @@ mod tests {
         assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().bad, 2, "exactly one in twenty");
         let error = checked(37, latin, true, BadLines::Few).unwrap_err();
         assert_eq!(error.exit_code(), 3);
-        assert!(error.to_string().starts_with("it: 2 of 39 lines are not UTF-8 text, line 38 the first"), "{error}");
+        assert!(
+            error.to_string().starts_with("it: 2 of 39 lines are not UTF-8 text, line 38 the first"),
+            "{error}"
+        );
         checked(37, latin, true, BadLines::Any).unwrap();
         checked(37, latin, false, BadLines::Few).unwrap();
         checked(1, &latin[..1], true, BadLines::Few).expect("one line is repaired");

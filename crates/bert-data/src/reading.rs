@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
 
+use crate::block_text::refuse_empty;
 use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
-use crate::error::{InputError, Result, TextProblem};
+use crate::error::{InputError, Result};
 use crate::input::{BLOCK, Block, Format, InputEntry};
 use crate::line_check::{BadLines, LineCheck};
 use crate::parallel::{in_order, share_out};
@@ -79,6 +80,9 @@ pub struct ReadReport {
     pub one_sentence_documents: u64,
     /// Tokens that are `[UNK]`.
     pub unknown_tokens: u64,
+    /// What does not fit the text, as it was known before.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// One step of reading, in the order of the text.
@@ -120,17 +124,14 @@ pub fn read_documents(
     let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules, files);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut source =
-        Source { files, text_column: &rules.text_column, open: None, inputs: Vec::new(), bytes_before: 0 };
+    let mut source = Source::new(files, &rules.text_column);
     // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
     let room = 2 * encoders.len() * BLOCK;
-    let blocks = std::iter::from_fn(|| source.next_block().transpose());
-    let blocks = blocks.map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))));
     in_order(
         pool,
         &mut encoders,
         room,
-        blocks,
+        source.blocks(),
         |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
         |(block, read)| {
             joiner.add(block)?;
@@ -143,16 +144,26 @@ pub fn read_documents(
 }
 
 /// The blocks of all files, one after another.
-struct Source<'a> {
+pub(crate) struct Source<'a> {
     files: &'a [PathBuf],
     text_column: &'a str,
     open: Option<InputReader>,
     /// The files that were read to their ends.
-    inputs: Vec<InputEntry>,
+    pub(crate) inputs: Vec<InputEntry>,
     bytes_before: u64,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub(crate) fn new(files: &'a [PathBuf], text_column: &'a str) -> Self {
+        Self { files, text_column, open: None, inputs: Vec::new(), bytes_before: 0 }
+    }
+
+    /// The blocks, as [`in_order`] takes them: each with its size and how many bytes were taken from disk by then.
+    pub(crate) fn blocks(&mut self) -> impl Iterator<Item = Result<(usize, (Block, u64))>> {
+        std::iter::from_fn(|| self.next_block().transpose())
+            .map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))))
+    }
+
     /// The next block and how many bytes were taken from disk by then; none at the end of the last file.
     fn next_block(&mut self) -> Result<Option<(Block, u64)>> {
         loop {
@@ -231,7 +242,9 @@ fn tokenize_block(
     if block.format == Format::Parquet {
         for (row, text) in block.rows() {
             let text = text.map(String::from_utf8_lossy);
-            check_row(text.as_deref(), (path, row), rules, &mut done)?;
+            if rules.strict_rows {
+                refuse_empty(text.as_deref(), (path, row), &rules.text_column)?;
+            }
             add_row(text.as_deref(), &mut done, &mut sentences);
         }
         return Ok(done);
@@ -245,7 +258,9 @@ fn tokenize_block(
             Format::Jsonl if line.is_empty() => {}
             Format::Jsonl => {
                 let text = json_text(line, path, number, &rules.text_column)?;
-                check_row(text.as_deref(), (path, number), rules, &mut done)?;
+                if rules.strict_rows {
+                    refuse_empty(text.as_deref(), (path, number), &rules.text_column)?;
+                }
                 add_row(text.as_deref(), &mut done, &mut sentences);
             }
             _ if line.is_empty() => done.events.push(Event::Break),
@@ -255,23 +270,12 @@ fn tokenize_block(
     Ok(done)
 }
 
-/// Refuses a row without text where it is not to be passed over.
-fn check_row(text: Option<&str>, (path, row): (&Path, u64), rules: &ReadRules, done: &mut Tokenized) -> Result<()> {
-    done.null_rows += u64::from(text.is_none());
-    let problem = match text {
-        None => TextProblem::Null,
-        Some(text) if python_strip(text).is_empty() => TextProblem::Empty,
-        Some(_) => return Ok(()),
-    };
-    if !rules.strict_rows {
-        return Ok(());
-    }
-    Err(InputError::Text { path: path.to_owned(), row, column: rules.text_column.clone(), problem }.into())
-}
-
-/// One row of a table: a document, whose lines are paragraphs; nothing for a null.
+/// One row of a table: a document, whose lines are paragraphs; a null is counted.
 fn add_row(text: Option<&str>, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
-    let Some(text) = text else { return };
+    let Some(text) = text else {
+        done.null_rows += 1;
+        return;
+    };
     // A row without text is counted among the empty documents.
     done.events.push(Event::Nothing);
     for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
@@ -316,7 +320,12 @@ struct Joiner<'a> {
 }
 
 impl<'a> Joiner<'a> {
-    fn new(documents: DocumentsBuilder, unknown: [u32; 2], rules: &'a ReadRules, files: &'a [PathBuf]) -> Self {
+    fn new(
+        documents: DocumentsBuilder,
+        unknown: [u32; 2],
+        rules: &'a ReadRules,
+        files: &'a [PathBuf],
+    ) -> Self {
         let (report, lines) = (ReadReport::default(), LineCheck::default());
         Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
     }

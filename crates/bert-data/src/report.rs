@@ -180,7 +180,7 @@ impl DataReport {
         };
         // Rows of tables are split always; the language says that something was.
         let split = config.split_sentences || config.language.is_some();
-        report.warnings = report.find_warnings(split);
+        report.warnings = read.warnings.iter().cloned().chain(report.find_warnings(split)).collect();
         report
     }
 

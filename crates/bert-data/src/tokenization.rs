@@ -207,7 +207,7 @@ impl Tokenizer {
             .unk_token(UNK.to_owned())
             .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
             .build()
-            .unwrap_or_default();
+            .expect("a vocabulary in memory, of which nothing has to be read");
         let (unk_id, vocabulary) = (vocabulary.unk_id(), vocabulary.len());
         Self { model, unk_id, do_lower_case, vocabulary, segmenter: None }
     }

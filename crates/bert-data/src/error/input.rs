@@ -134,7 +134,7 @@ pub enum InputError {
         first: u64,
     },
     /// A file begins as one of a format that is no text.
-    #[error("{} is {format}, not text: {advice}", path.display())]
+    #[error("{} is {format}: {advice}", path.display())]
     KnownFormat {
         /// The file.
         path: PathBuf,

@@ -6,6 +6,8 @@
 mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// Vocabularies and lower-casing that do not fit together.
+mod casing;
 /// Documents on disk, of which the loader makes instances.
 mod documents;
 /// Masks that the loader makes.

@@ -384,7 +384,8 @@ fn passes_over_documents_agree_with_the_reference_mode() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpora/almanac/train");
     let vocab = folder.path().join("vocab.txt");
     let words = VocabConfig { vocab_size: 2000, ..VocabConfig::default() };
-    let tokens = train_vocabulary(std::slice::from_ref(&corpus), &words, &mut |_, _| {}).unwrap();
+    let trained = train_vocabulary(std::slice::from_ref(&corpus), &words, &mut |_, _| {}).unwrap();
+    let tokens = trained.tokens;
     std::fs::write(&vocab, tokens.join("\n") + "\n").unwrap();
     let continues: Vec<bool> = tokens.iter().map(|token| token.starts_with("##")).collect();
     let base = BuildConfig {
