@@ -1,7 +1,7 @@
 //! What a build would make and cost, from a sample of the text; writes nothing.
 //!
 //! In goes a [`BuildConfig`], out comes an [`Estimate`] of documents, instances, bytes, memory and time. All inputs
-//! are read through once (which counts them exactly), but only blocks at equal distances are kept, at most
+//! are read through once (which counts them exactly, and refuses files that are no text), but only blocks at equal distances are kept, at most
 //! 64 of them (16 MB); these are tokenized, made into instances for one or two passes, and written as a shard to
 //! nowhere, with a clock beside. Not for exact numbers: those are in the manifest of a build. The reference has
 //! nothing like it.
@@ -20,11 +20,12 @@ use crate::casing;
 use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::conservation::Tally;
 use crate::document::{Counts, Documents};
-use crate::document_shard::{documents_of_shards, write_document_shard};
+use crate::document_shard::{GROUP_TOKENS, documents_of_shards, write_document_shard};
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
 use crate::keyed::KeyedInstances;
+use crate::line_check::{BadLines, LineCheck};
 use crate::packed::{PackedRow, Width, pack};
 use crate::parallel::share_out;
 use crate::plan::Plan;
@@ -109,7 +110,8 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         &prepared.files,
         &prepared.tokenizer(),
         &prepared.vocabulary,
-        &ReadRules::new(config),
+        // The lines were judged when all were read.
+        &ReadRules { bad_lines: BadLines::Any, ..ReadRules::new(config) },
         &prepared.pool,
     )?;
     let tokenize = start.elapsed().as_secs_f64();
@@ -133,7 +135,12 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
             write_documents_nowhere(&prepared, &sampled.documents, shards, made.rows.len())
         }
     })?;
-    let writing_per_row = writing / made.rows.len().max(1) as f64;
+    let beside = match config.layout {
+        // The row groups of the sample were encoded beside each other already.
+        Layout::Instances => 1,
+        Layout::Documents => tuning.writers.min(plan.shards),
+    };
+    let writing_per_row = writing / (made.rows.len().max(1) * beside) as f64;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
     let bytes = (rows * written.bytes_per_row) as u64;
@@ -155,7 +162,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         shards: plan.shards,
         bytes,
         scratch: bytes + scratch(config, &plan, &tuning, &sizes, &written),
-        memory: memory(&plan, &tuning, threads, &sizes, &written),
+        memory: memory(config.layout, &plan, &tuning, threads, &sizes, &written),
         seconds,
         warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
     })
@@ -180,11 +187,15 @@ struct Sample {
 impl Sample {
     fn read(prepared: &Prepared<'_>) -> Result<Self> {
         let (mut kept, mut text_bytes) = (Vec::new(), 0);
+        let bad_lines = ReadRules::new(prepared.config).bad_lines;
         let (mut number, mut distance) = (0usize, 1);
         for (index, path) in prepared.files.iter().enumerate() {
             let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+            let mut lines = LineCheck::default();
             while let Some(block) = reader.next_block()? {
                 text_bytes += block.bytes.len() as u64;
+                lines.add(LineCheck::of(&block, path, bad_lines)?);
+                lines.check(path, block.ends_file, bad_lines)?;
                 if number.is_multiple_of(distance) {
                     kept.push((number, block));
                 }
@@ -326,7 +337,14 @@ fn scratch(
 
 /// Peak resident memory: the largest of tokenizing (what of the text is held), making instances (that, a run of rows, a
 /// round of them) and writing (some row groups at once). The constants were measured on the bench corpus.
-fn memory(plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes, written: &WrittenSample) -> u64 {
+fn memory(
+    layout: Layout,
+    plan: &Plan,
+    tuning: &Tuning,
+    threads: usize,
+    sizes: &Sizes,
+    written: &WrittenSample,
+) -> u64 {
     let counts = Counts {
         documents: sizes.documents,
         sentences: sizes.sentences,
@@ -338,8 +356,15 @@ fn memory(plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes, written: 
     let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
     let packed = sizes.rows * written.packed_per_row;
     let making = text as f64 + packed.min(2.0 * tuning.run_bytes as f64) + threads as f64 * ROUND_PER_THREAD;
-    let group = packed / plan.slots() as f64;
-    let writing = tuning.writers as f64 * (WRITING + WRITING_PER_PACKED * group);
+    let (group, held, writers) = match layout {
+        Layout::Instances => (packed / plan.slots() as f64, 0, tuning.writers),
+        // Whole shards are written beside each other, from the text.
+        Layout::Documents => {
+            let tokens = (GROUP_TOKENS as u64).min(sizes.tokens / plan.shards as u64);
+            ((plan.width.bytes() as u64 * tokens) as f64, text, tuning.writers.min(plan.shards))
+        }
+    };
+    let writing = held as f64 + writers as f64 * (WRITING + WRITING_PER_PACKED * group);
     let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD + text as f64;
     (BASE + tokenizing.max(making).max(writing)) as u64
 }
@@ -424,7 +449,7 @@ mod tests {
         let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
         let of = |resident, run_bytes, writers| {
             let tuning = Tuning { resident, round_tokens: 0, run_bytes, segment_bytes: 0, writers };
-            memory(&plan, &tuning, 2, &sizes, &written) as f64
+            memory(Layout::Instances, &plan, &tuning, 2, &sizes, &written) as f64
         };
         let text = 2.0 * 1e6 + 8.0 * 1e3 + 8.0 * 1e2;
         let tokenizing = BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD;
@@ -435,5 +460,10 @@ mod tests {
         assert_eq!(of(1 << 30, 40_000_000, 0), making + 100.0 * 1e5, "all rows are one run");
         let group = 100.0 * 1e5 / 10.0;
         assert_eq!(of(1 << 30, 1_000_000, 3), BASE + 3.0 * (WRITING + WRITING_PER_PACKED * group));
+        let tuning =
+            Tuning { resident: 1 << 30, round_tokens: 0, run_bytes: 0, segment_bytes: 0, writers: 3 };
+        let documents = memory(Layout::Documents, &plan, &tuning, 2, &sizes, &written) as f64;
+        let of_shard = WRITING + WRITING_PER_PACKED * 2.0 * 500_000.0;
+        assert_eq!(documents, BASE + text + 2.0 * of_shard, "two shards, the text beside them");
     }
 }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::{InputError, Result};
+use crate::input::{Block, Format};
 
 /// One in so many lines of a file may be bad.
 const GOOD_PER_BAD: u64 = 20;
@@ -51,6 +52,15 @@ pub(crate) struct LineCheck {
 }
 
 impl LineCheck {
+    /// The lines of a block of text or JSON.
+    pub(crate) fn of(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
+        let mut check = Self::default();
+        for (number, line) in block.lines().take_while(|_| block.format != Format::Parquet) {
+            check.decode(line, (path, number), bad_lines)?;
+        }
+        Ok(check)
+    }
+
     /// The text of a line, with U+FFFD for what is not UTF-8. NULs stay: the tokenizer drops both.
     pub(crate) fn decode<'a>(
         &mut self,

@@ -5,7 +5,7 @@
 //! tokenizing. The reference publishes vocabularies but not the program that made them; words are cut as the reference's
 //! tokenizer cuts them.
 //!
-//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at up to 250 bytes each;
+//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at some 300 bytes each;
 //! beside them there are some blocks of text for each thread.
 
 mod merges;
@@ -51,7 +51,7 @@ pub struct VocabConfig {
     #[arg(long)]
     pub limit_alphabet: Option<usize>,
 
-    /// Different words to count, 250 bytes of memory or less each. Where the text has more, the rarest are forgotten on the
+    /// Different words to count, some 300 bytes of memory each. Where the text has more, the rarest are forgotten on the
     /// way and a note says how many; their characters are counted all the same.
     #[arg(long, default_value_t = MAX_WORDS)]
     pub max_words: usize,
@@ -117,21 +117,6 @@ impl VocabConfig {
             strict_rows: self.strict_rows,
             text_column: &self.text_column,
         }
-    }
-
-    /// How many of the characters, whose counts these are in descending order, the alphabet has.
-    fn alphabet_size(&self, counts: &[u64]) -> usize {
-        if let Some(limit) = self.limit_alphabet {
-            return limit.min(counts.len());
-        }
-        let all: u128 = counts.iter().map(|&count| u128::from(count)).sum();
-        let mut covered = 0;
-        let enough = counts.iter().position(|&count| {
-            covered += u128::from(count);
-            covered * COVERED.1 >= all * COVERED.0
-        });
-        let enough = enough.map_or(0, |last| last + 1);
-        enough.min(self.vocab_size / 2).max(ALPHABET).min(counts.len())
     }
 }
 
@@ -235,7 +220,7 @@ pub fn train_vocabulary(
         |next| counts.add(next, config.max_words),
         progress,
     )?;
-    if counts.words.is_empty() && counts.too_long == 0 {
+    if counts.characters.is_empty() && counts.too_long == 0 {
         return Err(InputError::NoText { files: files.len(), lines: read.lines }.into());
     }
     let mut trained = train(counts, config)?;
@@ -381,11 +366,26 @@ fn alphabet(counts: &WordCounts, config: &VocabConfig) -> Vec<char> {
     let mut order: Vec<(u64, char)> =
         characters.map(|(&c, places)| (places.first + places.inside, c)).collect();
     order.sort_unstable_by_key(|&(count, c)| (std::cmp::Reverse(count), c));
-    let counts: Vec<u64> = order.iter().map(|(count, _)| *count).collect();
-    order.truncate(config.alphabet_size(&counts));
+    let usual = || usual_alphabet(&order, counts, config.vocab_size);
+    order.truncate(config.limit_alphabet.unwrap_or_else(usual));
     let mut alphabet: Vec<char> = order.into_iter().map(|(_, c)| c).collect();
     alphabet.sort_unstable();
     alphabet
+}
+
+/// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they make
+/// up [`COVERED`] of the text, but not more than take half of the vocabulary.
+fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
+    let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
+    let (mut covered, mut tokens) = (0, 0);
+    for (size, (count, c)) in order.iter().enumerate() {
+        tokens += 1 + usize::from(counts.characters[c].inside > 0);
+        if size >= ALPHABET && (covered * COVERED.1 >= all * COVERED.0 || tokens > vocab_size / 2) {
+            return size;
+        }
+        covered += u128::from(*count);
+    }
+    order.len()
 }
 
 /// Special tokens, alphabet, and continuations of the characters that continue a word somewhere.

@@ -114,7 +114,9 @@ fn add_word(words: &mut Vec<u32>, word: u32) {
 
 impl Words {
     fn new(words: &[(CompactString, u64)], tokens: &mut Tokens) -> Self {
-        let mut made = Self { pieces: Vec::new(), places: Vec::new(), counts: Vec::new() };
+        let characters = words.iter().map(|(word, _)| word.chars().count()).sum();
+        let (places, counts) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
+        let mut made = Self { pieces: Vec::with_capacity(characters), places, counts };
         let mut piece = String::new();
         for (word, count) in words {
             let start = made.pieces.len();
@@ -150,7 +152,8 @@ impl Words {
             }
         }
         // Pairs are all different: which one is entered first does not matter.
-        let candidates = words.into_iter().map(|(pair, words)| {
+        let candidates = words.into_iter().map(|(pair, mut words)| {
+            words.shrink_to_fit();
             let count = counts[&pair].max(0) as u64;
             Candidate { count, pair: Reverse(pair), entry: Reverse(0), words }
         });

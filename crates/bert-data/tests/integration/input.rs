@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bert_data::input::{BlockReader, Format, expand};
-use bert_data::{BuildConfig, DataReport, Error, InputError};
+use bert_data::{BuildConfig, DataReport, Error, InputError, dry_run};
 
 use crate::support::{config, reference, run, small_vocabulary};
 
@@ -157,7 +157,12 @@ fn text_in_another_encoding_is_refused() {
     for (share, refused) in [(5, None), (6, Some((1200, 20_000))), (60, Some((60, 100)))] {
         for threads in [1, 2, 4] {
             let few = |config| BuildConfig { dupe_factor: 1, threads, ..config };
-            let built = build_of(&[&good, &text(share)], few);
+            let tried = |config| {
+                let config = few(config);
+                assert_eq!(dry_run(&config).is_err(), refused.is_some(), "a dry run says the same");
+                config
+            };
+            let built = build_of(&[&good, &text(share)], tried);
             match (built, refused) {
                 (Ok(report), None) => assert_eq!(report.invalid_utf8_lines, 1000),
                 (Err(Error::Input(InputError::NotUtf8Text { path, bad, lines, first })), Some((of, all))) => {
