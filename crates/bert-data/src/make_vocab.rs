@@ -1,28 +1,30 @@
-//! From text to a WordPiece vocabulary, the same bytes every time.
+//! A WordPiece vocabulary from text, the same bytes every time.
 //!
-//! In go files of text, out come tokens in the order of their ids: `[PAD] [UNK] [CLS] [SEP] [MASK]`, then the
-//! alphabet, the alphabet as continuations (`##a`), then merged pieces, most frequent merge first (`merges`). Not for
-//! tokenizing. The reference publishes vocabularies but not the program that made them; words are cut as the reference's
-//! tokenizer cuts them.
+//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged pieces,
+//! the most frequent first (`merges`). Words are cut as the reference's tokenizer cuts them; the reference publishes
+//! vocabularies but not the program that made them.
 //!
 //! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at some 300 bytes each;
 //! beside them there are some blocks of text for each thread.
 
+mod config;
 mod merges;
+mod report;
 mod word_counts;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use compact_str::CompactString;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use serde::{Deserialize, Serialize};
 
-use crate::block_text::{TextRules, each_text};
+pub use config::VocabConfig;
+pub use report::{TrainedVocabulary, VocabReport};
+
+use crate::block_text::each_text;
 use crate::error::{Error, InputError, OptionError, Result};
 use crate::input::{BLOCK, Block, expand};
-use crate::line_check::{BadLines, LineCheck};
+use crate::line_check::LineCheck;
 use crate::parallel::in_order;
 use crate::reading::Source;
 use crate::tokenization::{Tokenizer, basic_tokens};
@@ -30,165 +32,11 @@ use crate::vocabulary::{CLS, MASK, PAD, SEP, UNK, Vocabulary};
 use merges::CONTINUES;
 use word_counts::WordCounts;
 
-/// How to train a vocabulary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
-#[serde(default, deny_unknown_fields)]
-pub struct VocabConfig {
-    /// Number of tokens, specials and alphabet included; fewer come out when the text has no more to merge.
-    #[arg(long, default_value_t = 30_522)]
-    pub vocab_size: usize,
-
-    /// Two pieces are merged only if they stand together at least so often.
-    #[arg(long, default_value_t = 2)]
-    pub min_frequency: u64,
-
-    /// Lower-case the text and strip accents.
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
-    pub do_lower_case: bool,
-
-    /// Most characters of the alphabet, the most frequent ones; words with others are [UNK]. Default: 1000, and more until
-    /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size.
-    #[arg(long)]
-    pub limit_alphabet: Option<usize>,
-
-    /// Different words to count, some 300 bytes of memory each. Where the text has more, the rarest are forgotten on the
-    /// way and a note says how many; their characters are counted all the same.
-    #[arg(long, default_value_t = MAX_WORDS)]
-    pub max_words: usize,
-
-    /// Refuse the first line that is not UTF-8 instead of repairing up to one line in twenty of a file.
-    #[arg(long)]
-    pub strict_utf8: bool,
-
-    /// Repair all lines that are not UTF-8, however many of a file they are.
-    #[arg(long, conflicts_with = "strict_utf8")]
-    pub lossy_utf8: bool,
-
-    /// Refuse null and empty rows of JSON Lines and Parquet instead of skipping them.
-    #[arg(long)]
-    pub strict_rows: bool,
-
-    /// The key or column with the text of JSON Lines and Parquet.
-    #[arg(long, default_value = "text", value_name = "NAME")]
-    pub text_column: String,
-
-    /// Worker threads; 0 means one per core. The vocabulary does not depend on it.
-    #[arg(long, default_value_t = 0)]
-    pub threads: usize,
-}
-
-impl Default for VocabConfig {
-    fn default() -> Self {
-        Self {
-            vocab_size: 30_522,
-            min_frequency: 2,
-            do_lower_case: true,
-            limit_alphabet: None,
-            max_words: MAX_WORDS,
-            strict_utf8: false,
-            lossy_utf8: false,
-            strict_rows: false,
-            text_column: "text".to_owned(),
-            threads: 0,
-        }
-    }
-}
-
-impl VocabConfig {
-    fn check(&self) -> Result<()> {
-        if self.max_words < LEAST_WORDS {
-            let (value, expected) = (self.max_words.to_string(), "at least 1000");
-            return Err(OptionError::Invalid { option: "max-words", value, expected }.into());
-        }
-        if self.threads > 4096 {
-            let (value, expected) = (self.threads.to_string(), "at most 4096");
-            return Err(OptionError::Invalid { option: "threads", value, expected }.into());
-        }
-        if self.strict_utf8 && self.lossy_utf8 {
-            let (with, reason) = ("--strict-utf8", "one refuses what the other repairs");
-            return Err(OptionError::Conflict { option: "lossy-utf8", with, reason }.into());
-        }
-        Ok(())
-    }
-
-    fn text_rules(&self) -> TextRules<'_> {
-        TextRules {
-            bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
-            strict_rows: self.strict_rows,
-            text_column: &self.text_column,
-        }
-    }
-}
-
-/// Different words that are counted: those of some tens of gigabytes of text.
-const MAX_WORDS: usize = 5_000_000;
-/// Fewer words are no text to train on.
-const LEAST_WORDS: usize = 1000;
 /// The characters that every alphabet may have, and the share of the text up to which it has more.
 const ALPHABET: usize = 1000;
 const COVERED: (u128, u128) = (9_999, 10_000);
 /// The tokens that every vocabulary begins with; `[PAD]` is 0.
 const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
-
-/// A vocabulary and what the text it was trained on is under it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrainedVocabulary {
-    /// The tokens in the order of their ids.
-    pub tokens: Vec<String>,
-    /// What was seen and what was left out.
-    pub report: VocabReport,
-}
-
-/// What was seen in the text of a vocabulary and what was left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct VocabReport {
-    /// Tokens that the text becomes.
-    pub text_tokens: u64,
-    /// Those of them that are `[UNK]`.
-    pub unknown_tokens: u64,
-    /// Different characters of the text.
-    pub characters: usize,
-    /// Those of them that are not in the vocabulary.
-    pub dropped_characters: usize,
-    /// Occurrences of rare words that were not counted, for [`VocabConfig::max_words`].
-    pub forgotten_words: u64,
-    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
-    pub invalid_utf8_lines: u64,
-    /// Rows of tables that are null; left out.
-    pub null_rows: u64,
-}
-
-impl VocabReport {
-    /// Share of the text's tokens that are `[UNK]`.
-    #[must_use]
-    pub fn unknown_share(&self) -> f64 {
-        self.unknown_tokens as f64 / self.text_tokens.max(1) as f64
-    }
-}
-
-impl fmt::Display for VocabReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "[UNK] is {:.4} % of this text: {} of {} tokens; {} of {} characters are not in the vocabulary",
-            100.0 * self.unknown_share(),
-            self.unknown_tokens,
-            self.text_tokens,
-            self.dropped_characters,
-            self.characters
-        )?;
-        for (count, what) in [
-            (self.forgotten_words, "occurrences of rare words were not counted (--max-words)"),
-            (self.invalid_utf8_lines, "lines were not UTF-8 and were repaired"),
-            (self.null_rows, "rows were null and were skipped"),
-        ] {
-            if count > 0 {
-                write!(f, "\n{count} {what}")?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes. `progress` is told the bytes
 /// taken from disk and the bytes there are; merging, which follows, takes seconds. Where words had to be forgotten, the
