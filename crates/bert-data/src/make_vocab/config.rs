@@ -27,7 +27,7 @@ pub struct VocabConfig {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_lower_case: bool,
 
-    /// Most characters of the alphabet, the most frequent ones; words with others are [UNK]. Default: 1000, and more until
+    /// Most characters of the alphabet, the most frequent ones; words with others are unknown. Default: 1000, and more until
     /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size.
     #[arg(long)]
     pub limit_alphabet: Option<usize>,
