@@ -50,10 +50,11 @@ pub(crate) fn clean_up() {
     let _ = std::fs::remove_dir_all(scratch());
 }
 
-/// The text reader: plain, gzip, zstd, JSON Lines and Parquet, as the first bytes say.
+/// The text reader: plain, gzip, zstd, bzip2, xz, JSON Lines and Parquet, as the first bytes say.
 pub(crate) fn text(bytes: &[u8]) {
     let path = file("text", bytes);
-    let compressed = bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    let magic: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", b"\xfd7zXZ\0"];
+    let compressed = magic.iter().any(|magic| bytes.starts_with(magic));
     if let Ok(mut reader) = BlockReader::open(&path, 0, Format::Text) {
         let (mut all, mut lines) = (Vec::new(), 0);
         let whole = loop {

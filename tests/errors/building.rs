@@ -38,6 +38,11 @@ fn flags_of_make_pretrain_data() {
             ("--random reference --split-sentences", 2, "--split-sentences cannot be used"),
             ("--split-sentences --language xx", 2, "--language is xx"),
             ("--do-lower-case maybe", 2, "invalid value 'maybe'"),
+            (
+                "--strict-utf8 --lossy-utf8",
+                2,
+                "the argument '--strict-utf8' cannot be used with '--lossy-utf8'",
+            ),
         ],
     );
 }
@@ -110,6 +115,12 @@ fn text_and_vocabulary() {
             ("--input empty.txt --output out.txt", 3, "the input holds no text"),
             ("--input latin1.txt --strict-utf8 --output out.txt", 3, "latin1.txt:2: invalid UTF-8"),
             ("--input train.txt --vocab-size 8 --output out.txt", 2, "--vocab-size is 8"),
+            (
+                "--input train.txt --max-words 10 --output out.txt",
+                2,
+                "--max-words is 10, but must be at least 1000",
+            ),
+            ("--input train.txt --threads 5000 --output out.txt", 2, "--threads is 5000"),
             ("--input train.txt --output vocab.txt", 1, "vocab.txt: exists; --overwrite replaces it"),
         ],
     );

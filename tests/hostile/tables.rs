@@ -34,7 +34,12 @@ fn json_lines() {
             ("deep.jsonl", 3, "deep.jsonl:1: not a JSON object (one object on each line is expected): ..."),
             ("deep-value.jsonl", 3, "no instance can be made: the only document has 1 sentence(s)..."),
             ("array.jsonl", 3, "array.jsonl:1: not a JSON object (one object on each line is expected): ..."),
-            ("null.jsonl", 3, "null.jsonl:2: \"text\" is null (see --text-column)"),
+            (
+                "null.jsonl --strict-rows",
+                3,
+                "null.jsonl:2: \"text\" is null, which --strict-rows refuses (see --text-column)",
+            ),
+            ("null.jsonl", 3, "no instance can be made: the only document has 1 sentence(s)..."),
             ("number.jsonl", 3, "number.jsonl:1: \"text\" is a number, expected text (see --text-column)"),
             ("missing.jsonl", 3, "missing.jsonl:1: \"text\" is missing (see --text-column)"),
             (
@@ -45,7 +50,7 @@ fn json_lines() {
             ("half.jsonl", 3, "half.jsonl:1: not a JSON object (one object on each line is expected): ..."),
         ],
     );
-    assert_eq!(checked, 8);
+    assert_eq!(checked, 9);
 }
 
 /// A Parquet file of one column of text, nulls among them.
@@ -117,7 +122,7 @@ fn parquet_files() {
         ("other", ": column \"text\" is missing (columns: title), expected text (see --text-column)"),
         ("numbers", ": column \"text\" is int32, expected text (see --text-column)"),
         ("lists", ": column \"text\" is list(int32...), expected text (see --text-column)"),
-        ("null", ":2: \"text\" is null (see --text-column)"),
+        ("null", ":2: \"text\" is null, which --strict-rows refuses (see --text-column)"),
         ("row", ": row 1 is longer than 67108864 bytes"),
         (
             "page",
@@ -136,7 +141,7 @@ fn parquet_files() {
         (format!("{name}.parquet"), format!("{name}.parquet{space}{said}"))
     });
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (name.as_str(), 3, said.as_str())).collect();
-    let line = format!("{BUILD} --vocab vocab.txt --output out --input");
+    let line = format!("{BUILD} --vocab vocab.txt --output out --strict-rows --input");
     assert_eq!(check(&folder, &line, &rows), 18);
 }
 

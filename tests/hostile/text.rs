@@ -12,6 +12,30 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("in memory")
 }
 
+fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    encoder.write_all(bytes).expect("in memory");
+    encoder.finish().expect("in memory")
+}
+
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    encoder.write_all(bytes).expect("in memory");
+    encoder.finish().expect("in memory")
+}
+
+/// xz data whose header asks for a dictionary of four gigabytes.
+fn xz_with_large_dictionary() -> Vec<u8> {
+    let mut bytes = xz(b"A line.\n");
+    // Behind the header of the stream: size, flags, filter, size of its properties, dictionary; then padding and sum.
+    assert_eq!(bytes[12..16], [2, 0, 0x21, 1], "the header of the block");
+    bytes[16] = 40;
+    let mut sum = flate2::Crc::new();
+    sum.update(&bytes[12..20]);
+    bytes[20..24].copy_from_slice(&sum.sum().to_le_bytes());
+    bytes
+}
+
 /// Something much larger when decompressed: `megabytes` of a line again and again.
 fn bomb(mut out: impl Write, megabytes: usize) {
     let block = b"so it goes on \n".repeat(1 << 16);
@@ -25,7 +49,9 @@ fn plain_and_compressed() {
     let good = folder.read("train.txt");
     folder.write("latin1.txt", b"A line.\nCaf\xe9.\n\nOne more.\n");
     folder.write("utf16.txt", b"\xff\xfeA\0 \0l\0\n\0");
-    folder.write("spaces.txt", "\u{feff} \r\n\t\r\n\u{2028}\n\0\0\n");
+    folder.write("latin.txt", b"Caf\xe9.\nNa\xefve.\n\nOne more.\n");
+    folder.write("nul.txt", "A line.\n\nOne\0 more.\n");
+    folder.write("spaces.txt", "\u{feff} \r\n\t\r\n\u{2028}\n\u{200b}\n");
     folder.write("empty.txt", "");
     folder.write("cut.gz", &gzip(&good)[..200]);
     folder.write("flipped.gz", {
@@ -45,6 +71,18 @@ fn plain_and_compressed() {
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).expect("zstd");
     bomb(&mut encoder, 80);
     folder.write("bomb.zst", encoder.finish().expect("in memory"));
+    folder.write("cut.bz2", &bzip2(&good)[..200]);
+    folder.write("trailing.bz2", [bzip2(&good), b"more".to_vec()].concat());
+    folder.write("fake.bz2", b"BZh91AY&SY\xff\xff\xff\xff\xff\xff\xff\xff");
+    folder.write("cut.xz", &xz(&good)[..100]);
+    folder.write("trailing.xz", [xz(&good), b"more".to_vec()].concat());
+    folder.write("window.xz", xz_with_large_dictionary());
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    bomb(&mut encoder, 80);
+    folder.write("bomb.bz2", encoder.finish().expect("in memory"));
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    bomb(&mut encoder, 80);
+    folder.write("bomb.xz", encoder.finish().expect("in memory"));
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("zstd");
     // A line of a gigabyte, compressed: that the limit is on the line and not on the file.
     (0..66).for_each(|_| encoder.write_all(&[b'x'; 1 << 20]).expect("in memory"));
@@ -63,7 +101,19 @@ fn plain_and_compressed() {
                 3,
                 "latin1.txt:2: invalid UTF-8 (without --strict-utf8 it would be replaced and counted)",
             ),
-            ("utf16.txt --strict-utf8", 3, "utf16.txt:1: invalid UTF-8 (without..."),
+            ("utf16.txt", 3, "utf16.txt is text in UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"),
+            (
+                "latin.txt",
+                3,
+                "latin.txt: 2 of 3 lines are not UTF-8 text, line 1 the first: convert the file to UTF-8 (iconv), leave it \
+                 out, or let --lossy-utf8 repair all such lines",
+            ),
+            ("nul.txt", 3, "nul.txt: 1 of 2 lines are not UTF-8 text, line 3 the first: ..."),
+            (
+                "nul.txt --strict-utf8",
+                3,
+                "nul.txt:3: a NUL byte (without --strict-utf8 it would be dropped and counted)",
+            ),
             ("cut.gz", 3, "cut.gz is damaged gzip data: ..."),
             (
                 "flipped.gz",
@@ -74,6 +124,22 @@ fn plain_and_compressed() {
             ("cut.zst", 3, "cut.zst is damaged zstd data: ..."),
             ("fake.zst", 3, "fake.zst is damaged zstd data: ..."),
             ("window.zst", 3, "window.zst is damaged zstd data: ..."),
+            ("cut.bz2", 3, "cut.bz2 is damaged bzip2 data: ..."),
+            ("trailing.bz2", 3, "trailing.bz2 is damaged bzip2 data: ..."),
+            ("fake.bz2", 3, "fake.bz2 is damaged bzip2 data: ..."),
+            ("cut.xz", 3, "cut.xz is damaged xz data: ..."),
+            ("trailing.xz", 3, "trailing.xz is damaged xz data: ..."),
+            ("window.xz", 3, "window.xz is damaged xz data: ..."),
+            (
+                "bomb.bz2",
+                3,
+                "bomb.bz2: ... bytes of bzip2 have become ... bytes of text and more: no text is so ...",
+            ),
+            (
+                "bomb.xz",
+                3,
+                "bomb.xz: ... bytes of xz have become ... bytes of text and more: no text is so ...",
+            ),
             (
                 "bomb.gz",
                 3,
@@ -88,7 +154,57 @@ fn plain_and_compressed() {
             ("gigabyte.txt", 3, "gigabyte.txt:1: the line is longer than 67108864 bytes"),
         ],
     );
-    assert_eq!(checked, 16);
+    assert_eq!(checked, 27);
+}
+
+/// What is no text, by its first bytes, as it is or compressed: for the builder and for `make-vocab`.
+#[test]
+fn known_formats() {
+    let folder = Folder::with_data();
+    let tar = [b"notes.txt".to_vec(), vec![0; 248], b"ustar\x0000".to_vec(), vec![b'a'; 2000]].concat();
+    let dump =
+        b"<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\">\n<page><title>A</title></page>\n";
+    let files: [(&str, Vec<u8>); 8] = [
+        ("notes.tar", tar.clone()),
+        ("notes.tar.gz", gzip(&tar)),
+        ("paper.pdf.xz", xz(b"%PDF-1.7\nand so on\n")),
+        ("book.epub", b"PK\x03\x04\x14\0\0\0and so on".to_vec()),
+        ("data.arrow", b"\xff\xff\xff\xff\x10\0\0\0and so on".to_vec()),
+        ("photo.png", b"\x89PNG\r\n\x1a\nand so on".to_vec()),
+        ("dump.xml", dump.to_vec()),
+        ("dump.xml.bz2", bzip2(dump)),
+    ];
+    let said = [
+        "a tar archive: unpack it first",
+        "a tar archive: unpack it first",
+        "a PDF document: extract its text first",
+        "a ZIP archive (.zip, .docx, .xlsx, .epub): unpack it first",
+        "an Arrow stream: convert it to Parquet or JSON Lines",
+        "a PNG image: it holds no text",
+        "an XML dump of a wiki: extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)",
+        "an XML dump of a wiki: extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)",
+    ];
+    let rows: Vec<String> =
+        files.iter().zip(said).map(|((name, _), said)| format!("{name} is {said}")).collect();
+    files.iter().for_each(|(name, bytes)| folder.write(name, bytes));
+    let rows: Vec<_> = files.iter().zip(&rows).map(|((name, _), said)| (*name, 3, said.as_str())).collect();
+    for line in [
+        format!("{BUILD} --vocab vocab.txt --output out --input"),
+        format!("{BUILD} --vocab vocab.txt --dry-run --lossy-utf8 --input"),
+        "bert make-vocab --output words.txt --input".to_owned(),
+    ] {
+        assert_eq!(check(&folder, &line, &rows), 8);
+    }
+    // A program is refused before its second block, with and without what names it at its beginning.
+    let program = std::fs::read(env!("CARGO_BIN_EXE_bert")).expect("a program");
+    folder.write("bert.bin", &program[..8 << 20]);
+    folder.write("part.bin", &program[1 << 20..9 << 20]);
+    let rows = [
+        ("bert.bin", 3, "bert.bin is a program: it holds no text"),
+        ("part.bin", 3, "part.bin: ... lines are not UTF-8 text, ..."),
+    ];
+    assert_eq!(check(&folder, &format!("{BUILD} --vocab vocab.txt --output out --input"), &rows), 2);
+    assert_eq!(check(&folder, "bert make-vocab --output words.txt --input", &rows), 2);
 }
 
 /// A million empty documents are no documents, in bounded memory; text among them is found.

@@ -100,7 +100,7 @@ pub enum Columns {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Text: files, folders or patterns; plain, gzip or zstd. One sentence per line, a blank line between documents;
+    /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
     /// or JSON Lines (.jsonl, .ndjson, .json) and Parquet with one document of running text in each row.
     #[arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ',')]
     pub input: Vec<PathBuf>,
@@ -218,9 +218,17 @@ pub struct BuildConfig {
     #[arg(long, default_value = TEXT_COLUMN, value_name = "NAME")]
     pub text_column: String,
 
-    /// Refuse invalid UTF-8 instead of replacing and counting it.
+    /// Refuse the first line that is not UTF-8 instead of repairing and counting up to one line in twenty of a file.
     #[arg(long)]
     pub strict_utf8: bool,
+
+    /// Repair and count all lines that are not UTF-8, however many of a file they are.
+    #[arg(long, conflicts_with = "strict_utf8")]
+    pub lossy_utf8: bool,
+
+    /// Refuse null and empty rows of JSON Lines and Parquet instead of skipping and counting them.
+    #[arg(long)]
+    pub strict_rows: bool,
 
     /// Replace a finished data set in the output folder.
     #[arg(long)]
@@ -259,6 +267,8 @@ impl Default for BuildConfig {
             language: "en".to_owned(),
             text_column: TEXT_COLUMN.to_owned(),
             strict_utf8: false,
+            lossy_utf8: false,
+            strict_rows: false,
             overwrite: false,
         }
     }
@@ -351,6 +361,10 @@ impl BuildConfig {
         if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
             let (with, reason) = ("masking of single pieces", "add --do-whole-word-mask or --max-ngram N");
             return Err(OptionError::Conflict { option: "segmenter", with, reason }.into());
+        }
+        if self.strict_utf8 && self.lossy_utf8 {
+            let (with, reason) = ("--strict-utf8", "one refuses what the other repairs");
+            return Err(OptionError::Conflict { option: "lossy-utf8", with, reason }.into());
         }
         self.check_part()?;
         self.check_columns()?;

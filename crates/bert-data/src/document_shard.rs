@@ -47,7 +47,7 @@ pub(crate) const TOKENS_PER_SHARD: u64 = 1 << 23;
 /// Tokens of one record batch on its way to the file, roughly.
 const BATCH_TOKENS: usize = 1 << 16;
 /// Tokens of one row group: what a writer holds in memory, encoded.
-const GROUP_TOKENS: usize = 1 << 20;
+pub(crate) const GROUP_TOKENS: usize = 1 << 20;
 /// Bytes of one page: zstd finds more in large ones.
 const PAGE: usize = 1 << 20;
 /// Documents of one record batch that is read: few, because a document may be a book.

@@ -1,7 +1,7 @@
 //! What a build would make and cost, from a sample of the text; writes nothing.
 //!
 //! In goes a [`BuildConfig`], out comes an [`Estimate`] of documents, instances, bytes, memory and time. All inputs
-//! are read through once (which counts them exactly), but only blocks at equal distances are kept, at most
+//! are read through once (which counts them exactly, and refuses files that are no text), but only blocks at equal distances are kept, at most
 //! 64 of them (16 MB); these are tokenized, made into instances for one or two passes, and written as a shard to
 //! nowhere, with a clock beside. Not for exact numbers: those are in the manifest of a build. The reference has
 //! nothing like it.
@@ -16,13 +16,16 @@ use serde::Serialize;
 
 use crate::budget::Tuning;
 use crate::build::{Prepared, prepare};
-use crate::config::{BuildConfig, RandomMode};
+use crate::casing;
+use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::conservation::Tally;
 use crate::document::{Counts, Documents};
+use crate::document_shard::{GROUP_TOKENS, documents_of_shards, write_document_shard};
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
 use crate::keyed::KeyedInstances;
+use crate::line_check::{BadLines, LineCheck};
 use crate::packed::{PackedRow, Width, pack};
 use crate::parallel::share_out;
 use crate::plan::Plan;
@@ -30,7 +33,7 @@ use crate::reading::{ReadRules, sample_documents};
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
 use crate::shard::{GroupEncoder, ShardWriter};
-use crate::spill::Rows;
+use crate::spill::{BESIDE_ROW, Rows};
 use crate::table::InputReader;
 
 /// Blocks that are kept: enough for a per cent, little enough for a second.
@@ -59,10 +62,15 @@ pub struct Estimate {
     pub shards: usize,
     /// Bytes of the Parquet files together.
     pub bytes: u64,
+    /// The most bytes on disk before the end: the tokens, the rows on their way, and the shards, which wait in the work
+    /// folder of the output until all are written.
+    pub scratch: u64,
     /// Peak resident memory in bytes.
     pub memory: u64,
     /// Seconds on this machine with these threads, as busy as it is now.
     pub seconds: f64,
+    /// What does not fit the text.
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for Estimate {
@@ -79,8 +87,10 @@ impl fmt::Display for Estimate {
         line("instances, about", &self.instances)?;
         line("shards", &self.shards)?;
         line("bytes on disk, about", &megabytes(self.bytes))?;
+        line("  while building, about", &megabytes(self.scratch))?;
         line("peak memory, about", &megabytes(self.memory))?;
-        line("time, about", &format!("{:.1} s", self.seconds))
+        line("time, about", &format!("{:.1} s", self.seconds))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
     }
 }
 
@@ -100,7 +110,8 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         &prepared.files,
         &prepared.tokenizer(),
         &prepared.vocabulary,
-        &ReadRules::new(config),
+        // The lines were judged when all were read.
+        &ReadRules { bad_lines: BadLines::Any, ..ReadRules::new(config) },
         &prepared.pool,
     )?;
     let tokenize = start.elapsed().as_secs_f64();
@@ -110,17 +121,29 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let (made, making) = second_time(|| make(&prepared, &sampled.documents))?;
     let per_row = making / made.rows.len().max(1) as f64;
     // Each pass makes about the same number of instances.
-    let rows = (made.rows.len() as f64 * scale * config.dupe_factor as f64 / made.passes as f64).round();
+    let rows = (made.rows.len() as f64 * scale * config.passes() as f64 / made.passes as f64).round();
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
     let plan = Plan::new(config, documents, tokens, prepared.id_space());
     let threads = prepared.pool.current_num_threads();
     let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
-    let (written, writing) = second_time(|| write_nowhere(&prepared, &plan, &tuning, &made))?;
-    let writing_per_row = writing / made.rows.len().max(1) as f64;
+    let (written, writing) = second_time(|| match config.layout {
+        Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
+        Layout::Documents => {
+            let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
+            write_documents_nowhere(&prepared, &sampled.documents, shards, made.rows.len())
+        }
+    })?;
+    let beside = match config.layout {
+        // The row groups of the sample were encoded beside each other already.
+        Layout::Instances => 1,
+        Layout::Documents => tuning.writers.min(plan.shards),
+    };
+    let writing_per_row = writing / (made.rows.len().max(1) * beside) as f64;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
+    let bytes = (rows * written.bytes_per_row) as u64;
     // What is packed goes to a scratch file and comes back: two copies at memory's speed. This and reading is done
     // beside the rest, and so shared among the threads.
     let spill = rows * written.packed_per_row * 2.0 / 1.5e9;
@@ -137,9 +160,11 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         tokens,
         instances: rows as u64,
         shards: plan.shards,
-        bytes: (rows * written.bytes_per_row) as u64,
-        memory: memory(&plan, &tuning, threads, &sizes, &written),
+        bytes,
+        scratch: bytes + scratch(config, &plan, &tuning, &sizes, &written),
+        memory: memory(config.layout, &plan, &tuning, threads, &sizes, &written),
         seconds,
+        warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
     })
 }
 
@@ -162,11 +187,15 @@ struct Sample {
 impl Sample {
     fn read(prepared: &Prepared<'_>) -> Result<Self> {
         let (mut kept, mut text_bytes) = (Vec::new(), 0);
+        let bad_lines = ReadRules::new(prepared.config).bad_lines;
         let (mut number, mut distance) = (0usize, 1);
         for (index, path) in prepared.files.iter().enumerate() {
             let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+            let mut lines = LineCheck::default();
             while let Some(block) = reader.next_block()? {
                 text_bytes += block.bytes.len() as u64;
+                lines.add(LineCheck::of(&block, path, bad_lines)?);
+                lines.check(path, block.ends_file, bad_lines)?;
                 if number.is_multiple_of(distance) {
                     kept.push((number, block));
                 }
@@ -200,7 +229,7 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
     let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
     let mask = prepared.vocabulary.mask_id();
-    while made.passes < config.dupe_factor && (made.rows.len() as u64) < ROWS {
+    while made.passes < config.passes() && (made.rows.len() as u64) < ROWS {
         let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<Rows> {
             let (mut rows, mut tally) = (Rows::default(), Tally::default());
             let mut counters = Counters::new(config.max_seq_length);
@@ -228,10 +257,26 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     Ok(made)
 }
 
-/// What writing the sample's rows took.
+/// What writing the sample's rows took, or its documents, for each row that the loader makes of them.
 struct WrittenSample {
     bytes_per_row: f64,
     packed_per_row: f64,
+}
+
+/// Writes the documents themselves, which are not packed.
+fn write_documents_nowhere(
+    prepared: &Prepared<'_>,
+    documents: &Documents,
+    shards: usize,
+    rows: usize,
+) -> Result<WrittenSample> {
+    let path = Path::new("nowhere.parquet");
+    let mut bytes = 0;
+    for range in documents_of_shards(documents, shards)? {
+        bytes +=
+            write_document_shard(&Nowhere, documents, prepared.marked(), range, Vec::new(), path)?.1.bytes;
+    }
+    Ok(WrittenSample { bytes_per_row: bytes as f64 / rows.max(1) as f64, packed_per_row: 0.0 })
 }
 
 fn write_nowhere(
@@ -269,9 +314,38 @@ struct Sizes {
     documents: u64,
 }
 
+/// Bytes of the work folder beside the shards: the columns of the text, and the rows with their borders.
+fn scratch(
+    config: &BuildConfig,
+    plan: &Plan,
+    tuning: &Tuning,
+    sizes: &Sizes,
+    written: &WrittenSample,
+) -> u64 {
+    let text = plan.width.bytes() as u64 * sizes.tokens + 8 * (sizes.sentences + sizes.documents + 2);
+    let packed = sizes.rows * written.packed_per_row;
+    let borders = match (config.layout, config.random) {
+        (Layout::Documents, _) => 0.0,
+        (_, RandomMode::Reference) => 8.0 * sizes.rows,
+        // A run ends with where its slots begin.
+        (_, RandomMode::Keyed) => {
+            let runs = (packed + BESIDE_ROW as f64 * sizes.rows) / tuning.run_bytes as f64;
+            runs.ceil() * 4.0 * (plan.slots() + 1) as f64
+        }
+    };
+    text + (packed + borders) as u64
+}
+
 /// Peak resident memory: the largest of tokenizing (what of the text is held), making instances (that, a run of rows, a
 /// round of them) and writing (some row groups at once). The constants were measured on the bench corpus.
-fn memory(plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes, written: &WrittenSample) -> u64 {
+fn memory(
+    layout: Layout,
+    plan: &Plan,
+    tuning: &Tuning,
+    threads: usize,
+    sizes: &Sizes,
+    written: &WrittenSample,
+) -> u64 {
     let counts = Counts {
         documents: sizes.documents,
         sentences: sizes.sentences,
@@ -283,8 +357,15 @@ fn memory(plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes, written: 
     let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
     let packed = sizes.rows * written.packed_per_row;
     let making = text as f64 + packed.min(2.0 * tuning.run_bytes as f64) + threads as f64 * ROUND_PER_THREAD;
-    let group = packed / plan.slots() as f64;
-    let writing = tuning.writers as f64 * (WRITING + WRITING_PER_PACKED * group);
+    let (group, held, writers) = match layout {
+        Layout::Instances => (packed / plan.slots() as f64, 0, tuning.writers),
+        // Whole shards are written beside each other, from the text.
+        Layout::Documents => {
+            let tokens = (GROUP_TOKENS as u64).min(sizes.tokens / plan.shards as u64);
+            ((plan.width.bytes() as u64 * tokens) as f64, text, tuning.writers.min(plan.shards))
+        }
+    };
+    let writing = held as f64 + writers as f64 * (WRITING + WRITING_PER_PACKED * group);
     let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD + text as f64;
     (BASE + tokenizing.max(making).max(writing)) as u64
 }
@@ -369,7 +450,7 @@ mod tests {
         let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
         let of = |resident, run_bytes, writers| {
             let tuning = Tuning { resident, round_tokens: 0, run_bytes, segment_bytes: 0, writers };
-            memory(&plan, &tuning, 2, &sizes, &written) as f64
+            memory(Layout::Instances, &plan, &tuning, 2, &sizes, &written) as f64
         };
         let text = 2.0 * 1e6 + 8.0 * 1e3 + 8.0 * 1e2;
         let tokenizing = BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD;
@@ -380,5 +461,10 @@ mod tests {
         assert_eq!(of(1 << 30, 40_000_000, 0), making + 100.0 * 1e5, "all rows are one run");
         let group = 100.0 * 1e5 / 10.0;
         assert_eq!(of(1 << 30, 1_000_000, 3), BASE + 3.0 * (WRITING + WRITING_PER_PACKED * group));
+        let tuning =
+            Tuning { resident: 1 << 30, round_tokens: 0, run_bytes: 0, segment_bytes: 0, writers: 3 };
+        let documents = memory(Layout::Documents, &plan, &tuning, 2, &sizes, &written) as f64;
+        let of_shard = WRITING + WRITING_PER_PACKED * 2.0 * 500_000.0;
+        assert_eq!(documents, BASE + text + 2.0 * of_shard, "two shards, the text beside them");
     }
 }

@@ -1,7 +1,7 @@
 //! From names to blocks of lines.
 //!
 //! In go files, folders and patterns; out come, file by file in bytewise order, [`Block`]s of whole lines in bounded
-//! memory, with plain, gzip and zstd told apart by their first bytes, and each file's size, line count and digest.
+//! memory, with plain, gzip, zstd, bzip2 and xz told apart by their first bytes, and each file's size, line count and digest.
 //! Not for decoding or splitting text: a block is bytes; nor for tables, whose rows are documents (`table`). Of the
 //! reference it ports the line terminator (`\n` only); unlike it, inputs are sorted and a missing one is an error.
 
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, InputError, Result};
 use crate::files::digest_file;
+use crate::known_format::{self, HEAD};
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
@@ -26,6 +27,8 @@ pub(crate) const LONGEST_LINE: usize = 64 << 20;
 const GROWN: u64 = 64 << 20;
 /// How much larger than itself a compressed file may then be: text is 3 to 20 times as large, a bomb a thousand times.
 const GROWTH: u64 = 500;
+/// The most memory that decompressing xz may take: `xz -9` asks for 65 MiB.
+const XZ_MEMORY: u64 = 256 << 20;
 
 /// What an input file holds, after decompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,16 +45,16 @@ pub enum Format {
 
 impl Format {
     /// Recognizes a file: Parquet by its first bytes, JSON Lines by its name (`.jsonl`, `.ndjson`, `.json`, also with
-    /// `.gz` or `.zst` behind it); everything else is text.
+    /// `.gz`, `.zst`, `.bz2` or `.xz` behind it); everything else is text, unless its first bytes say what else it is.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`InputError::NotParquet`] for a file that has only the name of one.
+    /// [`Error::Io`]; [`InputError::NotParquet`] for a file that has only the name of one; [`InputError::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
         let mut head = Vec::new();
         File::open(path)
-            .and_then(|file| file.take(4).read_to_end(&mut head))
+            .and_then(|file| file.take(HEAD as u64).read_to_end(&mut head))
             .map_err(Error::io("open", path))?;
-        if head == b"PAR1" {
+        if head.starts_with(b"PAR1") {
             return Ok(Self::Parquet);
         }
         let name =
@@ -59,8 +62,9 @@ impl Format {
         if name.ends_with(".parquet") {
             return Err(InputError::NotParquet { path: path.to_owned() }.into());
         }
-        let name =
-            [".gz", ".gzip", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        known_format::refuse(path, &head)?;
+        let packed = [".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz"];
+        let name = packed.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
         let is_json = [".jsonl", ".ndjson", ".json"].iter().any(|end| name.ends_with(end));
         Ok(if is_json { Self::Jsonl } else { Self::Text })
     }
@@ -209,6 +213,8 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// Of Parquet: where each row's text ends in `bytes`.
     pub row_ends: Vec<usize>,
+    /// Of Parquet: which rows are null, ascending, counted from 0 in this block.
+    pub null_rows: Vec<usize>,
     /// Whether the file ends with this block. A file's last block may be empty.
     pub ends_file: bool,
 }
@@ -232,10 +238,14 @@ impl Block {
         })
     }
 
-    /// The rows' texts of a block of Parquet.
-    pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
+    /// The rows' texts of a block of Parquet with their numbers; none for a null.
+    pub fn rows(&self) -> impl Iterator<Item = (u64, Option<&[u8]>)> {
         let starts = std::iter::once(0).chain(self.row_ends.iter().copied());
-        starts.zip(&self.row_ends).map(|(start, &end)| &self.bytes[start..end])
+        let mut nulls = self.null_rows.iter().peekable();
+        starts.zip(&self.row_ends).enumerate().map(move |(row, (start, &end))| {
+            let text = nulls.next_if_eq(&&row).is_none().then(|| &self.bytes[start..end]);
+            (self.first_line + row as u64, text)
+        })
     }
 }
 
@@ -283,29 +293,17 @@ impl BlockReader {
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a format
-    /// that does not follow.
+    /// that does not follow, [`InputError::KnownFormat`] for what is no text, compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let seen = Seen::default();
         let source = File::open(path).map_err(Error::io("open", path))?;
         let mut raw = BufReader::with_capacity(1 << 17, Tee { file: source, seen: seen.clone() });
-        let head = raw.fill_buf().map_err(Error::io("read", path))?;
-        let compression = match head {
-            [0x1f, 0x8b, ..] => Some("gzip"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
-            _ => None,
-        };
-        let text: Box<dyn BufRead + Send> = match compression {
-            Some("gzip") => {
-                Box::new(BufReader::with_capacity(1 << 17, flate2::bufread::MultiGzDecoder::new(raw)))
-            }
-            Some(_) => {
-                let decoder =
-                    zstd::stream::read::Decoder::with_buffer(raw).map_err(Error::io("read", path))?;
-                Box::new(BufReader::with_capacity(1 << 17, decoder))
-            }
-            None => Box::new(raw),
-        };
-        let path = path.to_owned();
+        let compression = compression_of(raw.fill_buf().map_err(Error::io("read", path))?);
+        let mut text = decompressed(raw, compression).map_err(Error::io("read", path))?;
+        let mut head = Vec::new();
+        text.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(damaged(path, compression))?;
+        known_format::refuse(path, &head)?;
+        let (path, text) = (path.to_owned(), Box::new(io::Cursor::new(head).chain(text)));
         Ok(Self { path, file, format, compression, text, seen, next_line: 1, text_bytes: 0, done: false })
     }
 
@@ -330,7 +328,7 @@ impl BlockReader {
                 }
                 Ok(available) => available,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(source) => return Err(self.damaged(source)),
+                Err(source) => return Err(damaged(&self.path, self.compression)(source)),
             };
             // Never past the first line end behind the block's size, so that a block ends with a line.
             let room = BLOCK.saturating_sub(bytes.len()).min(available.len());
@@ -357,17 +355,8 @@ impl BlockReader {
         }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
-        let (file, format, row_ends) = (self.file, self.format, Vec::new());
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, ends_file: self.done }))
-    }
-
-    fn damaged(&self, source: io::Error) -> Error {
-        match self.compression {
-            Some(format) => {
-                Error::Input(InputError::CorruptCompression { path: self.path.clone(), format, source })
-            }
-            None => Error::io("read", &self.path)(source),
-        }
+        let (file, format, row_ends, null_rows) = (self.file, self.format, Vec::new(), Vec::new());
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
     }
 
     /// What was read, once the last block is out.
@@ -387,6 +376,45 @@ impl BlockReader {
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.seen.get().1
+    }
+}
+
+/// How a file is compressed, by its first bytes.
+fn compression_of(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
+        // "BZh", the size of blocks, and the first byte of a block or of the end.
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some("bzip2"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
+        _ => None,
+    }
+}
+
+/// The text of a file, of all members or streams one after another.
+fn decompressed(raw: BufReader<Tee>, compression: Option<&str>) -> io::Result<Box<dyn BufRead + Send>> {
+    fn buffered(decoder: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+        Box::new(BufReader::with_capacity(1 << 17, decoder))
+    }
+    Ok(match compression {
+        None => Box::new(raw),
+        Some("gzip") => buffered(flate2::bufread::MultiGzDecoder::new(raw)),
+        Some("zstd") => buffered(zstd::stream::read::Decoder::with_buffer(raw)?),
+        Some("bzip2") => buffered(bzip2::bufread::MultiBzDecoder::new(raw)),
+        Some(_) => {
+            let stream =
+                liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
+            buffered(liblzma::bufread::XzDecoder::new_stream(raw, stream))
+        }
+    })
+}
+
+/// The error of a file that cannot be read, or not be decompressed.
+fn damaged(path: &Path, compression: Option<&'static str>) -> impl FnOnce(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| match compression {
+        Some(format) => InputError::CorruptCompression { path, format, source }.into(),
+        None => Error::io("read", &path)(source),
     }
 }
 

@@ -62,9 +62,11 @@
 //! share of all tokens, the special ones included, rounded half to even; of whole words those that would exceed it are
 //! passed over.
 
+mod block_text;
 mod budget;
 mod build;
 pub mod card;
+mod casing;
 mod column;
 mod compact;
 pub mod config;
@@ -87,6 +89,8 @@ pub mod input;
 pub mod inspect;
 pub mod instance;
 pub mod keyed;
+mod known_format;
+pub mod line_check;
 mod long_sentence;
 pub mod make_vocab;
 pub mod manifest;
@@ -131,6 +135,7 @@ pub use budget::ByteSize;
 pub use build::{
     BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
 };
+pub use casing::casing_warning;
 pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use conservation::Conservation;
 pub use document_pass::DocumentPasses;

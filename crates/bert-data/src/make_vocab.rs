@@ -1,86 +1,46 @@
-//! From text to a WordPiece vocabulary, the same bytes every time.
+//! A WordPiece vocabulary from text, the same bytes every time.
 //!
-//! In go files of text, out come tokens in the order of their ids: `[PAD] [UNK] [CLS] [SEP] [MASK]`, then the
-//! alphabet, the alphabet as continuations (`##a`), then merged pieces, most frequent merge first. Not for tokenizing.
-//! The reference publishes vocabularies but not the program that made them; the training is that of the `tokenizers`
-//! crate, over words cut as the reference's tokenizer cuts them.
+//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged pieces,
+//! the most frequent first (`merges`). Words are cut as the reference's tokenizer cuts them; the reference publishes
+//! vocabularies but not the program that made them.
 //!
-//! # Why the trainer is wrapped
-//! By itself the crate's trainer gives another vocabulary at every run: it numbers the continuation characters in the
-//! order of a randomly seeded hash map and breaks ties between merges by these numbers, and it limits the alphabet by
-//! an unstable sort over the same map. Here the alphabet is chosen before (by frequency, then by code point) and
-//! handed over, continuations included, as the first tokens, so that every number, and with it every tie between two
-//! different pairs, is decided before a hash map is asked. What is left to the map is the order in which two queue
-//! entries of the *same* pair are taken up; both are merged one after the other, and no training was ever seen to
-//! depend on it (60,000 random corpora full of ties, six trainings each).
+//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at some 300 bytes each;
+//! beside them there are some blocks of text for each thread.
+
+mod config;
+mod merges;
+mod report;
+mod word_counts;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ahash::AHashMap;
 use compact_str::CompactString;
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use tokenizers::AddedToken;
-use tokenizers::models::bpe::{BPE, BpeTrainer};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::error::{InputError, OptionError, Result};
-use crate::input::{Block, Format, expand};
-use crate::table::{InputReader, json_text};
-use crate::tokenization::{basic_tokens, python_strip};
-use crate::vocabulary::{CLS, MASK, PAD, SEP, UNK};
+pub use config::VocabConfig;
+pub use report::{TrainedVocabulary, VocabReport};
 
-/// How to train a vocabulary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
-#[serde(default, deny_unknown_fields)]
-pub struct VocabConfig {
-    /// Number of tokens, specials and alphabet included; fewer come out when the text has no more to merge.
-    #[arg(long, default_value_t = 30_522)]
-    pub vocab_size: usize,
+use crate::block_text::each_text;
+use crate::error::{Error, InputError, OptionError, Result};
+use crate::input::{BLOCK, Block, expand};
+use crate::line_check::LineCheck;
+use crate::parallel::in_order;
+use crate::reading::Source;
+use crate::tokenization::{Tokenizer, basic_tokens};
+use crate::vocabulary::{CLS, MASK, PAD, SEP, UNK, Vocabulary};
+use merges::CONTINUES;
+use word_counts::WordCounts;
 
-    /// Two pieces are merged only if they stand together at least so often.
-    #[arg(long, default_value_t = 2)]
-    pub min_frequency: u64,
-
-    /// Lower-case the text and strip accents.
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
-    pub do_lower_case: bool,
-
-    /// Most characters of the alphabet; words with rarer ones are left out.
-    #[arg(long, default_value_t = 1000)]
-    pub limit_alphabet: usize,
-
-    /// Refuse invalid UTF-8 instead of replacing it.
-    #[arg(long)]
-    pub strict_utf8: bool,
-
-    /// The key or column with the text of JSON Lines and Parquet.
-    #[arg(long, default_value = "text", value_name = "NAME")]
-    pub text_column: String,
-}
-
-impl Default for VocabConfig {
-    fn default() -> Self {
-        Self {
-            vocab_size: 30_522,
-            min_frequency: 2,
-            do_lower_case: true,
-            limit_alphabet: 1000,
-            strict_utf8: false,
-            text_column: "text".to_owned(),
-        }
-    }
-}
-
+/// The characters that every alphabet may have, and the share of the text up to which it has more.
+const ALPHABET: usize = 1000;
+const COVERED: (u128, u128) = (9_999, 10_000);
 /// The tokens that every vocabulary begins with; `[PAD]` is 0.
 const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
-/// Longer words are `[UNK]` to the tokenizer and teach nothing.
-const LONGEST_WORD: usize = 200;
-
-type WordCounts = HashMap<String, u64>;
 
 /// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes. `progress` is told the bytes
-/// taken from disk and the bytes there are; merging, which follows, takes seconds.
+/// taken from disk and the bytes there are; merging, which follows, takes seconds. Where words had to be forgotten, the
+/// text is read once more, for its exact share of `[UNK]`.
 ///
 /// # Errors
 /// Errors of reading, [`InputError::NoText`], [`OptionError::VocabularyTooSmall`].
@@ -88,145 +48,201 @@ pub fn train_vocabulary(
     inputs: &[PathBuf],
     config: &VocabConfig,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Vec<String>> {
+) -> Result<TrainedVocabulary> {
+    config.check()?;
     let files = expand(inputs)?;
-    let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
-    let mut before = 0;
-    let mut counts = WordCounts::new();
-    let mut lines = 0;
-    for (index, path) in files.iter().enumerate() {
-        let mut reader = InputReader::open(path, index, &config.text_column)?;
-        loop {
-            let mut blocks = Vec::new();
-            while blocks.len() < 16
-                && let Some(block) = reader.next_block()?
-            {
-                blocks.push(block);
-            }
-            if blocks.is_empty() {
-                break;
-            }
-            let counted: Vec<Result<WordCounts>> =
-                blocks.par_iter().map(|block| count_words(block, &files, config)).collect();
-            for part in counted {
-                add(&mut counts, part?);
-            }
-            progress(before + reader.bytes_read(), all);
-        }
-        let entry = reader.entry()?;
-        lines += entry.lines;
-        before += entry.bytes;
+    let threads = config.threads;
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|source| Error::Threads { threads, source })?;
+    let text = Text { files: &files, config, pool: &pool };
+    let mut counts = WordCounts::default();
+    let read = text.each_block(
+        |block, path| {
+            let mut counts = WordCounts::default();
+            let lines = each_text(block, path, config.text_rules(), |text| {
+                basic_tokens(text, config.do_lower_case, |word| counts.see(word, 1));
+            })?;
+            counts.count_characters();
+            Ok((counts, lines))
+        },
+        |next| counts.add(next, config.max_words),
+        progress,
+    )?;
+    if counts.characters.is_empty() && counts.too_long == 0 {
+        return Err(InputError::NoText { files: files.len(), lines: read.lines }.into());
     }
-    if counts.is_empty() {
-        return Err(InputError::NoText { files: files.len(), lines }.into());
+    let mut trained = train(counts, config)?;
+    let report = &mut trained.report;
+    (report.invalid_utf8_lines, report.null_rows) = (read.bad, read.null_rows);
+    if report.forgotten_words > 0 {
+        (report.text_tokens, report.unknown_tokens) = text.tokenized(&trained.tokens, progress)?;
     }
-    train_on_words(counts, config)
+    Ok(trained)
 }
 
-fn count_words(block: &Block, files: &[PathBuf], config: &VocabConfig) -> Result<WordCounts> {
-    let mut counts = WordCounts::new();
-    let mut count = |text: &str| {
-        basic_tokens(text, config.do_lower_case, |word| match counts.get_mut(word) {
-            Some(count) => *count += 1,
-            None => {
-                counts.insert(word.to_owned(), 1);
-            }
-        });
-    };
-    if block.format == Format::Parquet {
-        block.rows().for_each(|text| count(&String::from_utf8_lossy(text)));
-        return Ok(counts);
-    }
-    for (line, raw) in block.lines() {
-        let path = &files[block.file];
-        let text = String::from_utf8_lossy(raw);
-        if config.strict_utf8 && matches!(text, std::borrow::Cow::Owned(_)) {
-            return Err(InputError::InvalidUtf8 { path: path.clone(), line }.into());
-        }
-        match block.format {
-            Format::Jsonl if python_strip(&text).is_empty() => {}
-            Format::Jsonl => count(&json_text(python_strip(&text), path, line, &config.text_column)?),
-            _ => count(&text),
-        }
-    }
-    Ok(counts)
+/// The text to train on, and who works on it.
+struct Text<'a> {
+    files: &'a [PathBuf],
+    config: &'a VocabConfig,
+    pool: &'a ThreadPool,
 }
 
-fn add(sum: &mut WordCounts, part: WordCounts) {
-    for (word, count) in part {
-        *sum.entry(word).or_default() += count;
+/// What was seen of lines and rows.
+#[derive(Default)]
+struct Read {
+    lines: u64,
+    bad: u64,
+    null_rows: u64,
+}
+
+impl Text<'_> {
+    /// Works on each block of all files, on all threads, and hands the results to `take` in the order of the text.
+    fn each_block<R: Send>(
+        &self,
+        work: impl Fn(&Block, &Path) -> Result<(R, (LineCheck, u64))> + Sync,
+        mut take: impl FnMut(R) + Send,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Read> {
+        let (files, config) = (self.files, self.config);
+        let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
+        let mut source = Source::new(files, &config.text_column);
+        let (mut read, mut file, mut file_lines) = (Read::default(), 0, LineCheck::default());
+        let mut workers = vec![(); self.pool.current_num_threads()];
+        in_order(
+            self.pool,
+            &mut workers,
+            2 * self.pool.current_num_threads() * BLOCK,
+            source.blocks(),
+            |(), (block, done)| {
+                let (made, lines) = work(&block, &files[block.file])?;
+                Ok((made, lines, (block.file, block.ends_file), done))
+            },
+            |(made, (lines, nulls), (of, ends), done)| {
+                if file != of {
+                    (file, file_lines) = (of, LineCheck::default());
+                }
+                file_lines.add(lines);
+                file_lines.check(&files[of], ends, config.text_rules().bad_lines)?;
+                read.bad += lines.bad;
+                read.null_rows += nulls;
+                take(made);
+                Ok(Some(done))
+            },
+            |done| progress(done, all),
+        )?;
+        read.lines = source.inputs.iter().map(|input| input.lines).sum();
+        Ok(read)
     }
+
+    /// How many tokens the text becomes under a vocabulary, and how many of them are `[UNK]`.
+    fn tokenized(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
+        let vocabulary = vocabulary_of(tokens)?;
+        let tokenizer = Tokenizer::new(&vocabulary, self.config.do_lower_case);
+        let mut sums = (0, 0);
+        self.each_block(
+            |block, path| {
+                let (mut encoder, mut ids) = (tokenizer.encoder(), Vec::new());
+                let lines =
+                    each_text(block, path, self.config.text_rules(), |text| encoder.encode(text, &mut ids))?;
+                let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
+                Ok(((ids.len() as u64, unknown as u64), lines))
+            },
+            |(all, unknown)| sums = (sums.0 + all, sums.1 + unknown),
+            progress,
+        )?;
+        Ok(sums)
+    }
+}
+
+fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
+    Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))
 }
 
 /// Trains on counted words; the order in which they lie in the map changes nothing.
 ///
 /// # Errors
 /// [`OptionError::VocabularyTooSmall`].
-pub fn train_on_words(mut counts: HashMap<String, u64>, config: &VocabConfig) -> Result<Vec<String>> {
-    counts.retain(|word, _| word.chars().count() <= LONGEST_WORD);
-    let alphabet = alphabet(&counts, config.limit_alphabet);
-    counts.retain(|word, _| word.chars().all(|c| alphabet.binary_search(&c).is_ok()));
+pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Result<TrainedVocabulary> {
+    let mut counts = WordCounts::default();
+    words.iter().for_each(|(word, &count)| counts.see(word, count));
+    counts.count_characters();
+    train(counts, config)
+}
+
+fn train(counts: WordCounts, config: &VocabConfig) -> Result<TrainedVocabulary> {
+    let alphabet = alphabet(&counts, config);
+    let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
+    let unspelled: u64 =
+        counts.words.iter().filter(|(word, _)| !is_spelled(word)).map(|(_, count)| count).sum();
     let first = first_tokens(&counts, &alphabet);
+    let mut report = VocabReport {
+        unknown_tokens: unspelled + counts.too_long,
+        characters: counts.characters.len(),
+        dropped_characters: counts.characters.len() - alphabet.len(),
+        forgotten_words: counts.forgotten,
+        ..VocabReport::default()
+    };
+    let mut words: Vec<(CompactString, u64)> =
+        counts.words.into_iter().filter(|(word, _)| is_spelled(word)).collect();
+    words.sort_unstable();
     if first.len() >= config.vocab_size {
         return Err(
             OptionError::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 }.into()
         );
     }
-    Ok(merge(counts, first, config))
+    let tokens = merges::merge(&words, first, config.vocab_size, config.min_frequency);
+    report.text_tokens = report.unknown_tokens + pieces(&words, &tokens)?;
+    Ok(TrainedVocabulary { tokens, report })
+}
+
+/// How many tokens the words become, each as often as it stands in the text.
+fn pieces(words: &[(CompactString, u64)], tokens: &[String]) -> Result<u64> {
+    // The words are lower-cased already, where they shall be.
+    let tokenizer = Tokenizer::new(&vocabulary_of(tokens)?, false);
+    let (mut sum, mut ids) = (0, Vec::new());
+    for (word, count) in words {
+        ids.clear();
+        tokenizer.encode(word, &mut ids);
+        sum += count * ids.len() as u64;
+    }
+    Ok(sum)
 }
 
 /// The most frequent characters, ties by code point; sorted.
-fn alphabet(counts: &WordCounts, limit: usize) -> Vec<char> {
-    let mut characters: HashMap<char, u64> = HashMap::new();
-    for (word, count) in counts {
-        for c in word.chars() {
-            *characters.entry(c).or_default() += count;
-        }
-    }
-    let mut order: Vec<(std::cmp::Reverse<u64>, char)> =
-        characters.into_iter().map(|(c, count)| (std::cmp::Reverse(count), c)).collect();
-    order.sort_unstable();
-    order.truncate(limit);
+fn alphabet(counts: &WordCounts, config: &VocabConfig) -> Vec<char> {
+    let characters = counts.characters.iter();
+    let mut order: Vec<(u64, char)> =
+        characters.map(|(&c, places)| (places.first + places.inside, c)).collect();
+    order.sort_unstable_by_key(|&(count, c)| (std::cmp::Reverse(count), c));
+    let usual = || usual_alphabet(&order, counts, config.vocab_size);
+    order.truncate(config.limit_alphabet.unwrap_or_else(usual));
     let mut alphabet: Vec<char> = order.into_iter().map(|(_, c)| c).collect();
     alphabet.sort_unstable();
     alphabet
 }
 
+/// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they make
+/// up [`COVERED`] of the text, but not more than take half of the vocabulary.
+fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
+    let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
+    let (mut covered, mut tokens) = (0, 0);
+    for (size, (count, c)) in order.iter().enumerate() {
+        tokens += 1 + usize::from(counts.characters[c].inside > 0);
+        if size >= ALPHABET && (covered * COVERED.1 >= all * COVERED.0 || tokens > vocab_size / 2) {
+            return size;
+        }
+        covered += u128::from(*count);
+    }
+    order.len()
+}
+
 /// Special tokens, alphabet, and continuations of the characters that continue a word somewhere.
 fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
-    let mut continues = vec![false; alphabet.len()];
-    for c in counts.keys().flat_map(|word| word.chars().skip(1)) {
-        if let Ok(place) = alphabet.binary_search(&c) {
-            continues[place] = true;
-        }
-    }
-    let continuations =
-        alphabet.iter().zip(continues).filter(|(_, continues)| *continues).map(|(c, _)| format!("##{c}"));
+    let continuations = alphabet.iter().filter(|c| counts.characters[c].inside > 0);
     SPECIAL
         .map(str::to_owned)
         .into_iter()
         .chain(alphabet.iter().map(char::to_string))
-        .chain(continuations)
+        .chain(continuations.map(|c| format!("{CONTINUES}{c}")))
         .collect()
-}
-
-fn merge(counts: WordCounts, first: Vec<String>, config: &VocabConfig) -> Vec<String> {
-    let trainer = BpeTrainer::builder()
-        .show_progress(false)
-        .vocab_size(config.vocab_size)
-        .min_frequency(config.min_frequency)
-        .continuing_subword_prefix("##".to_owned())
-        .special_tokens(first.into_iter().map(|token| AddedToken::from(token, true)).collect())
-        .build();
-    // The trainer counts pairs in 32 bits: on huge texts counts are scaled down, never to zero.
-    let pairs: u64 = counts.iter().map(|(word, count)| count * word.chars().count() as u64).sum();
-    let scale = pairs / i32::MAX as u64 + 1;
-    let counts: AHashMap<CompactString, u64> =
-        counts.into_iter().map(|(word, count)| (word.into(), count.div_ceil(scale))).collect();
-    let mut model = BPE::default();
-    trainer.do_train(&counts, &mut model).unwrap_or_default();
-    let mut tokens: Vec<(u32, String)> =
-        tokenizers::Model::get_vocab(&model).into_iter().map(|(token, id)| (id, token)).collect();
-    tokens.sort_unstable();
-    tokens.into_iter().map(|(_, token)| token).collect()
 }

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
 
+use crate::block_text::refuse_empty;
 use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
 use crate::input::{BLOCK, Block, Format, InputEntry};
+use crate::line_check::{BadLines, LineCheck};
 use crate::long_sentence::piece_lengths;
 use crate::parallel::{in_order, share_out};
 use crate::table::{InputReader, json_text};
@@ -26,8 +28,10 @@ pub struct ReadRules {
     /// The 2018 script's rules: every `\r` is deleted, and a file's end ends no document. Otherwise a byte-order
     /// mark and `\r\n` are understood, and a file's end ends a document.
     pub reference: bool,
-    /// Refuse invalid UTF-8 instead of replacing and counting it.
-    pub strict_utf8: bool,
+    /// What to do with lines that are not UTF-8.
+    pub bad_lines: BadLines,
+    /// Refuse null and empty rows of tables instead of passing over them.
+    pub strict_rows: bool,
     /// Split each line into sentences; the rows of tables are split always.
     pub split_sentences: bool,
     /// The language whose rules split sentences.
@@ -44,7 +48,8 @@ impl ReadRules {
     pub fn new(config: &BuildConfig) -> Self {
         Self {
             reference: config.random == RandomMode::Reference,
-            strict_utf8: config.strict_utf8,
+            bad_lines: BadLines::of(config.strict_utf8, config.lossy_utf8),
+            strict_rows: config.strict_rows,
             split_sentences: config.split_sentences,
             language: config.language.clone(),
             text_column: config.text_column.clone(),
@@ -68,8 +73,11 @@ pub fn speaks(language: &str) -> bool {
 pub struct ReadReport {
     /// The files in the order they were read.
     pub inputs: Vec<InputEntry>,
-    /// Lines that were not UTF-8 and were repaired.
+    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
+    /// Rows of tables that are null; they are left out.
+    #[serde(default)]
+    pub null_rows: u64,
     /// Documents whose lines gave not one token; they are left out.
     pub empty_documents: u64,
     /// Documents with a single sentence.
@@ -78,6 +86,9 @@ pub struct ReadReport {
     pub unknown_tokens: u64,
     /// Sentences that were cut because they are longer than an instance.
     pub cut_sentences: u64,
+    /// What does not fit the text, as it was known before.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl ReadReport {
@@ -105,16 +116,18 @@ enum Event {
 struct Tokenized {
     ids: Vec<u32>,
     events: Vec<Event>,
-    invalid_utf8_lines: u64,
     cut_sentences: u64,
+    lines: LineCheck,
+    null_rows: u64,
+    file: usize,
     ends_file: bool,
 }
 
 /// Reads and tokenizes files into `documents`. `progress` is told the number of bytes that were taken from disk.
 ///
 /// # Errors
-/// Errors of reading and of the builder; [`InputError::InvalidUtf8`] under `strict_utf8`; [`InputError::NoText`] when no token
-/// came out.
+/// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that are not
+/// UTF-8; [`InputError::NoText`] when no token came out.
 pub fn read_documents(
     files: &[PathBuf],
     tokenizer: &Tokenizer,
@@ -124,20 +137,17 @@ pub fn read_documents(
     documents: DocumentsBuilder,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(DocumentsBuilder, ReadReport)> {
-    let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules.reference);
+    let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules, files);
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut source =
-        Source { files, text_column: &rules.text_column, open: None, inputs: Vec::new(), bytes_before: 0 };
+    let mut source = Source::new(files, &rules.text_column);
     // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
     let room = 2 * encoders.len() * BLOCK;
-    let blocks = std::iter::from_fn(|| source.next_block().transpose());
-    let blocks = blocks.map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))));
     in_order(
         pool,
         &mut encoders,
         room,
-        blocks,
+        source.blocks(),
         |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
         |(block, read)| {
             joiner.add(block)?;
@@ -150,16 +160,26 @@ pub fn read_documents(
 }
 
 /// The blocks of all files, one after another.
-struct Source<'a> {
+pub(crate) struct Source<'a> {
     files: &'a [PathBuf],
     text_column: &'a str,
     open: Option<InputReader>,
     /// The files that were read to their ends.
-    inputs: Vec<InputEntry>,
+    pub(crate) inputs: Vec<InputEntry>,
     bytes_before: u64,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub(crate) fn new(files: &'a [PathBuf], text_column: &'a str) -> Self {
+        Self { files, text_column, open: None, inputs: Vec::new(), bytes_before: 0 }
+    }
+
+    /// The blocks, as [`in_order`] takes them: each with its size and how many bytes were taken from disk by then.
+    pub(crate) fn blocks(&mut self) -> impl Iterator<Item = Result<(usize, (Block, u64))>> {
+        std::iter::from_fn(|| self.next_block().transpose())
+            .map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))))
+    }
+
     /// The next block and how many bytes were taken from disk by then; none at the end of the last file.
     fn next_block(&mut self) -> Result<Option<(Block, u64)>> {
         loop {
@@ -200,7 +220,7 @@ pub(crate) fn sample_documents(
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
     let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
-    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules.reference);
+    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules, files);
     let mut cut_documents = 0;
     let work =
         |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
@@ -224,7 +244,7 @@ fn tokenize_block(
     encoder: &mut Encoder<'_>,
     rules: &ReadRules,
 ) -> Result<Tokenized> {
-    let mut done = Tokenized { ends_file: block.ends_file, ..Tokenized::default() };
+    let mut done = Tokenized { file: block.file, ends_file: block.ends_file, ..Tokenized::default() };
     let split = rules.split_sentences || block.format.is_table();
     let language = split.then(|| sentencex::language_factory(&rules.language));
     let mut sentences = |line: &str, done: &mut Tokenized| match &language {
@@ -236,27 +256,28 @@ fn tokenize_block(
         None => encode_sentence(line, encoder, rules, done),
     };
     if block.format == Format::Parquet {
-        for text in block.rows() {
-            add_row(&String::from_utf8_lossy(text), &mut done, &mut sentences);
+        for (row, text) in block.rows() {
+            let text = text.map(String::from_utf8_lossy);
+            if rules.strict_rows {
+                refuse_empty(text.as_deref(), (path, row), &rules.text_column)?;
+            }
+            add_row(text.as_deref(), &mut done, &mut sentences);
         }
         return Ok(done);
     }
     for (number, raw) in block.lines() {
         let raw = tidy(raw, number, rules.reference);
-        let text = String::from_utf8_lossy(&raw);
-        if matches!(text, std::borrow::Cow::Owned(_)) {
-            if rules.strict_utf8 {
-                return Err(InputError::InvalidUtf8 { path: path.to_owned(), line: number }.into());
-            }
-            done.invalid_utf8_lines += 1;
-        }
+        let text = done.lines.decode(&raw, (path, number), rules.bad_lines)?;
         let line = python_strip(&text);
         match block.format {
             // Empty lines, the last one often, are no rows.
             Format::Jsonl if line.is_empty() => {}
             Format::Jsonl => {
                 let text = json_text(line, path, number, &rules.text_column)?;
-                add_row(&text, &mut done, &mut sentences);
+                if rules.strict_rows {
+                    refuse_empty(text.as_deref(), (path, number), &rules.text_column)?;
+                }
+                add_row(text.as_deref(), &mut done, &mut sentences);
             }
             _ if line.is_empty() => done.events.push(Event::Break),
             _ => sentences(line, &mut done),
@@ -265,8 +286,12 @@ fn tokenize_block(
     Ok(done)
 }
 
-/// One row of a table: a document, whose lines are paragraphs.
-fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+/// One row of a table: a document, whose lines are paragraphs; a null is counted.
+fn add_row(text: Option<&str>, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+    let Some(text) = text else {
+        done.null_rows += 1;
+        return;
+    };
     // A row without text is counted among the empty documents.
     done.events.push(Event::Nothing);
     for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
@@ -302,26 +327,36 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules,
 }
 
 /// Joins tokenized blocks, in order, to documents.
-struct Joiner {
+struct Joiner<'a> {
     documents: DocumentsBuilder,
     report: ReadReport,
     /// `[UNK]`, plain and marked.
     unknown: [u32; 2],
-    reference: bool,
+    rules: &'a ReadRules,
+    files: &'a [PathBuf],
+    /// The lines of the file that is read.
+    lines: LineCheck,
+    file: usize,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
 }
 
-impl Joiner {
-    fn new(documents: DocumentsBuilder, unknown: [u32; 2], reference: bool) -> Self {
-        Self { documents, report: ReadReport::default(), unknown, reference, has_line: false }
+impl<'a> Joiner<'a> {
+    fn new(
+        documents: DocumentsBuilder,
+        unknown: [u32; 2],
+        rules: &'a ReadRules,
+        files: &'a [PathBuf],
+    ) -> Self {
+        let (report, lines) = (ReadReport::default(), LineCheck::default());
+        Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
     }
 
     fn add(&mut self, block: Tokenized) -> Result<()> {
         self.documents.push_ids(&block.ids)?;
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
-        self.report.invalid_utf8_lines += block.invalid_utf8_lines;
         self.report.cut_sentences += block.cut_sentences;
+        self.check_lines(&block)?;
         for event in block.events {
             match event {
                 Event::Sentence(tokens) => {
@@ -332,10 +367,21 @@ impl Joiner {
                 Event::Break => self.close()?,
             }
         }
-        if block.ends_file && !self.reference {
+        if block.ends_file && !self.rules.reference {
             self.close()?;
         }
         Ok(())
+    }
+
+    /// Counts what was repaired and skipped, and refuses a file that is no text.
+    fn check_lines(&mut self, block: &Tokenized) -> Result<()> {
+        self.report.invalid_utf8_lines += block.lines.bad;
+        self.report.null_rows += block.null_rows;
+        if self.file != block.file {
+            (self.file, self.lines) = (block.file, LineCheck::default());
+        }
+        self.lines.add(block.lines);
+        self.lines.check(&self.files[block.file], block.ends_file, self.rules.bad_lines)
     }
 
     fn close(&mut self) -> Result<()> {

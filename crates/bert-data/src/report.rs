@@ -119,8 +119,11 @@ pub struct DataReport {
     pub tokens: u64,
     /// Word pieces that are `[UNK]`.
     pub unknown_tokens: u64,
-    /// Lines that were not UTF-8 and were repaired.
+    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
+    /// Rows of tables that are null; left out.
+    #[serde(default)]
+    pub null_rows: u64,
     /// Sentences that are longer than an instance and were cut into pieces.
     pub cut_sentences: u64,
     /// Share of the tokens that a pass leaves out of the instances of their own document, on average: cut off by
@@ -188,6 +191,7 @@ impl DataReport {
             tokens: text.tokens,
             unknown_tokens: read.unknown_tokens,
             invalid_utf8_lines: read.invalid_utf8_lines,
+            null_rows: read.null_rows,
             cut_sentences: read.cut_sentences,
             left_out_share: share(all_passes.saturating_sub(counters.shown), all_passes),
             looked_for_tokens: unseen.of,
@@ -205,7 +209,7 @@ impl DataReport {
         };
         // Rows of tables are split always; the language says that something was.
         let split = config.split_sentences || config.language.is_some();
-        report.warnings = report.find_warnings(split, config);
+        report.warnings = read.warnings.iter().cloned().chain(report.find_warnings(split, config)).collect();
         let (length, share) = (config.max_seq_length, config.masked_lm_prob);
         report.warnings.extend(warn_of_cap(length, share, config.max_predictions_per_seq));
         report
@@ -294,6 +298,9 @@ impl DataReport {
         if self.invalid_utf8_lines > 0 {
             warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
         }
+        if self.null_rows > 0 {
+            warn(format!("{} row(s) were null and were skipped.", self.null_rows));
+        }
         warnings
     }
 
@@ -370,6 +377,9 @@ impl fmt::Display for DataReport {
         line("tokens", &self.tokens, "")?;
         line("  [UNK]", &percent(self.unknown_share()), "")?;
         line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
+        if self.null_rows > 0 {
+            line("rows that are null", &self.null_rows, "")?;
+        }
         line("  left out in a pass", &percent(self.left_out_share), "cut off, or without a pair")?;
         line("  left out in all passes", &percent(self.never_shown_share()), "")?;
         if self.cut_sentences > 0 {

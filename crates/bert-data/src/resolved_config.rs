@@ -50,6 +50,10 @@ pub struct ResolvedConfig {
     #[serde(default)]
     pub text_column: Option<String>,
     pub strict_utf8: bool,
+    #[serde(default)]
+    pub lossy_utf8: bool,
+    #[serde(default)]
+    pub strict_rows: bool,
 }
 
 fn one() -> usize {
@@ -113,6 +117,8 @@ impl ResolvedConfig {
             language: (config.split_sentences || tables).then(|| config.language.clone()),
             text_column: tables.then(|| config.text_column.clone()),
             strict_utf8: config.strict_utf8,
+            lossy_utf8: config.lossy_utf8,
+            strict_rows: config.strict_rows,
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Rows {
 }
 
 /// Bytes of memory that a row takes beside its own: its end, and its place in the order.
-const BESIDE_ROW: usize = 24;
+pub(crate) const BESIDE_ROW: usize = 24;
 
 /// Sorts rows into segments.
 pub(crate) struct SpillWriter<'a> {

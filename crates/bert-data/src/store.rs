@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Tuning;
 use crate::build::{BuildProgress, BuildStage, Prepared};
+use crate::casing;
 use crate::column::{Column, ColumnDigest, ColumnWriter, ScratchFile, digest_of};
 use crate::document::{Counts, Documents, DocumentsBuilder};
 use crate::error::{OutputError, Result};
@@ -137,7 +138,8 @@ pub(crate) fn read_into(
     let mut told = |done| progress(BuildProgress { stage: BuildStage::Reading, done, total });
     let (vocabulary, rules) = (&prepared.vocabulary, ReadRules::new(prepared.config));
     let tokenizer = prepared.tokenizer();
-    let (mut builder, read) = read_documents(
+    let warning = casing::warning(prepared.config, vocabulary, &prepared.files)?;
+    let (mut builder, mut read) = read_documents(
         &prepared.files,
         &tokenizer,
         vocabulary.unk_id(),
@@ -149,5 +151,6 @@ pub(crate) fn read_into(
     // Of many words: a worker takes it apart while the others go on.
     prepared.pool.spawn(move || drop(tokenizer));
     builder.end()?;
+    read.warnings.extend(warning);
     Ok((builder, read))
 }

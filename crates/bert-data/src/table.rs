@@ -24,6 +24,8 @@ use crate::parquet_file::{Batches, ParquetFile};
 
 /// Rows that are decoded at a time: an article has some kilobytes.
 const ROWS: usize = 64;
+/// Rows of one block at most: where they are short or null.
+const ROWS_OF_BLOCK: usize = 1 << 16;
 /// Fewer rows are decoded at a time where pages are so large that this many bytes could come out: a row may be as large as
 /// its page.
 const BYTES: u64 = 256 << 20;
@@ -84,7 +86,6 @@ impl InputReader {
 pub struct RowReader {
     path: PathBuf,
     file: usize,
-    column: String,
     batches: Batches,
     bytes: u64,
     rows: u64,
@@ -132,21 +133,21 @@ impl RowReader {
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
         let builder = builder.with_projection(mask).with_batch_size(at_once);
         let batches = Batches::of(builder).map_err(unreadable)?;
-        let (path, column) = (path.to_owned(), column.to_owned());
-        Ok(Self { path, file, column, batches, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
+        let path = path.to_owned();
+        Ok(Self { path, file, batches, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
     }
 
     /// The next block of whole rows, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`InputError::Batch`]; [`InputError::Text`] for a null; [`InputError::RowTooLong`]; [`InputError::Bomb`].
+    /// [`InputError::Batch`], [`InputError::RowTooLong`], [`InputError::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
         }
         let first_line = self.rows_read + 1;
-        let (mut bytes, mut row_ends) = (Vec::new(), Vec::new());
-        while bytes.len() < BLOCK {
+        let (mut bytes, mut row_ends, mut null_rows) = (Vec::new(), Vec::new(), Vec::new());
+        while bytes.len() < BLOCK && row_ends.len() < ROWS_OF_BLOCK {
             let Some(batch) = self.batches.next() else {
                 self.done = true;
                 break;
@@ -154,22 +155,16 @@ impl RowReader {
             let (path, rows) = (&self.path, self.rows_read);
             let batch = batch.map_err(|source| InputError::Batch { path: path.clone(), rows, source })?;
             let texts = batch.column(0).as_string::<i32>();
-            if let Some(null) = (0..texts.len()).find(|&row| texts.is_null(row)) {
-                return Err(InputError::Text {
-                    path: path.clone(),
-                    row: rows + null as u64 + 1,
-                    column: self.column.clone(),
-                    problem: TextProblem::Null,
-                }
-                .into());
-            }
             if let Some(long) = (0..texts.len()).find(|&row| texts.value_length(row) as usize > LONGEST_LINE)
             {
                 let (path, row) = (path.clone(), rows + long as u64 + 1);
                 return Err(InputError::RowTooLong { path, row, limit: LONGEST_LINE }.into());
             }
-            for text in texts.iter().flatten() {
-                bytes.extend_from_slice(text.as_bytes());
+            for text in texts {
+                match text {
+                    Some(text) => bytes.extend_from_slice(text.as_bytes()),
+                    None => null_rows.push(row_ends.len()),
+                }
                 row_ends.push(bytes.len());
             }
             self.rows_read += texts.len() as u64;
@@ -177,7 +172,7 @@ impl RowReader {
             refuse_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
         let (file, format) = (self.file, Format::Parquet);
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, ends_file: self.done }))
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
     }
 
     fn entry(&self) -> Result<InputEntry> {
@@ -198,20 +193,20 @@ impl RowReader {
     }
 }
 
-/// The text of one line of JSON Lines; `path`, `line` and `column` are named in errors.
+/// The text of one line of JSON Lines, none for a null; `path`, `line` and `column` are named in errors.
 ///
 /// # Errors
 /// [`InputError::Json`] when the line is no object; [`InputError::Text`] when `column` is missing or no text.
-pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Result<Cow<'a, str>> {
+pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Result<Option<Cow<'a, str>>> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let found = (&mut deserializer)
         .deserialize_map(TextOf(column))
         .and_then(|found| deserializer.end().map(|()| found))
         .map_err(|source| InputError::Json { path: path.to_owned(), line, source })?;
     let problem = match found {
-        Some(Value::Text(text)) => return Ok(text),
+        Some(Value::Text(text)) => return Ok(Some(text)),
+        Some(Value::Null) => return Ok(None),
         None => TextProblem::Missing,
-        Some(Value::Null) => TextProblem::Null,
         Some(Value::Other(kind)) => TextProblem::NotText(kind),
     };
     Err(InputError::Text { path: path.to_owned(), row: line, column: column.to_owned(), problem }.into())

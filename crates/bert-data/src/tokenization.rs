@@ -208,7 +208,7 @@ impl Tokenizer {
             .unk_token(UNK.to_owned())
             .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
             .build()
-            .unwrap_or_default();
+            .expect("a vocabulary in memory, of which nothing has to be read");
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
         Self { model, unk_id: vocabulary.unk_id(), do_lower_case, continues, segmenter: None }
     }

@@ -202,6 +202,8 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         language: _,
         text_column: _,
         strict_utf8: _,
+        lossy_utf8: _,
+        strict_rows: _,
         // The rows are the same.
         columns: _,
     } = config;

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long)]
     quiet: bool,
 
-    /// Estimate documents, instances, bytes, memory and time from a sample, and write nothing.
+    /// Estimate documents, instances, bytes, scratch space, memory and time from a sample, and write nothing.
     #[arg(long, conflicts_with = "preview")]
     dry_run: bool,
 }
@@ -61,9 +61,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
         return match args.json {
-            true => print_json(&estimate),
+            true => {
+                warn_all(&estimate.warnings);
+                print_json(&estimate)
+            }
             false => print(estimate.to_string().trim_end()),
         };
+    }
+    if let Some(warning) = bert_data::casing_warning(&args.config)? {
+        say(&format!("WARNING: {warning}"));
     }
     let mut view = View::new(args.quiet);
     if args.config.part.is_some() {
@@ -84,12 +90,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 /// When stdout cannot be written.
 pub fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
     if json {
-        manifest.report.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        warn_all(&manifest.report.warnings);
         return print_json(manifest);
     }
     let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
     print(&format!("{}", manifest.report))?;
     print(&format!("{}, {bytes} bytes: {}", count(manifest.shards.len(), "shard"), folder.display()))
+}
+
+fn warn_all(warnings: &[String]) {
+    warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
 }
 
 /// "1 shard", "2 shards".

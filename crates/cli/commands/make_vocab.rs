@@ -14,7 +14,7 @@ use crate::progress::{Progress, say};
 /// Train a WordPiece vocabulary from text; the same text gives the same bytes.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Text: files, folders or patterns; plain, gzip or zstd; or JSON Lines (.jsonl, .ndjson, .json) and Parquet.
+    /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON Lines (.jsonl, .ndjson, .json) and Parquet.
     /// Where the lines break does not matter.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH", value_delimiter = ',')]
     input: Vec<PathBuf>,
@@ -46,13 +46,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     make_parents(&args.output)?;
     let mut progress: Option<Progress> = None;
-    let words = train_vocabulary(&args.input, &args.config, &mut |done, all| {
+    let trained = train_vocabulary(&args.input, &args.config, &mut |done, all| {
         progress.get_or_insert_with(|| Progress::new("reading (bytes)", all, args.quiet)).set(done, "");
     });
     if let Some(progress) = progress {
         progress.finish();
     }
-    let words = words?;
+    let trained = trained?;
+    let words = &trained.tokens;
     write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     if words.len() < args.config.vocab_size {
         say(&format!(
@@ -62,5 +63,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.config.min_frequency
         ));
     }
+    print(&trained.report.to_string())?;
     print(&format!("{} tokens: {}", words.len(), args.output.display()))
 }

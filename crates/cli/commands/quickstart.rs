@@ -149,7 +149,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
 
 fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
     let config: VocabConfig = defaults(&["--vocab-size", "4000"])?;
-    let words = train_vocabulary(&[corpus.to_path_buf()], &config, &mut |_, _| {})?;
+    let words = train_vocabulary(&[corpus.to_path_buf()], &config, &mut |_, _| {})?.tokens;
     write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     Ok(())
 }

@@ -52,7 +52,7 @@ pub enum InputError {
     CorruptCompression {
         /// The file.
         path: PathBuf,
-        /// "gzip" or "zstd".
+        /// "gzip", "zstd", "bzip2" or "xz".
         format: &'static str,
         /// What the decoder says.
         source: std::io::Error,
@@ -66,7 +66,7 @@ pub enum InputError {
     Bomb {
         /// The file.
         path: PathBuf,
-        /// "gzip", "zstd" or "Parquet".
+        /// "gzip", "zstd", "bzip2", "xz" or "Parquet".
         format: &'static str,
         /// Bytes after decompression so far.
         text: u64,
@@ -108,6 +108,40 @@ pub enum InputError {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
+    },
+    /// A line holds a NUL byte, and `--strict-utf8` is on.
+    #[error("{}:{line}: a NUL byte (without --strict-utf8 it would be dropped and counted)", path.display())]
+    NulByte {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+    },
+    /// More than one line in twenty is not UTF-8 or holds a NUL byte.
+    #[error(
+        "{}: {bad} of {lines} lines are not UTF-8 text, line {first} the first: convert the file to UTF-8 (iconv), leave it \
+         out, or let --lossy-utf8 repair all such lines",
+        path.display()
+    )]
+    NotUtf8Text {
+        /// The file.
+        path: PathBuf,
+        /// Lines that are not UTF-8 or hold a NUL byte.
+        bad: u64,
+        /// Lines so far that are not blank.
+        lines: u64,
+        /// The first bad line, counted from 1.
+        first: u64,
+    },
+    /// A file begins as one of a format that is no text.
+    #[error("{} is {format}: {advice}", path.display())]
+    KnownFormat {
+        /// The file.
+        path: PathBuf,
+        /// What it is, with its article.
+        format: &'static str,
+        /// What to do.
+        advice: &'static str,
     },
     /// A file is named like Parquet but is not.
     #[error("{} is no Parquet file: it does not begin with PAR1", path.display())]
@@ -216,9 +250,12 @@ pub enum TextProblem {
     /// The key is not there.
     #[error("is missing")]
     Missing,
-    /// The value is null.
-    #[error("is null")]
+    /// The value is null, and `--strict-rows` is on.
+    #[error("is null, which --strict-rows refuses")]
     Null,
+    /// The value is empty or blank, and `--strict-rows` is on.
+    #[error("is empty, which --strict-rows refuses")]
+    Empty,
     /// The value has another type.
     #[error("is {0}, expected text")]
     NotText(&'static str),

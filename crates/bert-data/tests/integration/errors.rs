@@ -152,7 +152,13 @@ fn damaged_inputs_are_named() {
         &["bad.gz", "gzip"],
     );
     assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
+    let error = world.fails(&with("bad.bz2", b"BZh91AY&SYgarbage!"), 3, &["bad.bz2", "bzip2"]);
+    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
+    let error = world.fails(&with("bad.xz", b"\xfd7zXZ\0\0\x04garbage!"), 3, &["bad.xz", "xz"]);
+    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
     let strict = |name: &str, content: &[u8]| BuildConfig { strict_utf8: true, ..with(name, content) };
+    let error = world.fails(&strict("nul.txt", b"the cat\n\nthe c\0t\n"), 3, &["nul.txt:3", "a NUL byte"]);
+    assert!(matches!(error, Error::Input(InputError::NulByte { line: 3, .. })));
     let error = world.fails(&strict("latin.txt", b"the cat\n\nthe caf\xe9\n"), 3, &["latin.txt:3"]);
     assert!(matches!(error, Error::Input(InputError::InvalidUtf8 { line: 3, .. })));
     let long = [&b"the cat\n"[..], &vec![b'a'; 65 << 20]].concat();

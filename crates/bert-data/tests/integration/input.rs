@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bert_data::input::{BlockReader, Format, expand};
-use bert_data::{BuildConfig, DataReport};
+use bert_data::{BuildConfig, DataReport, Error, InputError, dry_run};
 
 use crate::support::{config, reference, run, small_vocabulary};
 
@@ -37,12 +37,19 @@ fn compressed_files_are_read_whole() {
         encoder.finish().unwrap()
     };
     let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let (bzip2, xz) = (|text: &str| bzip2(text.as_bytes()), |text: &str| xz(text.as_bytes()));
     let members = |pack: &dyn Fn(&str) -> Vec<u8>| [pack(&text[..half]), pack(&text[half..])].concat();
     for (name, bytes) in [
         ("plain", text.clone().into_bytes()),
         ("gz", members(&gzip)),
         ("zst", members(&zstd)),
         ("one.gz", gzip(&text)),
+        ("bz2", members(&bzip2)),
+        ("one.bz2", bzip2(&text)),
+        ("xz", members(&xz)),
+        ("one.xz", xz(&text)),
+        // As pixz and others pad their streams.
+        ("padded.xz", [xz(&text[..half]), vec![0; 8], xz(&text[half..])].concat()),
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, &bytes).unwrap();
@@ -62,8 +69,24 @@ fn compressed_files_are_read_whole() {
     }
 }
 
+fn bzip2(text: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn xz(text: &[u8]) -> Vec<u8> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
 /// Builds from files with this content and returns the report.
 fn report(contents: &[&[u8]], change: impl Fn(BuildConfig) -> BuildConfig) -> DataReport {
+    build_of(contents, change).unwrap()
+}
+
+fn build_of(contents: &[&[u8]], change: impl Fn(BuildConfig) -> BuildConfig) -> Result<DataReport, Error> {
     let folder = tempfile::tempdir().unwrap();
     let mut inputs = Vec::new();
     for (index, content) in contents.iter().enumerate() {
@@ -72,7 +95,7 @@ fn report(contents: &[&[u8]], change: impl Fn(BuildConfig) -> BuildConfig) -> Da
     }
     let vocab = small_vocabulary(folder.path());
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    run(&change(config(&inputs, &vocab, &folder.path().join("data")))).unwrap().manifest.report
+    run(&change(config(&inputs, &vocab, &folder.path().join("data")))).map(|made| made.manifest.report)
 }
 
 #[test]
@@ -106,9 +129,78 @@ fn a_files_end_ends_a_document_but_not_in_the_reference() {
 
 #[test]
 fn invalid_utf8_is_replaced_and_counted() {
-    let found = report(&[b"the \xff cat\nsat\n\nthe dog\nran \xc3\x28\n"], |config| config);
-    assert_eq!(found.invalid_utf8_lines, 2);
+    let bad = b"the \xff cat\nsat\n\nthe dog\nran \xc3\x28\nthe \0 cat\n";
+    let text = [&bad[..], &b"the sun\n".repeat(55)].concat();
+    let found = report(&[&text], |config| config);
+    assert_eq!(found.invalid_utf8_lines, 3, "3 of 60 lines");
+    let warned = report(&[b"the \xff cat\nsat\n\nthe dog\nran \xc3\x28\n"], lossy);
+    assert_eq!(warned.invalid_utf8_lines, 2);
+    assert_eq!(warned.tokens, 7, "of \\xc3( the parenthesis is left: {warned}");
+    let found = warned;
     assert!(found.warnings.iter().any(|warning| warning.contains("2 line(s) were not UTF-8")));
+}
+
+fn lossy(config: BuildConfig) -> BuildConfig {
+    BuildConfig { lossy_utf8: true, ..config }
+}
+
+/// One file of several blocks, of which 6 % of the lines are Latin-1: refused at its end for any number of threads, before
+/// its end where more than half are, and never for a good file beside it.
+#[test]
+fn text_in_another_encoding_is_refused() {
+    let line = |number: usize, share: usize| match number % 100 < share {
+        true => &b"the caf\xe9 \xff is far away from the mat and the dog\n"[..],
+        false => b"the cat sat on the mat. the dog ran far away from it\n",
+    };
+    let text = |share| (0..20_000).map(|number| line(number, share)).collect::<Vec<_>>().concat();
+    let good = text(0);
+    for (share, refused) in [(5, None), (6, Some((1200, 20_000))), (60, Some((60, 100)))] {
+        for threads in [1, 2, 4] {
+            let few = |config| BuildConfig { dupe_factor: 1, threads, ..config };
+            let tried = |config| {
+                let config = few(config);
+                assert_eq!(dry_run(&config).is_err(), refused.is_some(), "a dry run says the same");
+                config
+            };
+            let built = build_of(&[&good, &text(share)], tried);
+            match (built, refused) {
+                (Ok(report), None) => assert_eq!(report.invalid_utf8_lines, 1000),
+                (Err(Error::Input(InputError::NotUtf8Text { path, bad, lines, first })), Some((of, all))) => {
+                    assert!(path.ends_with("1.txt") && first == 1);
+                    assert_eq!(bad * all / lines, of, "{bad} of {lines}");
+                    assert!(share < 50 || lines < 6000, "known after a block: {lines}");
+                }
+                (other, _) => panic!("{share} %, {threads} threads: {other:?}"),
+            }
+        }
+    }
+    let once = |config| lossy(BuildConfig { dupe_factor: 1, ..config });
+    assert_eq!(report(&[&text(60)], once).invalid_utf8_lines, 12_000);
+}
+
+#[test]
+fn known_formats_are_refused_also_when_compressed() {
+    let tar = [b"notes.txt".to_vec(), vec![0; 248], b"ustar\x0000".to_vec(), vec![0; 300]].concat();
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let dump = b"<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\" xml:lang=\"en\">\n  <page>\n";
+    for (content, format) in [
+        (tar.clone(), "a tar archive"),
+        (gzip(&tar), "a tar archive"),
+        (xz(b"%PDF-1.7\n"), "a PDF document"),
+        (b"PK\x03\x04\x14\0".to_vec(), "a ZIP archive"),
+        (b"\xff\xfet\0h\0e\0".to_vec(), "text in UTF-16"),
+        (bzip2(dump), "an XML dump of a wiki"),
+    ] {
+        // Not even what repairs all lines takes these.
+        let error = build_of(&[b"the cat\n\nthe dog\n", &content], lossy).unwrap_err();
+        assert!(matches!(error, Error::Input(InputError::KnownFormat { .. })), "{error}");
+        assert!(error.to_string().contains("1.txt is ") && error.to_string().contains(format), "{error}");
+        assert_eq!(error.exit_code(), 3);
+    }
 }
 
 #[test]

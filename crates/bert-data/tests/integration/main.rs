@@ -7,6 +7,8 @@
 mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
+/// Vocabularies and lower-casing that do not fit together.
+mod casing;
 /// The columns of `transformers`, and what shards say of themselves.
 mod columns;
 /// Which tokens the data shows, and the law counted again from the shards.

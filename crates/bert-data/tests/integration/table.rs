@@ -111,6 +111,12 @@ fn rows_give_the_same_instances_as_their_sentences_in_lines() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(json.as_bytes()).unwrap();
     world.file("c.json.gz", &gzip.finish().unwrap());
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip2.write_all(json.as_bytes()).unwrap();
+    world.file("g.jsonl.bz2", &bzip2.finish().unwrap());
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    xz.write_all(json.as_bytes()).unwrap();
+    world.file("h.jsonl.xz", &xz.finish().unwrap());
     write_parquet(&world.at("d.parquet"), "text", some(&rows), Compression::SNAPPY);
     // A Parquet file is known by its first bytes, whatever its name and compression.
     let zstd = Compression::ZSTD(ZstdLevel::default());
@@ -123,6 +129,8 @@ fn rows_give_the_same_instances_as_their_sentences_in_lines() {
         ("a.jsonl", Format::Jsonl),
         ("b.NDJSON.zst", Format::Jsonl),
         ("c.json.gz", Format::Jsonl),
+        ("g.jsonl.bz2", Format::Jsonl),
+        ("h.jsonl.xz", Format::Jsonl),
         ("d.parquet", Format::Parquet),
         ("e.data", Format::Parquet),
         ("f.parquet", Format::Parquet),
@@ -158,7 +166,7 @@ fn another_column_can_be_named() {
     assert_eq!(world.fails(&other("c.txt"), &["--text-column", "none of them"]).exit_code(), 2);
     // Vocabularies are trained on the same inputs.
     let vocab = VocabConfig { vocab_size: 40, text_column: "body".to_owned(), ..VocabConfig::default() };
-    let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap();
+    let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap().tokens;
     assert_eq!(from("a.jsonl"), from("b.parquet"));
 }
 
@@ -175,7 +183,6 @@ fn rows_without_text_are_named() {
     };
     let missing = problem("a.jsonl", "{\"body\": \"x\"}", &["a.jsonl:3", "\"text\" is missing"]);
     assert_eq!(missing, TextProblem::Missing);
-    assert_eq!(problem("b.jsonl", "{\"text\": null}", &["b.jsonl:3", "is null"]), TextProblem::Null);
     for value in ["3", "-3", "0.5", "true", "[\"the\"]", "{\"a\": 1}"] {
         let found = problem("c.jsonl", &format!("{{\"text\": {value}}}"), &["c.jsonl:3", "expected text"]);
         assert!(matches!(found, TextProblem::NotText(_)), "{value}");
@@ -199,16 +206,57 @@ fn rows_without_text_are_named() {
     assert_eq!((report.documents, report.empty_documents), (2, 2));
 }
 
+/// Rows that are null or empty change nothing but the counts, and are refused under `--strict-rows`.
+#[test]
+fn rows_without_text_are_skipped_and_counted() {
+    let world = World::new();
+    let (rows, _) = texts(300);
+    write_parquet(&world.at("full.parquet"), "text", some(&rows), Compression::SNAPPY);
+    let mut with_holes: Vec<Option<&str>> = some(&rows);
+    for at in [0, 207, 208, 300] {
+        with_holes.insert(at, None);
+    }
+    with_holes.insert(100, Some(" \n"));
+    write_parquet(&world.at("holes.parquet"), "text", with_holes.clone(), Compression::SNAPPY);
+    let json: String =
+        with_holes.iter().map(|text| format!("{}\n", serde_json::json!({ "text": text }))).collect();
+    world.file("holes.jsonl", json.as_bytes());
+    let (full, expected) = world.build("full.parquet");
+    assert_eq!((full.manifest.report.null_rows, full.manifest.report.empty_documents), (0, 0));
+    for name in ["holes.parquet", "holes.jsonl"] {
+        let (outcome, found) = world.build(name);
+        let report = &outcome.manifest.report;
+        assert!(found == expected, "{name}");
+        assert_eq!((report.null_rows, report.empty_documents), (4, 1), "{name}");
+        assert!(report.warnings.iter().any(|warning| warning.contains("4 row(s) were null")), "{report}");
+        assert!(report.to_string().contains("rows that are null"), "{report}");
+        let strict = BuildConfig { strict_rows: true, overwrite: true, ..world.config(name) };
+        let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows refuses"]);
+        assert!(matches!(error, Error::Input(InputError::Text { row: 1, problem: TextProblem::Null, .. })));
+        assert_eq!(error.exit_code(), 3);
+        let vocab = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
+        let train = |config: &VocabConfig| train_vocabulary(&[world.at(name)], config, &mut |_, _| {});
+        assert_eq!(train(&vocab).unwrap().report.null_rows, 4);
+        train(&VocabConfig { strict_rows: true, ..vocab }).unwrap_err();
+    }
+    world.file("empty.jsonl", b"{\"text\": \"the cat. the dog.\"}\n\n{\"text\": \" \"}\n");
+    let strict = BuildConfig { strict_rows: true, ..world.config("empty.jsonl") };
+    world.fails(&strict, &["empty.jsonl:3", "is empty, which --strict-rows refuses"]);
+    let nulls = vec![None; 200_000];
+    write_parquet(&world.at("nulls.parquet"), "text", nulls, Compression::SNAPPY);
+    let mut reader = InputReader::open(&world.at("nulls.parquet"), 0, "text").unwrap();
+    while let Some(block) = reader.next_block().unwrap() {
+        assert!(block.null_rows.len() < 70_000, "blocks of nulls are bounded");
+    }
+    world.fails(&world.config("nulls.parquet"), &["the input holds no text: 1 file(s), 200000 line(s)"]);
+}
+
 #[test]
 fn bad_parquet_is_named() {
     let world = World::new();
     let (rows, _) = texts(300);
-    let mut texts = some(&rows);
-    texts[207] = None;
-    write_parquet(&world.at("null.parquet"), "text", texts, Compression::SNAPPY);
-    let error = world.fails(&world.config("null.parquet"), &["null.parquet:208", "is null"]);
-    assert!(matches!(error, Error::Input(InputError::Text { row: 208, problem: TextProblem::Null, .. })));
-    let ids = BuildConfig { text_column: "id".to_owned(), ..world.config("null.parquet") };
+    write_parquet(&world.at("ids.parquet"), "text", some(&rows), Compression::SNAPPY);
+    let ids = BuildConfig { text_column: "id".to_owned(), ..world.config("ids.parquet") };
     assert!(matches!(
         world.fails(&ids, &["\"id\" is int32", "expected text"]),
         Error::Input(InputError::Column { .. })
@@ -247,8 +295,8 @@ fn blocks_of_rows_are_bounded_and_numbered() {
     while let Some(block) = reader.next_block().unwrap() {
         assert_eq!((block.first_line, block.file), (seen as u64 + 1, 4));
         assert!(block.bytes.len() < 1 << 20);
-        for text in block.rows() {
-            assert_eq!(text, rows[seen].as_bytes());
+        for (number, text) in block.rows() {
+            assert_eq!((number, text), (seen as u64 + 1, Some(rows[seen].as_bytes())));
             seen += 1;
         }
         blocks += 1;

@@ -1,0 +1,173 @@
+//! Whether lines are text: UTF-8 without NUL bytes.
+//!
+//! A line here and there that is not is repaired and counted. A file of which more than a twentieth of the lines are not
+//! is refused: it is in another encoding, or no text. The count of a file does not depend on threads.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use crate::error::{InputError, Result};
+use crate::input::{Block, Format};
+
+/// One in so many lines of a file may be bad.
+const GOOD_PER_BAD: u64 = 20;
+/// From so many lines on a file is refused before its end, where more than half of them are bad.
+const ENOUGH: u64 = 20;
+
+/// What to do with lines that are not text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BadLines {
+    /// Repair and count them; refuse a file with many of them.
+    #[default]
+    Few,
+    /// Refuse the first one (`--strict-utf8`).
+    None,
+    /// Repair and count them, however many there are (`--lossy-utf8`).
+    Any,
+}
+
+impl BadLines {
+    /// What two flags ask for, of which at most one is set.
+    #[must_use]
+    pub fn of(strict_utf8: bool, lossy_utf8: bool) -> Self {
+        match (strict_utf8, lossy_utf8) {
+            (true, _) => Self::None,
+            (_, true) => Self::Any,
+            _ => Self::Few,
+        }
+    }
+}
+
+/// The lines of a file so far, or of a block of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineCheck {
+    /// Lines that are not blank.
+    lines: u64,
+    /// Those of them that are not UTF-8 or hold a NUL.
+    pub(crate) bad: u64,
+    /// Whether a NUL is among them.
+    nul: bool,
+    /// The number of the first bad one.
+    first: u64,
+}
+
+impl LineCheck {
+    /// The lines of a block of text or JSON.
+    pub(crate) fn of(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
+        let mut check = Self::default();
+        for (number, line) in block.lines().take_while(|_| block.format != Format::Parquet) {
+            check.decode(line, (path, number), bad_lines)?;
+        }
+        Ok(check)
+    }
+
+    /// The text of a line, with U+FFFD for what is not UTF-8. NULs stay: the tokenizer drops both.
+    pub(crate) fn decode<'a>(
+        &mut self,
+        line: &'a [u8],
+        (path, number): (&Path, u64),
+        bad_lines: BadLines,
+    ) -> Result<Cow<'a, str>> {
+        self.lines += u64::from(!line.trim_ascii().is_empty());
+        let text = String::from_utf8_lossy(line);
+        let (valid, nul) = (matches!(text, Cow::Borrowed(_)), line.contains(&0));
+        if valid && !nul {
+            return Ok(text);
+        }
+        if bad_lines == BadLines::None {
+            let path = path.to_owned();
+            return Err(match valid {
+                true => InputError::NulByte { path, line: number }.into(),
+                false => InputError::InvalidUtf8 { path, line: number }.into(),
+            });
+        }
+        self.add(Self { lines: 0, bad: 1, nul, first: number });
+        Ok(text)
+    }
+
+    /// Adds the lines that follow.
+    pub(crate) fn add(&mut self, next: Self) {
+        if self.bad == 0 {
+            self.first = next.first;
+        }
+        self.lines += next.lines;
+        self.bad += next.bad;
+        self.nul |= next.nul;
+    }
+
+    /// Refuses a file with too many bad lines: in the end more than one in twenty, before it more than half. A single line
+    /// is no reason, unless it holds a NUL, which no encoding of text but UTF-16 and UTF-32 has.
+    pub(crate) fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
+        let many = match at_end {
+            true => self.bad * GOOD_PER_BAD > self.lines,
+            false => self.lines >= ENOUGH && self.bad * 2 > self.lines,
+        };
+        if bad_lines != BadLines::Few || !many || (self.bad < 2 && !self.nul) {
+            return Ok(());
+        }
+        let (bad, lines, first) = (self.bad, self.lines, self.first);
+        Err(InputError::NotUtf8Text { path: path.to_owned(), bad, lines, first }.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(good: u64, bad: &[&[u8]], at_end: bool, bad_lines: BadLines) -> Result<LineCheck> {
+        let (path, mut check) = (Path::new("it"), LineCheck::default());
+        for number in 0..good {
+            check.decode(b"a line", (path, number + 1), bad_lines)?;
+        }
+        for (number, line) in (good + 1..).zip(bad) {
+            check.decode(line, (path, number), bad_lines)?;
+        }
+        check.check(path, at_end, bad_lines).map(|()| check)
+    }
+
+    #[test]
+    fn more_than_one_in_twenty_is_refused() {
+        let latin: &[&[u8]] = &[b"Caf\xe9", b"na\xefve"];
+        assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().bad, 2, "exactly one in twenty");
+        let error = checked(37, latin, true, BadLines::Few).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(
+            error.to_string().starts_with("it: 2 of 39 lines are not UTF-8 text, line 38 the first"),
+            "{error}"
+        );
+        checked(37, latin, true, BadLines::Any).unwrap();
+        checked(37, latin, false, BadLines::Few).unwrap();
+        checked(1, &latin[..1], true, BadLines::Few).expect("one line is repaired");
+        checked(1, &[b"a\0b"], true, BadLines::Few).expect_err("one line with a NUL is not");
+        checked(19, &[b"a\0b"], true, BadLines::Few).expect("one of twenty is");
+    }
+
+    #[test]
+    fn before_the_end_more_than_half_is_refused() {
+        let garbage = [&b"\xff\xfe\xfd"[..]; 11];
+        checked(9, &garbage, false, BadLines::Few).unwrap_err();
+        checked(11, &garbage, false, BadLines::Few).unwrap();
+        checked(8, &garbage, false, BadLines::Few).expect("too few lines to tell");
+    }
+
+    #[test]
+    fn strict_refuses_the_first() {
+        for (line, said) in [(&b"Caf\xe9"[..], "it:4: invalid UTF-8"), (b"a\0", "it:4: a NUL byte")] {
+            let error = checked(3, &[line], true, BadLines::None).unwrap_err();
+            assert!(error.to_string().starts_with(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn blocks_add_up() {
+        let all = checked(30, &[b"\xff", b"\xfe"], true, BadLines::Any).unwrap();
+        let mut sum = LineCheck::default();
+        sum.add(checked(30, &[], true, BadLines::Any).unwrap());
+        for (number, line) in [(31, b"\xff"), (32, b"\xfe")] {
+            let mut block = LineCheck::default();
+            block.decode(line, (Path::new("it"), number), BadLines::Any).unwrap();
+            sum.add(block);
+        }
+        assert_eq!(sum, all);
+    }
+}

@@ -1,0 +1,102 @@
+//! The options of training a vocabulary: field = command-line flag = help text.
+
+use serde::{Deserialize, Serialize};
+
+use crate::block_text::TextRules;
+use crate::error::{OptionError, Result};
+use crate::line_check::BadLines;
+
+/// Different words that are counted: those of some tens of gigabytes of text.
+const MAX_WORDS: usize = 5_000_000;
+/// Fewer words are no text to train on.
+const LEAST_WORDS: usize = 1000;
+
+/// How to train a vocabulary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+#[serde(default, deny_unknown_fields)]
+pub struct VocabConfig {
+    /// Number of tokens, specials and alphabet included; fewer come out when the text has no more to merge.
+    #[arg(long, default_value_t = 30_522)]
+    pub vocab_size: usize,
+
+    /// Two pieces are merged only if they stand together at least so often.
+    #[arg(long, default_value_t = 2)]
+    pub min_frequency: u64,
+
+    /// Lower-case the text and strip accents.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub do_lower_case: bool,
+
+    /// Most characters of the alphabet, the most frequent ones; words with others are unknown. Default: 1000, and more until
+    /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size.
+    #[arg(long)]
+    pub limit_alphabet: Option<usize>,
+
+    /// Different words to count, some 300 bytes of memory each. Where the text has more, the rarest are forgotten on the
+    /// way and a note says how many; their characters are counted all the same.
+    #[arg(long, default_value_t = MAX_WORDS)]
+    pub max_words: usize,
+
+    /// Refuse the first line that is not UTF-8 instead of repairing up to one line in twenty of a file.
+    #[arg(long)]
+    pub strict_utf8: bool,
+
+    /// Repair all lines that are not UTF-8, however many of a file they are.
+    #[arg(long, conflicts_with = "strict_utf8")]
+    pub lossy_utf8: bool,
+
+    /// Refuse null and empty rows of JSON Lines and Parquet instead of skipping them.
+    #[arg(long)]
+    pub strict_rows: bool,
+
+    /// The key or column with the text of JSON Lines and Parquet.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    pub text_column: String,
+
+    /// Worker threads; 0 means one per core. The vocabulary does not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+}
+
+impl Default for VocabConfig {
+    fn default() -> Self {
+        Self {
+            vocab_size: 30_522,
+            min_frequency: 2,
+            do_lower_case: true,
+            limit_alphabet: None,
+            max_words: MAX_WORDS,
+            strict_utf8: false,
+            lossy_utf8: false,
+            strict_rows: false,
+            text_column: "text".to_owned(),
+            threads: 0,
+        }
+    }
+}
+
+impl VocabConfig {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.max_words < LEAST_WORDS {
+            let (value, expected) = (self.max_words.to_string(), "at least 1000");
+            return Err(OptionError::Invalid { option: "max-words", value, expected }.into());
+        }
+        if self.threads > 4096 {
+            let (value, expected) = (self.threads.to_string(), "at most 4096");
+            return Err(OptionError::Invalid { option: "threads", value, expected }.into());
+        }
+        if self.strict_utf8 && self.lossy_utf8 {
+            let (with, reason) = ("--strict-utf8", "one refuses what the other repairs");
+            return Err(OptionError::Conflict { option: "lossy-utf8", with, reason }.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn text_rules(&self) -> TextRules<'_> {
+        TextRules {
+            bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
+            strict_rows: self.strict_rows,
+            text_column: &self.text_column,
+        }
+    }
+}

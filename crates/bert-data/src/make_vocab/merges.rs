@@ -1,0 +1,219 @@
+//! Byte-pair encoding: pieces that stand together often become one piece, the most frequent pair first.
+//!
+//! The rules are those of `BpeTrainer` of the `tokenizers` crate, whose vocabularies come out token by token. That
+//! trainer counts pairs in 32 bits, which wrap on some gigabytes of text, and takes 32 bytes for each character of each
+//! word; here counts have 64 bits and characters take 4. Nothing depends on the order of a hash map.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use ahash::AHashMap;
+use compact_str::CompactString;
+
+/// What a piece that continues a word begins with.
+pub(super) const CONTINUES: &str = "##";
+
+/// Two pieces, one behind the other.
+type Pair = (u32, u32);
+
+/// A pair that may be merged: how often it stood in the text when it was entered, and in which words. Of equally
+/// frequent pairs the older pieces come first; of entries of one pair, the first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    count: u64,
+    pair: Reverse<Pair>,
+    entry: Reverse<usize>,
+    words: Vec<u32>,
+}
+
+/// The words as pieces, in one list.
+struct Words {
+    pieces: Vec<u32>,
+    /// Where each word begins in `pieces`, and how many pieces it has by now.
+    places: Vec<(usize, u8)>,
+    counts: Vec<u64>,
+}
+
+/// The tokens and the number of each.
+struct Tokens {
+    tokens: Vec<String>,
+    ids: AHashMap<CompactString, u32>,
+}
+
+impl Tokens {
+    fn id_of(&mut self, token: String) -> u32 {
+        *self.ids.entry(token.as_str().into()).or_insert_with(|| {
+            self.tokens.push(token);
+            (self.tokens.len() - 1) as u32
+        })
+    }
+
+    /// The token of a pair that is merged.
+    fn joined(&mut self, (left, right): Pair) -> u32 {
+        let [left, right] = [left, right].map(|id| self.tokens[id as usize].as_str());
+        let joined = format!("{left}{}", right.strip_prefix(CONTINUES).unwrap_or(right));
+        self.id_of(joined)
+    }
+}
+
+/// Adds merged pieces to the first tokens, until there are `size` or no pair stands together `min_frequency` times. The
+/// first tokens have every character of the words, and every one that continues a word with [`CONTINUES`] before it.
+pub(super) fn merge(
+    words: &[(CompactString, u64)],
+    first: Vec<String>,
+    size: usize,
+    min_frequency: u64,
+) -> Vec<String> {
+    let ids = first.iter().zip(0..).map(|(token, id)| (token.as_str().into(), id)).collect();
+    let mut tokens = Tokens { tokens: first, ids };
+    let mut words = Words::new(words, &mut tokens);
+    let (mut counts, candidates) = words.pairs();
+    let mut queue = BinaryHeap::from(candidates);
+    let mut entries = queue.len();
+    while tokens.tokens.len() < size {
+        let Some(mut top) = queue.pop() else { break };
+        let Reverse(pair) = top.pair;
+        let now = counts[&pair].max(0) as u64;
+        if top.count != now {
+            top.count = now;
+            queue.push(top);
+            continue;
+        }
+        if now < min_frequency.max(1) {
+            break;
+        }
+        let new = tokens.joined(pair);
+        // In the order of pairs.
+        let mut formed: BTreeMap<Pair, Vec<u32>> = BTreeMap::new();
+        for word in top.words {
+            let count = words.counts[word as usize] as i64;
+            words.merge(word, pair, new, |pair, change| {
+                *counts.entry(pair).or_default() += change * count;
+                if change > 0 {
+                    add_word(formed.entry(pair).or_default(), word);
+                }
+            });
+        }
+        for (pair, words) in formed {
+            let count = counts[&pair].max(0) as u64;
+            if count > 0 {
+                queue.push(Candidate { count, pair: Reverse(pair), entry: Reverse(entries), words });
+                entries += 1;
+            }
+        }
+    }
+    tokens.tokens
+}
+
+/// Adds a word that may be the last one already.
+fn add_word(words: &mut Vec<u32>, word: u32) {
+    if words.last() != Some(&word) {
+        words.push(word);
+    }
+}
+
+impl Words {
+    fn new(words: &[(CompactString, u64)], tokens: &mut Tokens) -> Self {
+        let characters = words.iter().map(|(word, _)| word.chars().count()).sum();
+        let (places, counts) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
+        let mut made = Self { pieces: Vec::with_capacity(characters), places, counts };
+        let mut piece = String::new();
+        for (word, count) in words {
+            let start = made.pieces.len();
+            for (place, c) in word.chars().enumerate() {
+                piece.clear();
+                piece.push_str(if place == 0 { "" } else { CONTINUES });
+                piece.push(c);
+                made.pieces.push(match tokens.ids.get(piece.as_str()) {
+                    Some(&id) => id,
+                    None => tokens.id_of(piece.clone()),
+                });
+            }
+            made.places.push((start, (made.pieces.len() - start) as u8));
+            made.counts.push(*count);
+        }
+        made
+    }
+
+    fn word(&self, word: u32) -> &[u32] {
+        let (start, length) = self.places[word as usize];
+        &self.pieces[start..start + usize::from(length)]
+    }
+
+    /// All pairs with their counts, and the candidates that they are.
+    fn pairs(&self) -> (AHashMap<Pair, i64>, Vec<Candidate>) {
+        let mut counts: AHashMap<Pair, i64> = AHashMap::new();
+        let mut words: AHashMap<Pair, Vec<u32>> = AHashMap::new();
+        for word in 0..self.places.len() as u32 {
+            for pair in self.word(word).windows(2) {
+                let pair = (pair[0], pair[1]);
+                *counts.entry(pair).or_default() += self.counts[word as usize] as i64;
+                add_word(words.entry(pair).or_default(), word);
+            }
+        }
+        // Pairs are all different: which one is entered first does not matter.
+        let candidates = words.into_iter().map(|(pair, mut words)| {
+            words.shrink_to_fit();
+            let count = counts[&pair].max(0) as u64;
+            Candidate { count, pair: Reverse(pair), entry: Reverse(0), words }
+        });
+        let candidates = candidates.collect();
+        (counts, candidates)
+    }
+
+    /// Merges a pair wherever it stands in a word, and tells `changed` which pairs are there once less or more for it.
+    fn merge(&mut self, word: u32, (left, right): Pair, new: u32, mut changed: impl FnMut(Pair, i64)) {
+        let (start, length) = self.places[word as usize];
+        let pieces = &mut self.pieces[start..start + usize::from(length)];
+        let (mut read, mut written) = (0, 0);
+        while read < pieces.len() {
+            if pieces[read] != left || pieces.get(read + 1) != Some(&right) {
+                pieces[written] = pieces[read];
+                (read, written) = (read + 1, written + 1);
+                continue;
+            }
+            if written > 0 {
+                changed((pieces[written - 1], left), -1);
+                changed((pieces[written - 1], new), 1);
+            }
+            if let Some(&next) = pieces.get(read + 2) {
+                changed((right, next), -1);
+                changed((new, next), 1);
+            }
+            pieces[written] = new;
+            (read, written) = (read + 2, written + 1);
+        }
+        self.places[word as usize].1 = written as u8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(words: &[(&str, u64)], first: &[&str], size: usize, min_frequency: u64) -> Vec<String> {
+        let words: Vec<_> = words.iter().map(|(word, count)| (CompactString::from(*word), *count)).collect();
+        let first: Vec<String> = first.iter().map(ToString::to_string).collect();
+        merge(&words, first.clone(), size, min_frequency).split_off(first.len())
+    }
+
+    const LETTERS: [&str; 5] = ["a", "b", "##a", "##b", "##c"];
+
+    #[test]
+    fn the_most_frequent_pair_is_merged_first() {
+        let words = [("abc", 5), ("bc", 4), ("ab", 1)];
+        // a ##b stands together 6 times, ##b ##c 5 times, b ##c 4 times; then ab ##c 5 times.
+        assert_eq!(merged(&words, &LETTERS, 99, 1), ["ab", "abc", "bc"]);
+        assert_eq!(merged(&words, &LETTERS, 99, 5), ["ab", "abc"]);
+        assert_eq!(merged(&words, &LETTERS, 6, 1), ["ab"]);
+    }
+
+    /// A pair that stands together 2^33 + 1 times is more frequent than one that does twice.
+    #[test]
+    fn counts_do_not_wrap() {
+        let words = [("ab", (1 << 33) + 1), ("ba", 2)];
+        assert_eq!(merged(&words, &LETTERS, 6, 1), ["ab"]);
+        assert_eq!(merged(&words, &LETTERS, 99, 3), ["ab"], "twice is below three times");
+        assert_eq!(merged(&words, &LETTERS, 99, 2), ["ab", "ba"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Words and characters of a text and how often they stand there, in bounded memory.
+//!
+//! Characters are counted exactly. Words are, too, as long as there are not more different ones than a limit; where
+//! there are, the rarest are forgotten, and how many occurrences that were is known.
+
+use ahash::AHashMap;
+use compact_str::CompactString;
+
+/// Longer words are `[UNK]` to the tokenizer and teach nothing.
+const LONGEST_WORD: usize = 200;
+
+/// How often a character begins a word, and how often it stands within one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) first: u64,
+    pub(super) inside: u64,
+}
+
+/// Counts of a text or of a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WordCounts {
+    pub(super) words: AHashMap<CompactString, u64>,
+    pub(super) characters: AHashMap<char, Places>,
+    /// Occurrences of words that are too long.
+    pub(super) too_long: u64,
+    /// Occurrences that were forgotten.
+    pub(super) forgotten: u64,
+}
+
+impl WordCounts {
+    /// Counts a word; its characters are counted by [`WordCounts::count_characters`].
+    pub(super) fn see(&mut self, word: &str, count: u64) {
+        if word.len() > LONGEST_WORD && word.chars().count() > LONGEST_WORD {
+            self.too_long += count;
+            return;
+        }
+        match self.words.get_mut(word) {
+            Some(sum) => *sum += count,
+            None => {
+                self.words.insert(word.into(), count);
+            }
+        }
+    }
+
+    /// Counts the characters of all words so far.
+    pub(super) fn count_characters(&mut self) {
+        for (word, &count) in &self.words {
+            for (place, c) in word.chars().enumerate() {
+                let places = self.characters.entry(c).or_default();
+                *(if place == 0 { &mut places.first } else { &mut places.inside }) += count;
+            }
+        }
+    }
+
+    /// Adds the counts of the text that follows, and forgets rare words where there are more than `most`.
+    pub(super) fn add(&mut self, next: Self, most: usize) {
+        for (word, count) in next.words {
+            *self.words.entry(word).or_default() += count;
+        }
+        for (c, more) in next.characters {
+            let places = self.characters.entry(c).or_default();
+            places.first += more.first;
+            places.inside += more.inside;
+        }
+        self.too_long += next.too_long;
+        self.forgotten += next.forgotten;
+        if self.words.len() > most {
+            self.forget(most / 2);
+        }
+    }
+
+    /// Forgets the rarest words, so that at most `keep` remain; of equally frequent ones all or none.
+    fn forget(&mut self, keep: usize) {
+        let mut counts: Vec<u64> = self.words.values().copied().collect();
+        let (_, &mut rare, _) = counts.select_nth_unstable_by(keep, |a, b| b.cmp(a));
+        drop(counts);
+        let forgotten = &mut self.forgotten;
+        self.words.retain(|_, count| {
+            *forgotten += if *count > rare { 0 } else { *count };
+            *count > rare
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(words: &[(&str, u64)]) -> WordCounts {
+        let mut counts = WordCounts::default();
+        words.iter().for_each(|(word, count)| counts.see(word, *count));
+        counts.count_characters();
+        counts
+    }
+
+    #[test]
+    fn the_rarest_words_are_forgotten_and_their_characters_are_not() {
+        let mut sum = counts(&[("river", 9), ("sea", 4), ("lake", 1)]);
+        sum.add(counts(&[("river", 1), ("pond", 1), ("bay", 2)]), 5);
+        assert_eq!((sum.words.len(), sum.forgotten), (5, 0), "five are allowed");
+        sum.add(counts(&[("brook", 1), ("sea", 1)]), 5);
+        let mut left: Vec<_> = sum.words.iter().map(|(word, count)| (word.as_str(), *count)).collect();
+        left.sort_unstable();
+        assert_eq!(left, [("river", 10), ("sea", 5)], "two at most are left of six");
+        assert_eq!(sum.forgotten, 1 + 1 + 2 + 1);
+        assert_eq!(sum.characters[&'k'], Places { first: 0, inside: 2 }, "lake and brook");
+        assert_eq!(sum.characters[&'r'], Places { first: 10, inside: 10 + 1 });
+    }
+
+    #[test]
+    fn words_of_more_than_200_characters_are_too_long() {
+        let mut sum = WordCounts::default();
+        sum.see(&"\u{6cb3}".repeat(200), 1);
+        sum.see(&"a".repeat(201), 3);
+        assert_eq!((sum.words.len(), sum.too_long), (1, 3));
+    }
+}

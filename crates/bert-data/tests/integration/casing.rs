@@ -1,0 +1,93 @@
+//! Vocabularies and lower-casing that do not fit together.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::{BuildConfig, Layout, casing_warning, dry_run};
+
+use crate::support::{config, run, small_text, small_vocabulary};
+
+/// A cased vocabulary: the small one, and its words with capitals.
+fn cased_vocabulary(folder: &Path) -> PathBuf {
+    let small = std::fs::read_to_string(small_vocabulary(folder)).unwrap();
+    let capitals =
+        ["The", "Cat", "Dog", "Sun", "Is", "Walking", "##ING"].map(|word| format!("{word}\n")).concat();
+    let path = folder.join("cased.txt");
+    std::fs::write(&path, small + &capitals).unwrap();
+    path
+}
+
+fn capitals(text: &str) -> String {
+    text.lines()
+        .map(|line| line.get(..1).unwrap_or("").to_uppercase() + line.get(1..).unwrap_or("") + "\n")
+        .collect()
+}
+
+/// Each of two vocabularies with each of two texts, lower-cased or not.
+#[test]
+fn what_does_not_fit_is_said_with_its_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let [uncased, cased] = [small_vocabulary(folder.path()), cased_vocabulary(folder.path())];
+    let [lower, upper] = ["lower.txt", "upper.txt"].map(|name| folder.path().join(name));
+    std::fs::write(&lower, small_text(40)).unwrap();
+    std::fs::write(&upper, capitals(&small_text(40))).unwrap();
+    let share = "do-lower-case is on, but the vocabulary is cased: 9 % of its words (7 of 74) have upper-case letters";
+    let words = "do-lower-case is off, but the vocabulary is uncased: 16.7 % of the words at the beginning of the text";
+    for (vocab, text, do_lower_case, said) in [
+        (&uncased, &upper, true, None),
+        (&uncased, &lower, true, None),
+        (&cased, &lower, true, Some(share)),
+        (&cased, &upper, true, Some(share)),
+        (&cased, &upper, false, None),
+        (&cased, &lower, false, None),
+        (&uncased, &lower, false, None),
+        (&uncased, &upper, false, Some(words)),
+    ] {
+        let output = folder.path().join("data");
+        let config =
+            BuildConfig { do_lower_case, dupe_factor: 1, overwrite: true, ..config(&[text], vocab, &output) };
+        let warning = casing_warning(&config).unwrap();
+        assert_eq!(warning.is_some(), said.is_some(), "{warning:?}");
+        if let (Some(warning), Some(said)) = (&warning, said) {
+            assert!(warning.contains(said), "{warning}");
+            let documents = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..config.clone() };
+            for config in [&config, &documents] {
+                let report = run(config).unwrap().manifest.report;
+                assert_eq!(&report.warnings[0], warning, "of the report");
+            }
+            assert_eq!(&dry_run(&config).unwrap().warnings[0], warning);
+        } else {
+            let report = run(&config).unwrap().manifest.report;
+            assert!(report.warnings.iter().all(|warning| !warning.contains("lower-case is")), "{report}");
+        }
+    }
+}
+
+/// The published vocabularies with text of their kind: no alarm where all is right, and one where it is not.
+#[test]
+#[ignore = "needs ../shared"]
+fn the_published_vocabularies() {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let warning = |vocab: &str, corpus: &str, do_lower_case: bool| {
+        let vocab = shared.join(format!("vocab/bert-base-{vocab}-vocab.txt"));
+        let input = shared.join("corpora").join(corpus);
+        let config = BuildConfig { do_lower_case, ..config(&[&input], &vocab, Path::new("nowhere")) };
+        casing_warning(&config).unwrap().unwrap_or_default()
+    };
+    let english = "simplewiki-2017.txt.zst";
+    let chinese = "zhwiki-sentences.txt.zst";
+    for (vocab, corpus, do_lower_case) in [
+        ("uncased", english, true),
+        ("cased", english, false),
+        ("chinese", chinese, true),
+        ("chinese", "zh_news_sample.txt", true),
+        ("chinese", chinese, false),
+        ("chinese", "zh_news_sample.txt", false),
+    ] {
+        assert_eq!(warning(vocab, corpus, do_lower_case), "", "{vocab}");
+    }
+    let cased = warning("cased", english, true);
+    assert!(cased.contains("31 % of its words (8366 of 26955)"), "{cased}");
+    let uncased = warning("uncased", english, false);
+    assert!(uncased.contains("but the vocabulary is uncased"), "{uncased}");
+    println!("{cased}\n{uncased}");
+}
