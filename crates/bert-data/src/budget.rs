@@ -252,10 +252,13 @@ mod tests {
     }
 
     /// Nothing of the store in memory, or its index only, or all but the tokens; one row in a run, a row in a segment and
-    /// hundreds; rounds that a document fills. The default holds everything and sorts all rows in one run.
+    /// hundreds; rounds that a document fills, and some that a few do. The default holds everything and sorts all rows in one run.
     fn assert_same_bytes(change: &dyn Fn(BuildConfig) -> BuildConfig) {
         let folder = tempfile::tempdir().unwrap();
-        let text = lettered(folder.path(), 200);
+        let text = lettered(folder.path(), 0);
+        let document =
+            |at: usize| "a b c d e.\nf g h i j k.\nl m n.\n".repeat(if at % 7 == 3 { 6 } else { 1 });
+        std::fs::write(&text.input[0], (0..200).map(|at| document(at) + "\n").collect::<String>()).unwrap();
         let path = |name: &str| folder.path().join(name);
         let to =
             |name: &str, threads| change(BuildConfig { output: Some(path(name)), threads, ..text.clone() });
@@ -270,9 +273,9 @@ mod tests {
             (
                 [false, false, true],
                 3,
-                Tuning { resident: 1700, round_tokens: 300, segment_bytes: 900, ..tiny },
+                Tuning { resident: 1700, round_tokens: 100, segment_bytes: 900, ..tiny },
             ),
-            ([false, true, true], 2, Tuning { resident: 6500, run_bytes: 1500, writers: 3, ..tiny }),
+            ([false, true, true], 2, Tuning { resident: 10_000, run_bytes: 1500, writers: 3, ..tiny }),
         ] {
             assert_eq!(tuning.resident_columns(&counts, Width::Two), held);
             let name = format!("{}", tuning.resident);
