@@ -308,6 +308,12 @@ impl Prepared<'_> {
         }
     }
 
+    /// What its shards say of themselves.
+    pub(crate) fn footer(&self, shards: usize) -> Footer {
+        let resolved = ResolvedConfig::new(self.config, shards, self.tables);
+        Footer::new(&resolved, digest_bytes(self.vocabulary.bytes()))
+    }
+
     fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
@@ -368,8 +374,7 @@ impl Prepared<'_> {
         let tuning = self.tuning.unwrap_or(tuning);
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
         let writers = tuning.writers;
-        let resolved = ResolvedConfig::new(config, plan.shards, self.tables);
-        let footer = &Footer::new(&resolved, digest_bytes(self.vocabulary.bytes()));
+        let footer = &self.footer(plan.shards);
         let job =
             |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, footer, rows };
         if config.random == RandomMode::Reference {

@@ -132,7 +132,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
         Layout::Documents => {
             let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
-            write_documents_nowhere(&prepared, &sampled.documents, shards, made.rows.len())
+            write_documents_nowhere(&prepared, &plan, &sampled.documents, shards, made.rows.len())
         }
     })?;
     let beside = match config.layout {
@@ -266,15 +266,16 @@ struct WrittenSample {
 /// Writes the documents themselves, which are not packed.
 fn write_documents_nowhere(
     prepared: &Prepared<'_>,
+    plan: &Plan,
     documents: &Documents,
     shards: usize,
     rows: usize,
 ) -> Result<WrittenSample> {
-    let path = Path::new("nowhere.parquet");
+    let (path, footer) = (Path::new("nowhere.parquet"), prepared.footer(plan.shards));
     let mut bytes = 0;
-    for range in documents_of_shards(documents, shards)? {
-        bytes +=
-            write_document_shard(&Nowhere, documents, prepared.marked(), range, Vec::new(), path)?.1.bytes;
+    for (shard, range) in documents_of_shards(documents, shards)?.into_iter().enumerate() {
+        let entries = footer.of_shard(shard);
+        bytes += write_document_shard(&Nowhere, documents, prepared.marked(), range, entries, path)?.1.bytes;
     }
     Ok(WrittenSample { bytes_per_row: bytes as f64 / rows.max(1) as f64, packed_per_row: 0.0 })
 }
@@ -288,7 +289,8 @@ fn write_nowhere(
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
     let path = Path::new("nowhere.parquet");
-    let mut shard = ShardWriter::create(&Nowhere, path, prepared.row_columns(), Vec::new())?;
+    let footer = prepared.footer(plan.shards).of_shard(0);
+    let mut shard = ShardWriter::create(&Nowhere, path, prepared.row_columns(), footer)?;
     // Row groups as large as those of the build, and as many at a time.
     let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
     let encoder = |_| GroupEncoder::new(prepared.row_columns());
