@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Layout, Masking, Segmenter};
+use crate::config::{BuildConfig, Layout, Masking, Segmenter};
 use crate::conservation::Conservation;
 use crate::document::DocumentsBuilder;
 use crate::document_shard::read_document_shard;
-use crate::error::{Error, ManifestError, Result, ShardError};
+use crate::error::{Error, ManifestError, OptionError, Result, ShardError};
 use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::record_batch::MARKS;
@@ -91,6 +91,28 @@ pub struct Manifest {
     pub conservation: Conservation,
     /// What is in the data.
     pub report: DataReport,
+}
+
+impl BuildConfig {
+    /// Reads a configuration from JSON, or what a data set was made with from its folder or its `manifest.json`. Missing
+    /// keys have their defaults, unknown keys are refused.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`OptionError::File`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let manifest = path.join(MANIFEST);
+        let path = if path.is_dir() { manifest.as_path() } else { path };
+        let text = read_limited(path, LARGEST).map_err(Error::io("read", path))?;
+        let invalid = |source| Error::Option(OptionError::File { path: path.to_owned(), source });
+        let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
+        match value.get_mut("config") {
+            None => serde_json::from_value(value).map_err(invalid),
+            Some(config) => {
+                let saved: ResolvedConfig = serde_json::from_value(config.take()).map_err(invalid)?;
+                saved.options().map_err(invalid)
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
