@@ -13,6 +13,7 @@
 
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::schema::types::ColumnPath;
 
 use crate::manifest::FORMAT_VERSION;
 use crate::resolved_config::ResolvedConfig;
@@ -46,10 +47,19 @@ impl Footer {
     }
 }
 
+/// Columns that have a 0 or a 1 for each token: their least and greatest values would say nothing, and take 4 % of the
+/// time of a build.
+const FLAGS: [&str; 3] = ["segment_ids", "token_type_ids", "attention_mask"];
+
 /// The properties that all shards have: who wrote them, in the form that Parquet readers take apart, and the least and
 /// greatest value of each column chunk, by which they skip some.
 pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder {
-    WriterProperties::builder()
+    let path = |flag: &str| ColumnPath::new([flag, "list", "element"].map(String::from).to_vec());
+    FLAGS
+        .into_iter()
+        .fold(WriterProperties::builder(), |properties, flag| {
+            properties.set_column_statistics_enabled(path(flag), EnabledStatistics::None)
+        })
         .set_created_by(concat!("bert-data version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(footer).filter(|entries| !entries.is_empty()))
         .set_statistics_enabled(EnabledStatistics::Chunk)
