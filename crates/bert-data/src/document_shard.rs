@@ -37,7 +37,7 @@ use crate::parquet_file::Batches;
 use crate::record_batch::{element, take_marks, with_marks};
 use crate::shard::failed;
 use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
-use crate::word_marks::{marked as mark, unmarked};
+use crate::word_marks::marked as mark;
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
@@ -51,7 +51,7 @@ pub(crate) const GROUP_TOKENS: usize = 1 << 20;
 /// Bytes of one page: zstd finds more in large ones.
 const PAGE: usize = 1 << 20;
 /// Documents of one record batch that is read: few, because a document may be a book.
-const READ_AT_ONCE: usize = 32;
+pub(crate) const READ_AT_ONCE: usize = 32;
 
 /// The columns: `input_ids: list<int32>`, the tokens of a document without special ones, and `sentence_lengths:
 /// list<int32>`, how many of them each sentence has; nothing is nullable, nothing is empty. Where
@@ -316,36 +316,4 @@ pub fn read_documents_within(folder: &Path, manifest: &Manifest, memory: u64) ->
         lookup: None,
         _scratch: scratch.and_then(ScratchFolder::opened),
     })
-}
-
-/// Shows `see` the tokens of the first documents of a data folder, of as many as have so many tokens together, or of all
-/// documents of the first shard.
-pub(crate) fn see_first_tokens(
-    folder: &Path,
-    manifest: &Manifest,
-    most: u64,
-    mut see: impl FnMut(u32),
-) -> Result<()> {
-    manifest.verify_digest(folder, 0)?;
-    let path = manifest.shard_path(folder, 0);
-    let batches = Batches::of(open_shard(&path, &document_schema())?.with_batch_size(READ_AT_ONCE));
-    let (mut tokens, mut rows) = (0, 0);
-    for batch in batches.map_err(|source| ShardError::Unreadable { path: path.clone(), source })? {
-        if tokens >= most {
-            break;
-        }
-        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.clone(), source })?;
-        let mut some = DocumentsBuilder::new(manifest.id_space());
-        let wrong = |(row, problem)| {
-            Error::Shard(ShardError::Row { path: path.clone(), row: rows + row as u64, problem })
-        };
-        append(&batch, manifest.vocabulary.size, &mut some, wrong)?;
-        rows += batch.num_rows() as u64;
-        let some = some.finish()?;
-        let mut ids = Vec::new();
-        some.reader().append_tokens(Look::Here, 0..some.tokens(), &mut ids)?;
-        ids.iter().for_each(|&id| see(unmarked(id, manifest.vocabulary.size).0));
-        tokens += some.tokens();
-    }
-    Ok(())
 }

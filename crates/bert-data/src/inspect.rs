@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::config::Layout;
-use crate::document_shard::see_first_tokens;
 use crate::error::{OptionError, Result};
 use crate::manifest::Manifest;
 use crate::preview::{render, render_first};
 use crate::stored_rows::StoredRows;
+use crate::training_text::for_each_text;
 use crate::vocabulary::Vocabulary;
 
 /// What a data folder holds.
@@ -24,50 +23,29 @@ pub struct Inspection {
     pub manifest: Manifest,
     /// Instances as words; where the loader makes the masks, with those of epoch 0.
     pub instances: Vec<String>,
-    /// The most frequent tokens among the rows or documents looked at, with their counts.
+    /// The most frequent tokens of the text looked at, with their counts.
     pub frequent_tokens: Vec<(String, u64)>,
 }
 
 /// Looks at a data folder: its manifest and the first `instances` rows.
 ///
 /// # Errors
-/// As [`Manifest::read`], [`StoredRows::row`] and [`Vocabulary::read`].
+/// As [`Manifest::read`], [`for_each_text`] and [`Vocabulary::read`].
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let manifest = Manifest::read(folder)?;
     manifest.verify(folder, false)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
-    let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
-    let counts = match manifest.config.layout {
-        Layout::Instances => count_tokens(&mut rows, &vocabulary)?,
-        Layout::Documents => {
-            let mut counts = vec![0u64; vocabulary.len()];
-            see_first_tokens(folder, &manifest, DOCUMENT_TOKENS, |id| counts[id as usize] += 1)?;
-            counts
-        }
-    };
+    let mut counts = vec![0u64; vocabulary.len()];
+    for_each_text(folder, &manifest, &vocabulary, COUNTED_TOKENS, &mut |ids| {
+        ids.iter().for_each(|&id| counts[id as usize] += 1);
+    })?;
     let frequent_tokens = frequent(&counts, &vocabulary, 20);
     let instances = render_first(folder, instances as u64, &manifest, &vocabulary)?;
     Ok(Inspection { folder: folder.to_owned(), manifest, instances, frequent_tokens })
 }
 
-/// Tokens of the documents that are counted, where documents are stored.
-const DOCUMENT_TOKENS: u64 = 1 << 20;
-
-/// Counts the original tokens of the first rows.
-fn count_tokens(rows: &mut StoredRows, vocabulary: &Vocabulary) -> Result<Vec<u64>> {
-    let mut counts = vec![0u64; vocabulary.len()];
-    for index in 0..rows.len().min(10_000) {
-        let row = rows.stored(index)?;
-        for &id in row.input_ids {
-            counts[id as usize] += 1;
-        }
-        for (&position, &original) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
-            counts[row.input_ids[position as usize] as usize] -= 1;
-            counts[original as usize] += 1;
-        }
-    }
-    Ok(counts)
-}
+/// Tokens that are counted, roughly.
+const COUNTED_TOKENS: u64 = 1 << 20;
 
 /// The most frequent tokens and their counts.
 fn frequent(counts: &[u64], vocabulary: &Vocabulary, most: usize) -> Vec<(String, u64)> {
@@ -120,7 +98,7 @@ fn short(digest: &str) -> &str {
 /// One row of a data folder, counted over all its shards.
 ///
 /// # Errors
-/// As [`Manifest::read`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
+/// As [`Manifest::read`] and [`for_each_text`]; [`OptionError::NoSuchInstance`].
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let manifest = Manifest::read(folder)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;

@@ -126,6 +126,7 @@ pub mod table;
 #[cfg(test)]
 mod test_text;
 pub mod tokenization;
+pub mod training_text;
 mod verify;
 pub mod vocabulary;
 pub mod word_marks;

@@ -1,0 +1,110 @@
+//! The text of a data folder as token ids, for whoever counts words.
+//!
+//! Whatever the layout, each call shows consecutive tokens of one document, as they were before masking and without
+//! special tokens. Where documents are stored these are whole documents; where instances are, the segments of each
+//! instance, so that `--dupe-factor` passes show the text as often.
+
+use std::path::Path;
+
+use crate::config::Layout;
+use crate::document::{DocumentsBuilder, Look};
+use crate::document_shard::{READ_AT_ONCE, append, document_schema};
+use crate::error::{Error, Result, ShardError};
+use crate::manifest::Manifest;
+use crate::parquet_file::Batches;
+use crate::shard_rows::{Row, open_shard};
+use crate::vocabulary::Vocabulary;
+use crate::word_marks::unmarked;
+
+/// Shows `see` the first `most` tokens of a folder, and those that come with the last of them: at most some documents.
+///
+/// # Errors
+/// When a shard cannot be read or is not what the manifest says.
+pub fn for_each_text(
+    folder: &Path,
+    manifest: &Manifest,
+    vocabulary: &Vocabulary,
+    most: u64,
+    see: &mut dyn FnMut(&[u32]),
+) -> Result<()> {
+    let mut seen = 0;
+    let mut see = |tokens: &[u32]| {
+        seen += tokens.len() as u64;
+        see(tokens);
+        seen < most
+    };
+    for shard in 0..manifest.shards.len() {
+        let goes_on = match manifest.config.layout {
+            Layout::Documents => documents(folder, manifest, shard, &mut see)?,
+            Layout::Instances => segments(folder, manifest, vocabulary, shard, &mut see)?,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Shows the documents of a shard until `see` has enough; says whether it goes on.
+fn documents(
+    folder: &Path,
+    manifest: &Manifest,
+    shard: usize,
+    see: &mut dyn FnMut(&[u32]) -> bool,
+) -> Result<bool> {
+    manifest.verify_digest(folder, shard)?;
+    let path = manifest.shard_path(folder, shard);
+    let batches = Batches::of(open_shard(&path, &document_schema())?.with_batch_size(READ_AT_ONCE));
+    let (mut rows, mut ids) = (0, Vec::new());
+    for batch in batches.map_err(|source| ShardError::Unreadable { path: path.clone(), source })? {
+        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.clone(), source })?;
+        let mut some = DocumentsBuilder::new(manifest.id_space());
+        append(&batch, manifest.vocabulary.size, &mut some, |(row, problem)| {
+            Error::Shard(ShardError::Row { path: path.clone(), row: rows + row as u64, problem })
+        })?;
+        rows += batch.num_rows() as u64;
+        let some = some.finish()?;
+        let mut reader = some.reader();
+        for document in 0..some.len() {
+            let span = reader.span(document)?;
+            ids.clear();
+            reader.append_tokens(Look::Here, span.tokens, &mut ids)?;
+            ids.iter_mut().for_each(|id| *id = unmarked(*id, manifest.vocabulary.size).0);
+            if !see(&ids) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Shows the segments of a shard of instances.
+fn segments(
+    folder: &Path,
+    manifest: &Manifest,
+    vocabulary: &Vocabulary,
+    shard: usize,
+    see: &mut dyn FnMut(&[u32]) -> bool,
+) -> Result<bool> {
+    let special = [vocabulary.cls_id(), vocabulary.sep_id()];
+    let rows = manifest.read_verified(folder, shard)?;
+    let mut ids = Vec::new();
+    for row in rows.iter() {
+        original(row, &mut ids);
+        for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
+            if !see(segment) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The ids of a row as they were before masking.
+fn original(row: Row<'_>, ids: &mut Vec<u32>) {
+    ids.clear();
+    ids.extend(row.input_ids.iter().map(|&id| id as u32));
+    for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+        ids[position as usize] = id as u32;
+    }
+}
