@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::config::Layout;
 use crate::error::{OptionError, Result};
 use crate::manifest::Manifest;
 use crate::preview::{render, render_first};
 use crate::stored_rows::StoredRows;
-use crate::training_text::for_each_text;
+use crate::training_text::texts_of_shard;
 use crate::vocabulary::Vocabulary;
 
 /// What a data folder holds.
@@ -30,22 +31,31 @@ pub struct Inspection {
 /// Looks at a data folder: its manifest and the first `instances` rows.
 ///
 /// # Errors
-/// As [`Manifest::read`], [`for_each_text`] and [`Vocabulary::read`].
+/// As [`Manifest::read`], [`StoredRows::row`] and [`Vocabulary::read`].
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let manifest = Manifest::read(folder)?;
     manifest.verify(folder, false)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
     let mut counts = vec![0u64; vocabulary.len()];
-    for_each_text(folder, &manifest, &vocabulary, COUNTED_TOKENS, &mut |ids| {
-        ids.iter().for_each(|&id| counts[id as usize] += 1);
-    })?;
+    // A look at documents reads the first shard only.
+    let shards = if manifest.config.layout == Layout::Documents { 1 } else { manifest.shards.len() };
+    let mut seen = 0;
+    for shard in 0..shards {
+        if seen < COUNTED_TOKENS {
+            texts_of_shard(folder, &manifest, &vocabulary, shard, &mut |ids| {
+                ids.iter().for_each(|&id| counts[id as usize] += 1);
+                seen += ids.len();
+                seen < COUNTED_TOKENS
+            })?;
+        }
+    }
     let frequent_tokens = frequent(&counts, &vocabulary, 20);
     let instances = render_first(folder, instances as u64, &manifest, &vocabulary)?;
     Ok(Inspection { folder: folder.to_owned(), manifest, instances, frequent_tokens })
 }
 
 /// Tokens that are counted, roughly.
-const COUNTED_TOKENS: u64 = 1 << 20;
+const COUNTED_TOKENS: usize = 1 << 20;
 
 /// The most frequent tokens and their counts.
 fn frequent(counts: &[u64], vocabulary: &Vocabulary, most: usize) -> Vec<(String, u64)> {

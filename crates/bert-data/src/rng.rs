@@ -72,6 +72,8 @@ pub enum Domain {
     Initialization = 32,
     /// Dropout seeds: `[step, micro_batch, rank]`.
     Dropout = 33,
+    /// The start and the draws of the fit to a text's counts: `[what, ..]`.
+    LogBilinear = 34,
     /// The order of examples in fine-tuning: `[epoch]`.
     FinetuneOrder = 48,
     /// Draws made while evaluating.

@@ -16,7 +16,11 @@ use crate::shard_rows::{Row, open_shard};
 use crate::vocabulary::Vocabulary;
 use crate::word_marks::unmarked;
 
-/// Shows `see` the first `most` tokens of a folder, and those that come with the last of them: at most some documents.
+/// Fewer tokens are not worth opening a shard for.
+const LEAST_OF_A_SHARD: u64 = 1 << 20;
+
+/// Shows `see` about `most` tokens of a folder: all, or the same number from the beginning of shards that are evenly
+/// spread. A text is shown whole, so it may be some more.
 ///
 /// # Errors
 /// When a shard cannot be read or is not what the manifest says.
@@ -27,31 +31,50 @@ pub fn for_each_text(
     most: u64,
     see: &mut dyn FnMut(&[u32]),
 ) -> Result<()> {
-    let mut seen = 0;
-    let mut see = |tokens: &[u32]| {
-        seen += tokens.len() as u64;
-        see(tokens);
-        seen < most
+    let shards = manifest.shards.len();
+    let all = match manifest.config.layout {
+        Layout::Documents => manifest.report.tokens,
+        Layout::Instances => manifest.instances * manifest.config.max_seq_length as u64,
     };
-    for shard in 0..manifest.shards.len() {
-        let goes_on = match manifest.config.layout {
-            Layout::Documents => documents(folder, manifest, shard, &mut see)?,
-            Layout::Instances => segments(folder, manifest, vocabulary, shard, &mut see)?,
+    let (share, read) = if all <= most {
+        (u64::MAX, shards)
+    } else {
+        let share = (most / shards as u64).max(LEAST_OF_A_SHARD);
+        (share, shards.min(most.div_ceil(share) as usize))
+    };
+    for shard in (0..read).map(|at| at * shards / read) {
+        let mut seen = 0;
+        let mut see = |tokens: &[u32]| {
+            seen += tokens.len() as u64;
+            see(tokens);
+            seen < share
         };
-        if !goes_on {
-            break;
-        }
+        texts_of_shard(folder, manifest, vocabulary, shard, &mut see)?;
     }
     Ok(())
 }
 
-/// Shows the documents of a shard until `see` has enough; says whether it goes on.
+/// Shows the texts of one shard until `see` has enough.
+pub(crate) fn texts_of_shard(
+    folder: &Path,
+    manifest: &Manifest,
+    vocabulary: &Vocabulary,
+    shard: usize,
+    see: &mut dyn FnMut(&[u32]) -> bool,
+) -> Result<()> {
+    match manifest.config.layout {
+        Layout::Documents => documents(folder, manifest, shard, see),
+        Layout::Instances => segments(folder, manifest, vocabulary, shard, see),
+    }
+}
+
+/// Shows the documents of a shard until `see` has enough.
 fn documents(
     folder: &Path,
     manifest: &Manifest,
     shard: usize,
     see: &mut dyn FnMut(&[u32]) -> bool,
-) -> Result<bool> {
+) -> Result<()> {
     manifest.verify_digest(folder, shard)?;
     let path = manifest.shard_path(folder, shard);
     let batches = Batches::of(open_shard(&path, &document_schema())?.with_batch_size(READ_AT_ONCE));
@@ -71,21 +94,21 @@ fn documents(
             reader.append_tokens(Look::Here, span.tokens, &mut ids)?;
             ids.iter_mut().for_each(|id| *id = unmarked(*id, manifest.vocabulary.size).0);
             if !see(&ids) {
-                return Ok(false);
+                return Ok(());
             }
         }
     }
-    Ok(true)
+    Ok(())
 }
 
-/// Shows the segments of a shard of instances.
+/// Shows the segments of a shard of instances until `see` has enough.
 fn segments(
     folder: &Path,
     manifest: &Manifest,
     vocabulary: &Vocabulary,
     shard: usize,
     see: &mut dyn FnMut(&[u32]) -> bool,
-) -> Result<bool> {
+) -> Result<()> {
     let special = [vocabulary.cls_id(), vocabulary.sep_id()];
     let rows = manifest.read_verified(folder, shard)?;
     let mut ids = Vec::new();
@@ -93,11 +116,11 @@ fn segments(
         original(row, &mut ids);
         for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
             if !see(segment) {
-                return Ok(false);
+                return Ok(());
             }
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The ids of a row as they were before masking.

@@ -151,6 +151,18 @@ impl Vocabulary {
         self.tokens.get(id as usize).map_or(UNK, String::as_str)
     }
 
+    /// How many characters of the text a token stands for: the Unicode scalar values of its spelling, without the `##`
+    /// of a piece that goes on with a word. A special token counts as one: what `[UNK]` stood for is not known.
+    #[must_use]
+    pub fn characters(&self, id: u32) -> usize {
+        let token = self.token(id);
+        if [PAD, UNK, CLS, SEP, MASK].contains(&token) {
+            return 1;
+        }
+        let piece = token.strip_prefix("##").filter(|rest| !rest.is_empty()).unwrap_or(token);
+        piece.chars().count().max(1)
+    }
+
     /// All tokens in the order of their ids.
     #[must_use]
     pub fn tokens(&self) -> &[String] {
