@@ -11,7 +11,8 @@ use burn::tensor::{Device, Tensor};
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
-use crate::init::initialize;
+use crate::error::Error;
+use crate::init::{Initialization, initialize, reference};
 use crate::model::{BertInput, BertModel};
 
 /// BERT with a classifier on the pooled output.
@@ -25,15 +26,32 @@ pub struct BertForSequenceClassification {
 }
 
 impl BertForSequenceClassification {
-    /// A fresh model with `config.num_labels` outputs. Each parameter is a pure function of
-    /// `(seed, its name)`.
+    /// A fresh model with `config.num_labels` outputs and the reference's initial values. Each parameter is a pure
+    /// function of `(seed, its name)`.
     pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        let model = Self {
+        reference(Self::zeroed(config, device), config, seed)
+    }
+
+    /// A fresh model with other initial values.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`].
+    pub fn initialized(
+        config: &BertConfig,
+        initialization: Initialization<'_>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        initialize(Self::zeroed(config, device), config, initialization, seed)
+    }
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
             bert: BertModel::zeroed(config, device),
             classifier: linear(config.hidden_size, config.num_labels, device),
             classifier_dropout_prob: config.classifier_dropout_prob(),
-        };
-        initialize(model, config, seed)
+        }
     }
 
     /// Logits of a batch.

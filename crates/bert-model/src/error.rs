@@ -154,6 +154,17 @@ pub enum Error {
         vocab_size: usize,
     },
 
+    /// A log-bilinear model that was not made for this model.
+    #[error(
+        "the counts were fitted for another model: they have {found} tokens, this one has {expected} or another shape"
+    )]
+    LogBilinear {
+        /// Tokens that were counted.
+        found: usize,
+        /// The model's `vocab_size`.
+        expected: usize,
+    },
+
     /// A vocabulary without a token that BERT needs.
     #[error("the vocabulary has no {token}")]
     MissingSpecialToken {
@@ -182,6 +193,7 @@ impl Error {
             | Self::NotAFolder { .. }
             | Self::ShardedWeights { .. }
             | Self::MissingFile { .. }
+            | Self::LogBilinear { .. }
             | Self::VocabularySize { .. } => 4,
         }
     }

@@ -1,37 +1,122 @@
-//! Initialization: truncated normal for tables and matrices, zeros for biases, 1 and 0 for LayerNorm.
+//! Initial values: the reference's, or those from which small runs learn at once.
 //!
-//! In: a module whose parameters exist, and a seed. Out: the module with fresh values. Each parameter is a
-//! pure function of (seed, its published name), so neither the order of creation nor the number of threads
-//! nor burn's own random state matters, and two models share the values of the parameters that they share.
-//! Ports `create_initializer` of the reference's `modeling.py` (`truncated_normal_initializer(0.02)`); the
-//! draws themselves are not TensorFlow's.
+//! [`Initialization`] says which; [`initialize`] gives a module its values. Every parameter is a pure function of
+//! (seed, its published name, the initialization), so neither the order of creation nor the number of threads nor burn's
+//! own random state matters, and two models share the values of the parameters that they share.
+
+mod counts;
+mod neighbours;
+mod truncated_normal;
 
 use burn::module::Module;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-use rayon::prelude::*;
 
 use crate::config::BertConfig;
+use crate::error::Error;
 use crate::parameters::map_parameters;
 
-/// Values drawn from one ChaCha stream; the next chunk has the next stream.
-const CHUNK: usize = 1 << 16;
+use counts::Counts;
+use neighbours::Neighbours;
 
-/// Fills every parameter.
-pub(crate) fn initialize<M: Module>(model: M, config: &BertConfig, seed: u64) -> M {
-    map_parameters(model, |name, shape| Some(initial_values(name, shape, config.initializer_range, seed)))
+/// How fresh weights begin.
+#[derive(Clone, Copy, Debug)]
+pub enum Initialization<'a> {
+    /// A truncated normal of standard deviation `initializer_range`, as in the reference.
+    Reference,
+    /// Heads of the first layer look at the previous and at the next token, and where there are four at those beyond.
+    Neighbours,
+    /// The same, and word embeddings and the bias of the masked-LM head begin with what counting the text gives.
+    Counts(&'a LogBilinear),
 }
 
-/// The fresh values of the parameter `name`, in the layout of published checkpoints.
-pub fn initial_values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f32> {
-    let len = shape.iter().product();
-    if shape.len() >= 2 {
-        truncated_normal(&canonical(name), len, std, seed)
-    } else if name.ends_with("LayerNorm.weight") {
-        vec![1.0; len]
-    } else {
-        vec![0.0; len]
+/// A log-bilinear model of a token and its neighbours, fitted to the counts of a text.
+///
+/// A token stands at an offset from the neighbour `c` with probability `softmax_t(bias[t] + table[t] . O V x)`, where `x` is
+/// `table[c]` scaled to the length `sqrt(width)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogBilinear {
+    /// `[vocabulary, width]`
+    pub table: Vec<f32>,
+    /// `[vocabulary]`
+    pub bias: Vec<f32>,
+    /// One for each offset of its shape.
+    pub sides: Vec<LogBilinearSide>,
+    /// Ids of the special tokens: they are no words and have no neighbours.
+    pub special: Vec<usize>,
+    /// The id of `[MASK]`.
+    pub mask_id: usize,
+}
+
+/// The matrices O and V of one offset, as `rank` pairs of directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogBilinearSide {
+    /// `[rank, width]`, V: the directions in which a neighbour is looked at.
+    pub inputs: Vec<f32>,
+    /// `[rank, width]`, O transposed: what each of them adds.
+    pub outputs: Vec<f32>,
+    /// The root of the mean square length of `O V x` over running text.
+    pub size: f64,
+}
+
+/// The log-bilinear model that a BERT has room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogBilinearShape {
+    /// Columns of the table: the dimensions that do not belong to positions.
+    pub width: usize,
+    /// Directions of a side: those that a head has.
+    pub rank: usize,
+    /// Where the neighbours stand, a head for each.
+    pub offsets: Vec<i64>,
+}
+
+impl LogBilinear {
+    /// What a BERT of this configuration has room for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] when the shape has no room for neighbour heads.
+    pub fn shape(config: &BertConfig) -> Result<LogBilinearShape, Error> {
+        let offsets = neighbours::offsets(config)?.to_vec();
+        let width = config.hidden_size - neighbours::position_width(config);
+        let rank = (config.hidden_size / config.num_attention_heads).min(width);
+        Ok(LogBilinearShape { width, rank, offsets })
     }
+}
+
+/// Fills every parameter of a module.
+///
+/// # Errors
+///
+/// [`Error::Config`] when the shape has no room for neighbour heads; [`Error::LogBilinear`] when the counts
+/// are those of another vocabulary or shape.
+pub fn initialize<M: Module>(
+    model: M,
+    config: &BertConfig,
+    initialization: Initialization<'_>,
+    seed: u64,
+) -> Result<M, Error> {
+    let other: Box<dyn Fn(&str, &[usize]) -> Option<Vec<f32>> + '_> = match initialization {
+        Initialization::Reference => Box::new(|_, _| None),
+        Initialization::Neighbours => {
+            let neighbours = Neighbours::new(config, seed)?;
+            Box::new(move |name, shape| neighbours.values(name, shape))
+        }
+        Initialization::Counts(fitted) => {
+            let counts = Counts::new(config, fitted, seed)?;
+            Box::new(move |name, shape| counts.values(name, shape))
+        }
+    };
+    Ok(map_parameters(model, |name, shape| {
+        let name = canonical(name);
+        let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);
+        Some(other(&name, shape).unwrap_or_else(reference))
+    }))
+}
+
+/// [`initialize`] with the reference's values.
+pub(crate) fn reference<M: Module>(model: M, config: &BertConfig, seed: u64) -> M {
+    map_parameters(model, |name, shape| {
+        Some(truncated_normal::values(&canonical(name), shape, config.initializer_range, seed))
+    })
 }
 
 /// The name inside a model with heads, where the encoder is `bert.`.
@@ -40,84 +125,5 @@ fn canonical(name: &str) -> String {
     match bare.iter().any(|prefix| name.starts_with(prefix)) {
         true => format!("bert.{name}"),
         false => name.to_string(),
-    }
-}
-
-fn truncated_normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
-    let mut key = [0u8; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..16].copy_from_slice(&fnv1a(name).to_le_bytes());
-    // Keeps these streams apart from any other use of the same seed.
-    key[16..].copy_from_slice(b"bert-model::init");
-    let mut values = vec![0f32; len];
-    values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
-        let mut rng = ChaCha8Rng::from_seed(key);
-        rng.set_stream(chunk as u64);
-        fill_truncated_normal(&mut rng, values, std);
-    });
-    values
-}
-
-/// Box-Muller; a draw beyond two standard deviations is drawn again.
-fn fill_truncated_normal(rng: &mut ChaCha8Rng, values: &mut [f32], std: f64) {
-    let mut filled = 0;
-    while filled < values.len() {
-        // (0, 1], so that the logarithm is finite.
-        let u = (f64::from(rng.next_u32()) + 1.0) / 4_294_967_296.0;
-        let v = f64::from(rng.next_u32()) / 4_294_967_296.0;
-        let radius = (-2.0 * u.ln()).sqrt();
-        let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
-        for z in [radius * cos, radius * sin] {
-            if z.abs() <= 2.0 && filled < values.len() {
-                values[filled] = (z * std) as f32;
-                filled += 1;
-            }
-        }
-    }
-}
-
-/// FNV-1a, 64 bits: only to tell names apart.
-fn fnv1a(name: &str) -> u64 {
-    name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn truncated_normal_has_the_reference_moments_within_five_sigma() {
-        let n = 1_000_000;
-        let values = initial_values("a.weight", &[1000, 1000], 0.02, 3);
-        assert!(values.iter().all(|v| v.abs() <= 0.04));
-        let mean = values.iter().map(|v| f64::from(*v)).sum::<f64>() / n as f64;
-        let variance = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / n as f64;
-        // Variance of a standard normal cut at +-2: 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.7737413.
-        let expected = 0.02 * 0.773_741_3_f64.sqrt();
-        assert!(mean.abs() < 5.0 * expected / (n as f64).sqrt(), "{mean}");
-        let relative = (variance.sqrt() / expected - 1.0).abs();
-        assert!(relative < 5.0 / (2.0 * n as f64).sqrt(), "{}", variance.sqrt());
-        assert!((expected - 0.0176).abs() < 1e-4);
-    }
-
-    #[test]
-    fn values_depend_on_seed_and_name_only() {
-        let values = |name, seed| initial_values(name, &[300, 300], 0.02, seed);
-        let a = values("bert.pooler.dense.weight", 1);
-        assert_eq!(a, values("pooler.dense.weight", 1));
-        assert_ne!(a, values("bert.pooler.dense.weight", 2));
-        assert_ne!(a, values("bert.other.dense.weight", 1));
-        // The second chunk is not the first again.
-        assert_ne!(a[..100], a[CHUNK..CHUNK + 100]);
-    }
-
-    #[test]
-    fn layer_norm_is_one_and_biases_are_zero() {
-        let values = |name| initial_values(name, &[3], 0.02, 1);
-        assert_eq!(values("x.LayerNorm.weight"), [1.0; 3]);
-        assert_eq!(values("x.LayerNorm.bias"), [0.0; 3]);
-        assert_eq!(values("x.dense.bias"), [0.0; 3]);
     }
 }

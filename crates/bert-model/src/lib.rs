@@ -17,7 +17,7 @@
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
 //! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
 //! | [`loss`] | the losses and counts of right answers |
-//! | [`init`] | truncated-normal initialization from addressed streams |
+//! | [`init`] | initial values: the reference's, neighbour heads, counts |
 //! | [`parameters`] | parameters by their published names |
 //! | [`loading`] | those parameters out of a checkpoint, with an account of what did not fit |
 //! | [`weights`] | those parameters as bytes |
@@ -49,6 +49,7 @@ pub use classification::BertForSequenceClassification;
 pub use config::{BertConfig, HiddenAct, Preset};
 pub use dropout::{DropoutKey, Mode, Site, dropout};
 pub use error::Error;
+pub use init::{Initialization, LogBilinear, LogBilinearShape, LogBilinearSide};
 pub use loading::{LoadPolicy, LoadReport, load_named_tensors};
 pub use loss::{
     LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, correct_count, cross_entropy,

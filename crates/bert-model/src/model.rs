@@ -13,7 +13,7 @@ use crate::config::BertConfig;
 use crate::dropout::Mode;
 use crate::embeddings::BertEmbeddings;
 use crate::encoder::BertEncoder;
-use crate::init::initialize;
+use crate::init::reference;
 
 /// One batch of token ids, padded to one length.
 #[derive(Debug, Clone)]
@@ -77,9 +77,9 @@ pub struct BertModel {
 }
 
 impl BertModel {
-    /// A fresh model. Each parameter is a pure function of `(seed, its name)`.
+    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
     pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        initialize(Self::zeroed(config, device), config, seed)
+        reference(Self::zeroed(config, device), config, seed)
     }
 
     /// The modules with zeros in every table and matrix, to be filled.

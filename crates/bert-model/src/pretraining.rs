@@ -18,7 +18,8 @@ use crate::config::{BertConfig, HiddenAct};
 use crate::dropout::Mode;
 use crate::embeddings::{affine, layer_norm};
 use crate::encoder::activated;
-use crate::init::initialize;
+use crate::error::Error;
+use crate::init::{Initialization, initialize, reference};
 use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, next_sentence_loss};
 use crate::model::{BertInput, BertModel};
 
@@ -125,9 +126,23 @@ pub struct BertForPreTraining {
 }
 
 impl BertForPreTraining {
-    /// A fresh model. Each parameter is a pure function of `(seed, its name)`.
+    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
     pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        initialize(Self::zeroed(config, device), config, seed)
+        reference(Self::zeroed(config, device), config, seed)
+    }
+
+    /// A fresh model with other initial values.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`].
+    pub fn initialized(
+        config: &BertConfig,
+        initialization: Initialization<'_>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        initialize(Self::zeroed(config, device), config, initialization, seed)
     }
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {

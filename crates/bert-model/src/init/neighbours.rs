@@ -1,0 +1,146 @@
+//! Neighbour heads: an initialization with which the masked LM learns from the first step.
+//!
+//! Small BERTs rest at the loss of word frequencies for thousands of steps, because attention over random position
+//! embeddings has no direction for "the token before" and has to find one. Here it begins with it. Only initial values
+//! differ; the architecture stays BERT.
+//!
+//! A share of the width, `D` dimensions ([`position_width`]), belongs to positions alone. Position `p` is there
+//!
+//! ```text
+//! P[p, 2k] = sin(f_k p), P[p, 2k+1] = cos(f_k p)        times the scale of embeddings
+//! ```
+//!
+//! with frequencies evenly spaced, so that the product of two positions has one sharp peak. A query that is the rotation
+//! of `P` by `f_k o`, on keys that are `P` itself, looks at offset `o`: the first heads of the first layer at -1, +1 and, where
+//! there are four, -2 and +2. The gain makes that attention about .97. Values, outputs and the feed-forward network of this layer have standard deviation
+//! `1 / sqrt(inputs)`, so that what the heads see reaches the residual stream at full strength; the other layers begin as
+//! in the reference, near the identity.
+
+use super::truncated_normal;
+use crate::config::BertConfig;
+use crate::error::Error;
+
+/// Standard deviation of word and position embeddings in the dimensions that each has.
+pub(super) const EMBEDDING_STD: f64 = 0.12;
+/// Lowest and highest frequency of the positions, in radians a token.
+const FREQUENCIES: (f64, f64) = (0.06, 2.6);
+/// The score of the neighbour that a head looks at, before the softmax, in a model without noise.
+const PEAK_SCORE: f64 = 10.24;
+/// Most dimensions of the positions.
+const MOST_POSITION_WIDTH: usize = 32;
+/// Fewer frequencies have no sharp peak.
+const LEAST_POSITION_WIDTH: usize = 8;
+/// What the first heads look at.
+const OFFSETS: [i64; 4] = [-1, 1, -2, 2];
+
+pub(super) const FIRST_LAYER: &str = "bert.encoder.layer.0.";
+
+/// The dimensions that belong to positions alone: 32, or what a head has if that is less.
+pub(super) fn position_width(config: &BertConfig) -> usize {
+    (config.hidden_size / config.num_attention_heads / 2 * 2).min(MOST_POSITION_WIDTH)
+}
+
+/// What the first heads look at: all offsets, or the nearest two where there are fewer than four heads.
+pub(super) fn offsets(config: &BertConfig) -> Result<&'static [i64], Error> {
+    let (heads, width) = (config.num_attention_heads, position_width(config));
+    if heads < 2 || width < LEAST_POSITION_WIDTH {
+        let reason = format!(
+            "is {heads}, each {} wide; neighbour heads need two of at least {LEAST_POSITION_WIDTH} (the initialization \
+             `reference` takes any)",
+            config.hidden_size / heads
+        );
+        return Err(Error::Config { key: "num_attention_heads".into(), reason });
+    }
+    Ok(if heads < OFFSETS.len() { &OFFSETS[..2] } else { &OFFSETS })
+}
+
+/// The values of a model with neighbour heads.
+pub(super) struct Neighbours<'a> {
+    config: &'a BertConfig,
+    seed: u64,
+    /// Dimensions of the positions.
+    width: usize,
+    /// What the first heads look at.
+    offsets: &'static [i64],
+}
+
+impl<'a> Neighbours<'a> {
+    pub(super) fn new(config: &'a BertConfig, seed: u64) -> Result<Self, Error> {
+        Ok(Self { config, seed, width: position_width(config), offsets: offsets(config)? })
+    }
+
+    /// The values of a parameter, where they are not the reference's.
+    pub(super) fn values(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
+        let drawn = |std| truncated_normal::values(name, shape, std, self.seed);
+        let reference = || drawn(self.config.initializer_range);
+        let fan_in = || drawn(1.0 / (shape[1] as f64).sqrt());
+        match name {
+            "bert.embeddings.word_embeddings.weight" => Some(self.without_positions(drawn(EMBEDDING_STD))),
+            "bert.embeddings.position_embeddings.weight" => Some(self.positions(shape)),
+            "bert.embeddings.token_type_embeddings.weight" => Some(self.without_positions(reference())),
+            "cls.predictions.transform.dense.weight" => Some(fan_in()),
+            _ => match name.strip_prefix(FIRST_LAYER)? {
+                "attention.self.query.weight" => {
+                    Some(self.looking(reference(), |offset| rotation(self.width, offset)))
+                }
+                "attention.self.key.weight" => Some(self.looking(reference(), |_| rotation(self.width, 0.0))),
+                "attention.self.value.weight"
+                | "attention.output.dense.weight"
+                | "intermediate.dense.weight"
+                | "output.dense.weight" => Some(fan_in()),
+                _ => None,
+            },
+        }
+    }
+
+    /// A table of embeddings with nothing in the dimensions of the positions.
+    pub(super) fn without_positions(&self, mut table: Vec<f32>) -> Vec<f32> {
+        table.chunks_exact_mut(self.config.hidden_size).for_each(|row| row[..self.width].fill(0.0));
+        table
+    }
+
+    fn positions(&self, shape: &[usize]) -> Vec<f32> {
+        let mut table = vec![0.0; shape[0] * shape[1]];
+        for (position, row) in table.chunks_exact_mut(shape[1]).enumerate() {
+            for (k, pair) in row[..self.width].chunks_exact_mut(2).enumerate() {
+                let (sin, cos) = (frequency(k, self.width) * position as f64).sin_cos();
+                pair[0] = (EMBEDDING_STD * std::f64::consts::SQRT_2 * sin) as f32;
+                pair[1] = (EMBEDDING_STD * std::f64::consts::SQRT_2 * cos) as f32;
+            }
+        }
+        table
+    }
+
+    /// Adds to the rows of each neighbour head a matrix `[width, width]` on the positions, which depends on its offset.
+    fn looking(&self, mut weights: Vec<f32>, matrix: impl Fn(f64) -> Vec<f64>) -> Vec<f32> {
+        let hidden = self.config.hidden_size;
+        let head_size = hidden / self.config.num_attention_heads;
+        let gain = (PEAK_SCORE * (head_size as f64).sqrt() / self.width as f64).sqrt();
+        for (rows, &offset) in weights.chunks_exact_mut(head_size * hidden).zip(self.offsets) {
+            let matrix = matrix(offset as f64);
+            for (row, on_positions) in rows.chunks_exact_mut(hidden).zip(matrix.chunks_exact(self.width)) {
+                row.iter_mut().zip(on_positions).for_each(|(value, added)| *value += (gain * added) as f32);
+            }
+        }
+        weights
+    }
+}
+
+/// Frequency `k` of `width / 2`.
+fn frequency(k: usize, width: usize) -> f64 {
+    let (lowest, highest) = FREQUENCIES;
+    lowest + (highest - lowest) * k as f64 / (width / 2 - 1) as f64
+}
+
+/// The matrix `[width, width]` that takes the embedding of position `p` to that of `p + offset`.
+fn rotation(width: usize, offset: f64) -> Vec<f64> {
+    let mut matrix = vec![0.0; width * width];
+    for k in 0..width / 2 {
+        let (sin, cos) = (frequency(k, width) * offset).sin_cos();
+        matrix[2 * k * width + 2 * k] = cos;
+        matrix[2 * k * width + 2 * k + 1] = sin;
+        matrix[(2 * k + 1) * width + 2 * k] = -sin;
+        matrix[(2 * k + 1) * width + 2 * k + 1] = cos;
+    }
+    matrix
+}

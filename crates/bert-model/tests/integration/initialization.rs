@@ -1,0 +1,167 @@
+//! Initial values other than the reference's: what an untrained model does with them.
+
+use bert_model::{
+    BertConfig, BertForPreTraining, Error, Initialization, LogBilinear, LogBilinearSide, Preset,
+    PretrainingInput, to_named_tensors,
+};
+use burn::tensor::{Tensor, TensorData};
+
+use crate::common::{batch, device, values};
+
+fn model(config: &BertConfig, initialization: Initialization<'_>, seed: u64) -> BertForPreTraining {
+    BertForPreTraining::initialized(config, initialization, seed, &device()).unwrap()
+}
+
+/// Presets, and shapes with other heads.
+fn shapes() -> Vec<BertConfig> {
+    let mut shapes = vec![BertConfig::preset(Preset::Tiny, 500), BertConfig::preset(Preset::Mini, 500)];
+    for (hidden_size, num_attention_heads) in [(128, 4), (192, 3), (256, 2)] {
+        shapes.push(BertConfig { hidden_size, num_attention_heads, ..BertConfig::preset(Preset::Tiny, 500) });
+    }
+    shapes
+}
+
+/// The mean attention of each head of a layer on the token at an offset, over all tokens that have one.
+fn attention_at(attention: &Tensor<4>, offset: i64) -> Vec<f64> {
+    let [rows, heads, length, _] = attention.dims();
+    let all = values(attention.clone());
+    let mean = |head: usize| {
+        let places = (0..rows).flat_map(|row| (0..length).map(move |at| (row, at)));
+        let looks = places.filter_map(|(row, at)| {
+            let to = at.checked_add_signed(offset as isize).filter(|&to| to < length)?;
+            Some(f64::from(all[((row * heads + head) * length + at) * length + to]))
+        });
+        let looks: Vec<f64> = looks.collect();
+        looks.iter().sum::<f64>() / looks.len() as f64
+    };
+    (0..heads).map(mean).collect()
+}
+
+#[test]
+fn neighbour_heads_look_at_their_neighbours() {
+    for config in shapes() {
+        for seed in [1, 2] {
+            let model = model(&config, Initialization::Neighbours, seed);
+            let states = model.bert.forward_with_states(batch(&[96, 96], 96, 500, &device()));
+            let heads = config.num_attention_heads;
+            let offsets: &[i64] = if heads < 4 { &[-1, 1] } else { &[-1, 1, -2, 2] };
+            for (head, &offset) in offsets.iter().enumerate() {
+                let looks = attention_at(&states.attentions[0], offset);
+                assert!(looks[head] > 0.9, "{heads} heads: head {head} at {offset}: {looks:?}");
+            }
+            // The others, and those of other layers, look at nothing in particular.
+            let others = attention_at(&states.attentions[0], -1)[offsets.len()..].to_vec();
+            let later = attention_at(&states.attentions[1], -1);
+            assert!(others.iter().chain(&later).all(|&look| look < 0.1), "{others:?} {later:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_said_is_the_references() {
+    let config = BertConfig::preset(Preset::Mini, 300);
+    let reference = to_named_tensors(&BertForPreTraining::new(&config, 7, &device()));
+    let same = to_named_tensors(&model(&config, Initialization::Reference, 7));
+    assert_eq!(reference, same);
+    let neighbours = to_named_tensors(&model(&config, Initialization::Neighbours, 7));
+    let differ: Vec<&str> =
+        reference.keys().filter(|name| neighbours[*name] != reference[*name]).map(String::as_str).collect();
+    let layer = "bert.encoder.layer.0.";
+    let expected = [
+        "bert.embeddings.position_embeddings.weight".to_string(),
+        "bert.embeddings.token_type_embeddings.weight".into(),
+        "bert.embeddings.word_embeddings.weight".into(),
+        format!("{layer}attention.output.dense.weight"),
+        format!("{layer}attention.self.key.weight"),
+        format!("{layer}attention.self.query.weight"),
+        format!("{layer}attention.self.value.weight"),
+        format!("{layer}intermediate.dense.weight"),
+        format!("{layer}output.dense.weight"),
+        "cls.predictions.transform.dense.weight".into(),
+    ];
+    assert_eq!(differ, expected);
+    assert_eq!(neighbours, to_named_tensors(&model(&config, Initialization::Neighbours, 7)));
+    let other = to_named_tensors(&model(&config, Initialization::Neighbours, 8));
+    assert_ne!(other[&expected[2]], neighbours[&expected[2]]);
+}
+
+#[test]
+fn a_shape_without_room_is_refused() {
+    for (hidden_size, num_attention_heads) in [(64, 1), (24, 6)] {
+        let config = BertConfig { hidden_size, num_attention_heads, ..BertConfig::preset(Preset::Tiny, 50) };
+        let error =
+            BertForPreTraining::initialized(&config, Initialization::Neighbours, 1, &device()).unwrap_err();
+        assert!(matches!(&error, Error::Config { key, .. } if key == "num_attention_heads"), "{error}");
+        assert!(error.to_string().contains("`reference` takes any"), "{error}");
+    }
+}
+
+const WORDS: usize = 45;
+const MASK: usize = 4;
+
+/// A language in which token `t` is followed by `t + 1`, the last one by the first behind the five special tokens, fitted by
+/// hand: the directions of a side look at one word each, and say the one that stands beside it.
+fn cycle(config: &BertConfig) -> LogBilinear {
+    let shape = LogBilinear::shape(config).unwrap();
+    let (width, first) = (shape.width, MASK + 1);
+    let table: Vec<f32> =
+        (0..WORDS * width).map(|i| ((i * i) as f64 * 0.713 + i as f64).sin() as f32).collect();
+    let row = |token: usize| &table[token * width..(token + 1) * width];
+    let beside = |token: usize, offset: i64| {
+        let words = (WORDS - first) as i64;
+        first + (token as i64 - first as i64 - offset).rem_euclid(words) as usize
+    };
+    let side = |&offset: &i64| {
+        let (mut inputs, mut outputs) = (vec![0.0; shape.rank * width], vec![0.0; shape.rank * width]);
+        for (direction, token) in (first..WORDS).enumerate() {
+            inputs[direction * width..][..width].copy_from_slice(row(token));
+            outputs[direction * width..][..width].copy_from_slice(row(beside(token, offset)));
+        }
+        // One of them answers, with the square of its length over the scale of what it looks at.
+        LogBilinearSide { inputs, outputs, size: 0.5 * (width as f64) }
+    };
+    LogBilinear {
+        sides: shape.offsets.iter().map(side).collect(),
+        bias: vec![-(WORDS as f32).ln(); WORDS],
+        table,
+        special: (0..first).collect(),
+        mask_id: MASK,
+    }
+}
+
+#[test]
+fn an_untrained_model_predicts_what_its_counts_say() {
+    for config in [Preset::Tiny, Preset::Mini].map(|preset| BertConfig::preset(preset, WORDS + 3)) {
+        let fitted = cycle(&config);
+        let model = model(&config, Initialization::Counts(&fitted), 3);
+        let (length, first) = (33, MASK + 1);
+        let words: Vec<i32> = (0..length).map(|at| (first + at * 7 / 7 % (WORDS - first)) as i32).collect();
+        // Every fourth word is masked, so each has neighbours on both sides.
+        let masked: Vec<i32> = (0..length as i32).filter(|at| at % 4 == 2).collect();
+        let mut seen = words.clone();
+        masked.iter().for_each(|&at| seen[at as usize] = MASK as i32);
+        let mut bert = batch(&[length], length, WORDS, &device());
+        bert.input_ids = Tensor::from_data(TensorData::new(seen, [1, length]), &device());
+        let input =
+            PretrainingInput { bert, masked_lm_positions: Tensor::from_data(masked.as_slice(), &device()) };
+        let ids: Vec<i32> = masked.iter().map(|&at| words[at as usize]).collect();
+        let scores = model.scores(input, Tensor::from_data(ids.as_slice(), &device()));
+        let right: f32 = values(scores.masked_lm_correct).iter().sum();
+        assert_eq!(right, masked.len() as f32, "{} wide", config.hidden_size);
+    }
+}
+
+#[test]
+fn counts_of_another_shape_are_refused() {
+    let (tiny, mini) = (BertConfig::preset(Preset::Tiny, WORDS), BertConfig::preset(Preset::Mini, WORDS));
+    let fitted = cycle(&tiny);
+    let refused = |config: &BertConfig| {
+        let initialization = Initialization::Counts(&fitted);
+        matches!(
+            BertForPreTraining::initialized(config, initialization, 1, &device()),
+            Err(Error::LogBilinear { found: WORDS, .. })
+        )
+    };
+    assert!(!refused(&tiny));
+    assert!(refused(&mini) && refused(&BertConfig { vocab_size: WORDS - 1, ..tiny }));
+}
