@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::optimizer::{AdamW, MomentValues};
 
 const MARKER: &str = "COMMITTED.json";
-const STATE: &str = "trainer_state.json";
+pub(crate) const STATE: &str = "trainer_state.json";
 const OPTIMIZER: &str = "optimizer.safetensors";
 
 /// Where a run stood when a checkpoint was written.

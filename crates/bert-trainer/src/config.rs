@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::error::Error;
+use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
 use crate::schedule::{Schedule, ScheduleKind};
@@ -32,6 +33,11 @@ pub struct PretrainConfig {
     /// Hugging Face folder, checkpoint or run to start from (continued pre-training, fresh optimizer).
     #[arg(long, value_name = "DIR")]
     pub init_checkpoint: Option<PathBuf>,
+
+    /// Fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and word
+    /// embeddings from counts of the text (counts) [default: counts; not with --init-checkpoint].
+    #[arg(long, value_enum, conflicts_with = "init_checkpoint")]
+    pub initialization: Option<InitializationChoice>,
 
     /// Folder of the run: checkpoints, metrics.jsonl, run.json.
     #[arg(long, value_name = "DIR")]
@@ -178,6 +184,14 @@ impl PretrainConfig {
         self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
+    }
+
+    /// The initialization, given or by default; none where the run starts from a checkpoint.
+    pub fn initialization(&self) -> Option<InitializationChoice> {
+        match self.init_checkpoint {
+            Some(_) => None,
+            None => Some(self.initialization.unwrap_or_default()),
+        }
     }
 
     /// Sequences in the largest micro-batch.

@@ -70,8 +70,8 @@ impl Samples {
 pub struct DataLoader {
     folder: PathBuf,
     manifest: Manifest,
+    vocabulary: Vocabulary,
     seq_length: usize,
-    pad_id: i32,
     buckets: Option<LengthBuckets>,
     samples: Samples,
     stored: StoredRows,
@@ -99,9 +99,9 @@ impl DataLoader {
         Ok(Self {
             folder: folder.to_path_buf(),
             seq_length: manifest.config.max_seq_length,
-            pad_id: vocabulary.pad_id() as i32,
             stored: StoredRows::new(folder, &manifest, &vocabulary),
             manifest,
+            vocabulary,
             buckets: None,
             samples,
         })
@@ -154,6 +154,11 @@ impl DataLoader {
         &self.manifest
     }
 
+    /// The folder's vocabulary.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
     /// Checks that a model can read this data: its vocabulary and its number of positions are large
     /// enough, and `vocabulary`, the file the model was made with, is the data's, if it is given and there.
     ///
@@ -172,9 +177,8 @@ impl DataLoader {
             differences.push(format!("the model takes {most} positions, the data has {length}"));
         }
         if let Some(path) = vocabulary.filter(|path| path.exists()) {
-            let ours = Vocabulary::read(&self.manifest.vocabulary_path(&self.folder))?;
             // Words, not bytes: a copy may end its lines otherwise.
-            if Vocabulary::read(path)?.tokens() != ours.tokens() {
+            if Vocabulary::read(path)?.tokens() != self.vocabulary.tokens() {
                 let (ours, theirs) = (self.folder.display(), path.display());
                 differences.push(format!("{ours} was made with another vocabulary than {theirs}"));
             }
@@ -191,8 +195,9 @@ impl DataLoader {
     /// When a shard cannot be read or does not match the manifest.
     pub fn batch(&mut self, start: u64, size: usize) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity(size, self.seq_length);
+        let pad_id = self.vocabulary.pad_id() as i32;
         for index in start..start + size as u64 {
-            batch.push(self.samples.row(index, self.buckets.as_ref())?, self.pad_id);
+            batch.push(self.samples.row(index, self.buckets.as_ref())?, pad_id);
         }
         if let Some(buckets) = &self.buckets {
             batch.narrow(buckets.padded(batch.longest()));
@@ -207,20 +212,21 @@ impl DataLoader {
     /// As [`DataLoader::batch`].
     pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
+        let pad_id = self.vocabulary.pad_id() as i32;
         for index in start..end {
-            batch.push(self.stored.row(index)?, self.pad_id);
+            batch.push(self.stored.row(index)?, pad_id);
         }
         Ok(batch)
     }
 
-    /// The masked-LM targets of every instance in stored order, with the masks of evaluation.
+    /// One instance of the folder as [`DataLoader::stored`] puts it into batches.
     ///
     /// # Errors
-    /// When a shard cannot be read or does not match the manifest.
-    pub fn for_each_target(&mut self, mut see: impl FnMut(i32)) -> Result<(), Error> {
-        for index in 0..self.stored.len() {
-            self.stored.row(index)?.masked_lm_ids.iter().for_each(|&id| see(id));
-        }
-        Ok(())
+    /// As [`DataLoader::batch`].
+    ///
+    /// # Panics
+    /// When there is no such instance.
+    pub fn stored_row(&mut self, index: u64) -> Result<Row<'_>, Error> {
+        Ok(self.stored.row(index)?)
     }
 }

@@ -25,6 +25,15 @@ pub struct Evaluation {
     /// Mean negative log-likelihood of the masked tokens.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
+    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them; 0 in logs that are older
+    /// than this figure.
+    #[serde(default)]
+    pub masked_characters: u64,
+    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token of two
+    /// vocabularies cannot be compared, since one cuts the same text into more tokens than the other; this can, where
+    /// text and share of masks are the same and `[UNK]` is rare. NaN in older logs.
+    #[serde(default = "nan", deserialize_with = "nan_if_null")]
+    pub masked_lm_nats_per_character: f64,
     /// Share of masked tokens predicted first.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_accuracy: f64,
@@ -37,6 +46,10 @@ pub struct Evaluation {
     /// Share of the instances whose second segment is a random one (label 1).
     #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
+}
+
+fn nan() -> f64 {
+    f64::NAN
 }
 
 /// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or
@@ -61,6 +74,8 @@ pub fn evaluate(
         let part =
             evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
         sums.predictions += part.predictions;
+        let characters = batch.masked_lm_ids.iter().map(|&id| loader.vocabulary().characters(id as u32));
+        sums.masked_characters += characters.sum::<usize>() as u64;
         sums.masked_lm_loss += part.masked_lm_loss;
         sums.masked_lm_accuracy += part.masked_lm_accuracy;
         sums.next_sentence_loss += part.next_sentence_loss;
@@ -68,6 +83,7 @@ pub fn evaluate(
         sums.random_next += batch.next_sentence_labels.iter().sum::<i32>() as f64;
         start = stop;
     }
+    sums.masked_lm_nats_per_character = sums.masked_lm_loss / sums.masked_characters.max(1) as f64;
     let (predictions, instances) = (sums.predictions.max(1) as f64, sums.instances.max(1) as f64);
     sums.masked_lm_loss /= predictions;
     sums.masked_lm_accuracy /= predictions;
@@ -77,7 +93,7 @@ pub fn evaluate(
     Ok(sums)
 }
 
-/// Sums over one batch: losses and right answers, not yet divided. The share of random pairs is left out.
+/// Sums over one batch: losses and right answers, not yet divided. What the input alone tells is left out.
 pub(crate) fn evaluate_batch(
     model: &BertForPreTraining,
     input: PretrainingInput,
@@ -103,6 +119,6 @@ pub(crate) fn evaluate_batch(
         masked_lm_accuracy: sum(&words[predictions..]),
         next_sentence_loss: sum(&labels[..instances]),
         next_sentence_accuracy: sum(&labels[instances..]),
-        random_next: 0.0,
+        ..Evaluation::default()
     }
 }

@@ -1,23 +1,27 @@
 //! A checkpoint to a Hugging Face folder that `transformers` loads.
 //!
-//! In: a checkpoint or a fine-tuned model. Out: `config.json`, `model.safetensors`, `vocab.txt` and the
-//! tokenizer files, without the trainer's own.
+//! In: a checkpoint, a fine-tuned model, or fresh weights. Out: `config.json`, `model.safetensors`, `vocab.txt` and the
+//! tokenizer files, without the trainer's own, and a model card that says how the weights were made.
 
 use std::path::Path;
 
 use bert_data::files::{Disk, FileSystem, write_atomic_on};
 use bert_model::{
-    Architecture, BertConfig, BertModel, LoadPolicy, load_pretrained_weights, read_pretrained_tensors,
-    save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, load_pretrained_weights,
+    read_pretrained_tensors, save_pretrained,
 };
+use burn::module::Module;
 
 use crate::device::DeviceName;
 use crate::error::Error;
+use crate::initialization::FreshWeights;
+use crate::model_card::{card_of_checkpoint, card_of_fresh};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
 
 /// The files of a Hugging Face folder, the one that makes it loadable last.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
+    "README.md",
     "vocab.txt",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -44,7 +48,9 @@ pub fn export(folder: &Path, target: &Path) -> Result<(), Error> {
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path) -> Result<(), Error> {
     // Read whole, so that a damaged tensor is found before anything is written.
     read_pretrained_tensors(folder)?;
+    let card = card_of_checkpoint(folder, false)?;
     let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
+    write_card(files, target, card)?;
     for name in FILES {
         let from = folder.join(name);
         if from.exists() {
@@ -72,12 +78,51 @@ pub fn export_encoder_on(files: &dyn FileSystem, folder: &Path, target: &Path) -
     let model = BertModel::new(&config, 0, &DeviceName::default().open()?);
     let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
     let text = Text::open(folder)?;
+    let card = card_of_checkpoint(folder, true)?;
     let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
+    write_card(files, target, card)?;
+    save(files, target, &model, &config, Architecture::BertModel, &text)?;
+    unfinished.finish()
+}
+
+/// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
+///
+/// # Errors
+/// When the shape has no room for the initialization, or `target` holds something already.
+pub fn export_fresh(
+    fresh: &FreshWeights,
+    config: &BertConfig,
+    seed: u64,
+    text: &Text,
+    target: &Path,
+) -> Result<(), Error> {
+    let device = DeviceName::default().open()?;
+    let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
+    let unfinished = Unfinished::begin(&Disk, target, CONTENTS, HINT)?;
+    write_card(&Disk, target, Some(card_of_fresh(fresh.choice(), seed, config)))?;
+    save(&Disk, target, &model, config, Architecture::BertForPreTraining, text)?;
+    unfinished.finish()
+}
+
+fn write_card(files: &dyn FileSystem, target: &Path, card: Option<String>) -> Result<(), Error> {
+    if let Some(card) = card {
+        write_atomic_on(files, &target.join("README.md"), |out| out.write_all(card.as_bytes()))?;
+    }
+    Ok(())
+}
+
+fn save<M: Module>(
+    files: &dyn FileSystem,
+    target: &Path,
+    model: &M,
+    config: &BertConfig,
+    architecture: Architecture,
+    text: &Text,
+) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
         let written = write_atomic_on(files, &target.join(name), |out| out.write_all(bytes));
         written.map(|_| ()).map_err(std::io::Error::other)
     };
-    let text = text.files(config.max_position_embeddings);
-    save_pretrained(&mut sink, &model, &config, Architecture::BertModel, Some(text))?;
-    unfinished.finish()
+    let vocabulary = text.files(config.max_position_embeddings);
+    Ok(save_pretrained(&mut sink, model, config, architecture, Some(vocabulary))?)
 }

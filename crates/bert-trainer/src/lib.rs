@@ -8,7 +8,7 @@
 //! | steps -> run | [`pretrain`], [`config`], [`run_folder`], [`computer`], [`metrics_log`] |
 //! | step -> checkpoint | [`checkpoint`] |
 //! | flags -> device, kernels, precision | [`device`], [`precision`] |
-//! | held-out data -> figures | [`evaluation`] |
+//! | held-out data -> figures | [`evaluation`], [`baselines`] |
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
 //! | run -> page | [`report`] |
@@ -18,6 +18,7 @@
 //! process: it calls closures and returns errors.
 
 pub mod attention;
+pub mod baselines;
 pub mod checkpoint;
 pub mod computer;
 pub mod config;
@@ -29,7 +30,11 @@ pub mod export;
 pub mod fill_mask;
 pub mod finetune;
 mod host;
+pub mod initialization;
+pub mod log_bilinear;
 pub mod metrics_log;
+mod model_card;
+mod neighbour_counts;
 pub mod optimizer;
 pub mod precision;
 pub mod pretrain;
@@ -42,9 +47,9 @@ pub mod tasks;
 pub mod text;
 pub mod train_step;
 mod unfinished;
-pub mod unigram;
 
 pub use config::PretrainConfig;
 pub use device::DeviceName;
 pub use error::Error;
+pub use initialization::InitializationChoice;
 pub use stop::StopFlag;

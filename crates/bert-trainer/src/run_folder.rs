@@ -17,6 +17,7 @@ use crate::checkpoint::CheckpointFolder;
 use crate::computer::computed_by;
 use crate::config::PretrainConfig;
 use crate::error::Error;
+use crate::initialization::InitializationChoice;
 
 const RUN: &str = "run.json";
 
@@ -153,7 +154,7 @@ pub fn identity(
     start: Option<String>,
 ) -> Value {
     let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
-    json!({
+    let mut identity = json!({
         "steps": config.steps,
         "batch_size": config.batch_size,
         "length_buckets": config.length_buckets,
@@ -171,7 +172,13 @@ pub fn identity(
         "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
-    })
+    });
+    // Runs that began before there was a choice have none: they began with the reference's weights.
+    if let Some(choice) = config.initialization().filter(|&choice| choice != InitializationChoice::Reference)
+    {
+        identity["initialization"] = json!(choice);
+    }
+    identity
 }
 
 /// The options of a data folder by which the loader makes its instances and masks. Which of them the shards hold

@@ -52,6 +52,14 @@ impl Text {
         Ok(Self::new(Vocabulary::read(&folder.join("vocab.txt"))?, manifest.config.do_lower_case))
     }
 
+    /// The tokenizer of a vocabulary.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn of_vocabulary(path: &Path, do_lower_case: bool) -> Result<Self, Error> {
+        Ok(Self::new(Vocabulary::read(path)?, do_lower_case))
+    }
+
     /// The tokenizer files of a saved model that takes `max_length` positions.
     pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
         bert_model::Vocabulary {

@@ -20,6 +20,7 @@ struct Cli {
 enum Command {
     Quickstart(commands::quickstart::Args),
     MakeVocab(commands::make_vocab::Args),
+    Init(commands::init::Args),
     Merge(commands::merge::Args),
     Inspect(commands::inspect::Args),
     Verify(commands::verify::Args),
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     exit::finish(match Cli::parse().command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),
+        Command::Init(args) => commands::init::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args),

@@ -5,6 +5,7 @@ pub mod evaluate;
 pub mod export;
 pub mod fill_mask;
 pub mod finetune;
+pub mod init;
 pub mod inspect;
 pub mod make_pretrain_data;
 pub mod make_vocab;

@@ -89,6 +89,7 @@ impl View {
     /// Shows an event.
     pub fn show(&mut self, event: PretrainEvent) {
         match event {
+            PretrainEvent::Counting => self.progress.line("counting the text for the initial weights"),
             PretrainEvent::Started { step, steps, parameters, batch_size } => {
                 self.batch_size = batch_size;
                 self.first_step = step;
@@ -138,8 +139,10 @@ impl View {
 /// An evaluation in one line.
 pub fn evaluation_line(evaluation: &Evaluation) -> String {
     format!(
-        "masked LM loss {:.4}, accuracy {:.4}; next sentence loss {:.4}, accuracy {:.4} ({} instances)",
+        "masked LM loss {:.4} ({:.4} nats per character), accuracy {:.4}; next sentence loss {:.4}, accuracy {:.4} \
+         ({} instances)",
         evaluation.masked_lm_loss,
+        evaluation.masked_lm_nats_per_character,
         evaluation.masked_lm_accuracy,
         evaluation.next_sentence_loss,
         evaluation.next_sentence_accuracy,

@@ -11,13 +11,13 @@ use anyhow::Context;
 use bert_data::files::write_atomic;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, build};
+use bert_trainer::baselines::{Baselines, baselines};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneReport, finetune};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
 use bert_trainer::tasks::Metric;
-use bert_trainer::unigram::{Unigram, unigram_baseline};
 use bert_trainer::{PretrainConfig, StopFlag};
 use clap::{Args as ClapArgs, FromArgMatches};
 
@@ -65,7 +65,7 @@ pub struct Args {
 struct Found {
     before: Evaluation,
     after: Evaluation,
-    unigram: Unigram,
+    counting: Baselines,
     tuned: FinetuneReport,
     fresh: FinetuneReport,
 }
@@ -102,9 +102,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     make_data(&BuildConfig { dupe_factor: 40, ..data_config(&args.output, "held_out") }, args.quiet)?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
-    let unigram = unigram_baseline(
-        &mut DataLoader::open(&at("data/train"), 0)?,
+    let counting = baselines(
+        &DataLoader::open(&at("data/train"), 0)?,
         &mut DataLoader::open(&at("data/held_out"), 0)?,
+        None,
     )?;
     stage("4/5 fine-tuning on the entailment pairs, with and without the pre-training");
     let tuned = tune(&with_pretraining, args.quiet, &stop)?;
@@ -115,7 +116,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     write_page(&at("data/train.html"), &bert_data::page::page(&at("data/train"), 20)?)?;
 
-    print(&table(&Found { before, after, unigram, tuned, fresh }))?;
+    print(&table(&Found { before, after, counting, tuned, fresh }))?;
     print(&format!(
         "everything is in {}; pages: {}, {}, {}; {} in all\ntry: bert fill-mask --checkpoint {} 'The river flows into the [MASK].'",
         args.output.display(),
@@ -250,25 +251,35 @@ fn table(found: &Found) -> String {
         metric.map_or(f64::NAN, |m| m.statistics.mean)
     };
     let majority = found.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
-    let row = |name: &str, guess: f64, before: f64, after: f64| {
-        format!("{name:<34}{guess:>10.3}{before:>10.3}{after:>10.3}")
+    let row = |name: &str, guess: f64, counting: Option<f64>, before: f64, after: f64| {
+        let counting = counting.map_or_else(String::new, |figure| format!("{figure:.3}"));
+        format!("{name:<34}{guess:>10.3}{counting:>10}{before:>10.3}{after:>10.3}")
     };
     let (before, after) = (&found.before, &found.after);
+    let Baselines { word_frequencies: words, neighbours, .. } = found.counting;
     let chance = before.random_next.max(1.0 - before.random_next);
     [
-        format!("{:<34}{:>10}{:>10}{:>10}", "on held-out text", "guessing", "before", "after"),
-        row("masked LM loss (nats)", found.unigram.masked_lm_loss, before.masked_lm_loss, after.masked_lm_loss),
+        format!("{:<34}{:>10}{:>10}{:>10}{:>10}", "on held-out text", "guessing", "counting", "before", "after"),
+        row(
+            "masked LM loss (nats)",
+            words.masked_lm_loss,
+            Some(neighbours.masked_lm_loss),
+            before.masked_lm_loss,
+            after.masked_lm_loss,
+        ),
         row(
             "masked LM accuracy",
-            found.unigram.masked_lm_accuracy,
+            words.masked_lm_accuracy,
+            Some(neighbours.masked_lm_accuracy),
             before.masked_lm_accuracy,
             after.masked_lm_accuracy,
         ),
-        row("next sentence accuracy", chance, before.next_sentence_accuracy, after.next_sentence_accuracy),
-        row("entailment accuracy", majority, accuracy(&found.fresh), accuracy(&found.tuned)),
+        row("next sentence accuracy", chance, None, before.next_sentence_accuracy, after.next_sentence_accuracy),
+        row("entailment accuracy", majority, None, accuracy(&found.fresh), accuracy(&found.tuned)),
         String::new(),
-        "guessing: word frequencies for the masked LM, the larger class otherwise. before: random weights (for".into(),
-        "entailment: fine-tuned from random weights). after: pre-trained (for entailment: and fine-tuned).".into(),
+        "guessing: word frequencies for the masked LM, the larger class otherwise. counting: how often each token".into(),
+        "stood beside the same neighbours in the training text. before: random weights (for entailment: fine-tuned".into(),
+        "from random weights). after: pre-trained (for entailment: and fine-tuned).".into(),
         format!(
             "entailment: mean of {} seeds on {} pairs, standard error of one accuracy {:.3}.",
             found.tuned.runs.len(),

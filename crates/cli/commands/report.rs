@@ -11,7 +11,7 @@ use crate::progress::say;
 
 /// Write report.html for a pre-training run or a fine-tuning, and say what stands out in it.
 ///
-/// For a run: curves beside what guessing gives, and on stderr what is good, worth knowing or probably wrong with it
+/// For a run: curves beside what guessing and counting give, and on stderr what is good, worth knowing or probably wrong with it
 /// (nothing learnt, labels that leak, overfitting, a loss that rises). It may be called while the run goes on.
 #[derive(ClapArgs, Debug)]
 pub struct Args {

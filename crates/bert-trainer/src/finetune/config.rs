@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::error::Error;
+use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
 use crate::schedule::ScheduleKind;
@@ -49,6 +50,15 @@ pub struct FinetuneConfig {
     /// Take the checkpoint's shape and vocabulary but fresh weights: what a model without pre-training gives.
     #[arg(long)]
     pub random_init: bool,
+
+    /// Which fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and
+    /// word embeddings from counts of a text (counts) [default: reference].
+    #[arg(long, value_enum, requires = "random_init")]
+    pub initialization: Option<InitializationChoice>,
+
+    /// Data folder made by make-pretrain-data whose text is counted, with the checkpoint's vocabulary.
+    #[arg(long, value_name = "DIR", required_if_eq("initialization", "counts"), requires = "initialization")]
+    pub initialization_data: Option<PathBuf>,
 
     /// One run per seed (classifier, sample order, dropout).
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1])]

@@ -34,7 +34,9 @@ use output::{Output, save_model, write_outputs};
 use seed_run::{EpochReport, Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
+use crate::data_loader::DataLoader;
 use crate::error::Error;
+use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::stop::StopFlag;
 use crate::tasks::{
     Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, find_split, labels_of,
@@ -273,6 +275,24 @@ fn check_lengths(model: &BertConfig, resolved: &Resolved, text: &Text) -> Result
     }
 }
 
+/// What `--random-init` begins with.
+fn fresh_weights(
+    config: &FinetuneConfig,
+    start: &Path,
+    model: &BertConfig,
+    seed: u64,
+) -> Result<Option<FreshWeights>, Error> {
+    if !config.random_init {
+        return Ok(None);
+    }
+    let choice = config.initialization.unwrap_or(InitializationChoice::Reference);
+    let Some(data) = &config.initialization_data else {
+        return FreshWeights::uncounted(choice).map(Some);
+    };
+    DataLoader::open(data, 0)?.check_fits(model, Some(&start.join("vocab.txt")))?;
+    FreshWeights::new(choice, data, model, seed).map(Some)
+}
+
 fn start_model(
     config: &FinetuneConfig,
     start: &Path,
@@ -288,10 +308,12 @@ fn start_model(
         Kind::Regression { .. } => model.with_regression(),
     };
     let model_config = labels(read_pretrained_config(start)?);
-    let model = BertForSequenceClassification::new(&model_config, seed, device);
-    if config.random_init {
+    if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
+        let model =
+            BertForSequenceClassification::initialized(&model_config, fresh.initialization(), seed, device)?;
         return Ok((model, model_config));
     }
+    let model = BertForSequenceClassification::new(&model_config, seed, device);
     let mut tensors = read_pretrained_tensors(start)?;
     let first = seed == config.seeds[0];
     // That of an earlier fine-tuning: its classes are not this task's, even when there are as many.

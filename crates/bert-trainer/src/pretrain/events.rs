@@ -52,6 +52,8 @@ pub struct StepTiming {
 /// What the loop tells its caller.
 #[derive(Clone, Debug)]
 pub enum PretrainEvent {
+    /// The training text is counted, for the initialization `counts`.
+    Counting,
     /// The run starts, or goes on after this many steps.
     Started {
         /// Finished steps.

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use bert_data::Nsp;
 use bert_data::files::FileSystem;
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, LoadPolicy, Preset, load_pretrained_weights,
-    save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, LoadPolicy, load_pretrained_weights, save_pretrained,
 };
 use burn::module::Module;
 use burn::tensor::Device;
@@ -18,6 +17,7 @@ use crate::config::PretrainConfig;
 use crate::data_loader::{DataLoader, Place};
 use crate::error::Error;
 use crate::evaluation::{Evaluation, evaluate};
+use crate::initialization::{FreshWeights, InitializationChoice, named_model};
 use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RunFolder, identity};
@@ -84,12 +84,12 @@ impl<'a> Run<'a> {
             loader.manifest(),
             start.as_ref().map(|(_, digest)| digest.clone()),
         );
-        let mut model = BertForPreTraining::new(&model_config, config.seed, &device);
-        if let Some((path, _)) = &start {
-            // Exact: a head that is not in the checkpoint is an error, never silently random. And before
-            // the run's folder is made: weights that cannot be used leave nothing behind.
-            (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
-        }
+        let start = start.map(|(path, _)| path);
+        // Before the run's folder is made: weights that cannot be used leave nothing behind. A resumed run finds its
+        // weights in that folder, as a rule.
+        let initial =
+            (!resume).then(|| initial_model(config, &model_config, start.as_deref(), &device, tell));
+        let initial = initial.transpose()?;
         let folder = RunFolder::open(files, config, resume, identity)?;
         if !folder.elsewhere().is_empty() {
             tell(PretrainEvent::Warning(format!(
@@ -102,9 +102,18 @@ impl<'a> Run<'a> {
         let found = folder.checkpoints().newest_good(&mut |error| {
             tell(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
-        if let Some((path, _)) = &found {
-            (model, _) = load_pretrained_weights(model, path, LoadPolicy::Exact)?;
-        }
+        let model = match (&found, initial) {
+            (Some((path, _)), _) => {
+                load_pretrained_weights(
+                    BertForPreTraining::new(&model_config, config.seed, &device),
+                    path,
+                    LoadPolicy::Exact,
+                )?
+                .0
+            }
+            (None, Some(initial)) => initial,
+            (None, None) => initial_model(config, &model_config, start.as_deref(), &device, tell)?,
+        };
         let mut optimizer = AdamW::new(config.optimizer(), &model);
         let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
         if let Some((path, state)) = &found {
@@ -255,6 +264,27 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The weights that a run begins with.
+fn initial_model(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    start: Option<&Path>,
+    device: &Device,
+    tell: &mut dyn FnMut(PretrainEvent),
+) -> Result<BertForPreTraining, Error> {
+    if let Some(path) = start {
+        let fresh = BertForPreTraining::new(model, config.seed, device);
+        // Exact: a head that is not in the checkpoint is an error, never silently random.
+        return Ok(load_pretrained_weights(fresh, path, LoadPolicy::Exact)?.0);
+    }
+    let choice = config.initialization().unwrap_or_default();
+    if choice == InitializationChoice::Counts {
+        tell(PretrainEvent::Counting);
+    }
+    let fresh = FreshWeights::new(choice, &config.data, model, config.seed)?;
+    Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
+}
+
 /// The model's configuration, and the folder and digest of the weights it starts from, if any.
 fn model_config(
     config: &PretrainConfig,
@@ -270,13 +300,5 @@ fn model_config(
         return Ok((model, Some((folder, digest))));
     }
     let name = config.model.as_deref().unwrap_or_default();
-    if let Ok(preset) = name.parse::<Preset>() {
-        return Ok((BertConfig::preset(preset, loader.manifest().vocabulary.size), None));
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        let reason = format!("{name:?} is neither tiny, mini, small, medium, base or large nor a file");
-        return Err(Error::Configuration { flag: "model", reason });
-    }
-    Ok((BertConfig::read(path)?, None))
+    Ok((named_model(name, loader.manifest().vocabulary.size)?, None))
 }

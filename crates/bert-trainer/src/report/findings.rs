@@ -102,18 +102,40 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
              instances (bert inspect) and at --learning-rate."
         ));
     }
-    let (held_out, words) = (run.last_evaluation()?, run.word_frequencies?);
-    let (loss, guess) = (held_out.evaluation.masked_lm_loss, words.masked_lm_loss);
-    match loss < guess - 0.1 {
-        true => good(format!(
-            "The masked LM uses context: its held-out loss, {loss:.2}, is {:.2} below guessing by word frequency.",
-            guess - loss
-        )),
-        false => note(format!(
-            "The masked LM is at the level of word frequencies: held-out loss {loss:.2}, guessing {guess:.2}. Every \
-             run rests there for a while; one that stays needs more steps, larger batches or another \
-             --learning-rate."
-        )),
+    let (held_out, counts) = (run.last_evaluation()?, run.baselines?);
+    let loss = held_out.evaluation.masked_lm_loss;
+    let (words, neighbours) = (counts.word_frequencies.masked_lm_loss, counts.neighbours.masked_lm_loss);
+    if loss > words - 0.1 {
+        return note(format!(
+            "The masked LM is at the level of word frequencies: held-out loss {loss:.2}, guessing {words:.2}. Its attention \
+             has not found the neighbouring tokens, whose counts alone give {neighbours:.2}. {}",
+            out_of_the_plateau(run)
+        ));
+    }
+    if loss > neighbours {
+        return note(format!(
+            "The masked LM has passed word frequencies (held-out loss {loss:.2}, guessing {words:.2}) and has not passed \
+             the counts of neighbouring tokens yet ({neighbours:.2}): a table of counts of the training text predicts \
+             better. More steps help as long as the loss falls."
+        ));
+    }
+    good(format!(
+        "The masked LM knows more than a table of counts: its held-out loss, {loss:.2}, is below that of word frequencies \
+         ({words:.2}) and that of the counts of neighbouring tokens ({neighbours:.2})."
+    ))
+}
+
+/// What to do about a loss that rests at word frequencies.
+fn out_of_the_plateau(run: &RunRecord) -> String {
+    // Not there for a run from a checkpoint, nor for one with the reference's initial weights.
+    match run.settings["identity"]["initialization"].as_str().filter(|&given| given != "reference") {
+        Some(given) => format!(
+            "The run began with heads that look at the neighbours (--initialization {given}), so something else holds it: \
+             look at --learning-rate and at the instances (bert inspect)."
+        ),
+        None => "Runs rest here for thousands of steps, and batch size, learning rate and masks change little about it: a \
+                 run with --initialization counts (or neighbours) begins with heads that look at the neighbours."
+            .into(),
     }
 }
 
@@ -243,9 +265,9 @@ fn unfinished(run: &RunRecord) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::baselines::{Baseline, Baselines};
     use crate::evaluation::Evaluation;
     use crate::pretrain::{StepMetrics, StepTiming};
-    use crate::unigram::Unigram;
 
     /// A run of `steps` steps with the losses of a function, evaluated at its end.
     fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> RunRecord {
@@ -275,7 +297,11 @@ mod tests {
             ],
             settings: serde_json::json!({ "identity": { "steps": steps, "batch_size": 32, "model": { "vocab_size": 8000 } } }),
             instances: Some(1000),
-            word_frequencies: Some(Unigram { masked_lm_loss: 6.5, masked_lm_accuracy: 0.06 }),
+            baselines: Some(Baselines {
+                predictions: 20_000,
+                word_frequencies: Baseline { masked_lm_loss: 6.5, masked_lm_accuracy: 0.06 },
+                neighbours: Baseline { masked_lm_loss: 5.5, masked_lm_accuracy: 0.2 },
+            }),
         }
     }
 
@@ -325,10 +351,6 @@ mod tests {
             "warning: The masked LM loss (8.99) is that of a uniform guess",
         );
         has(
-            run(2000, |_| (6.5, 0.69), evaluation(6.5, 0.8)),
-            "note: The masked LM is at the level of word frequencies",
-        );
-        has(
             run(2000, |step| (6.0, if step > 300 { 0.001 } else { 0.5 }), evaluation(5.5, 0.8)),
             "warning: The next sentence is solved at step 3",
         );
@@ -361,6 +383,27 @@ mod tests {
         let mut stopped = run(2000, falling, evaluation(5.2, 0.8));
         stopped.settings["identity"]["steps"] = 9000.into();
         has(stopped, "Step 2000 of 9000");
+    }
+
+    #[test]
+    fn the_levels_of_counting_are_passed_one_by_one() {
+        let said = |held_out: f64, initialization: &str| {
+            let mut run = run(2000, |_| (held_out, 0.6), evaluation(held_out, 0.8));
+            run.settings["identity"]["initialization"] = initialization.into();
+            texts(&run).into_iter().find(|text| text.contains("The masked LM")).unwrap()
+        };
+        let plateau = said(6.45, "reference");
+        assert!(plateau.starts_with("note: The masked LM is at the level of word frequencies"), "{plateau}");
+        assert!(plateau.contains("--initialization counts (or neighbours)"), "{plateau}");
+        // Nobody is told to do what they did.
+        let stuck = said(6.45, "counts");
+        assert!(stuck.contains("something else holds it") && !stuck.contains("(or neighbours)"), "{stuck}");
+        let between = said(5.6, "reference");
+        assert!(between.starts_with("note: The masked LM has passed word frequencies"), "{between}");
+        assert!(between.contains("a table of counts of the training text predicts better"), "{between}");
+        let both = said(5.4, "reference");
+        assert!(both.starts_with("good: The masked LM knows more than a table of counts"), "{both}");
+        assert!(both.contains("5.40") && both.contains("6.50") && both.contains("5.50"), "{both}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! In: the folder of a pre-training run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`,
 //! `timing.jsonl`) or of a fine-tuning (`report.json`). Out: a [`Report`]: a page with curves and tables that
 //! loads nothing from outside, and what stands out in words. Beside the figures is what guessing
-//! would give, and for a run what others reached. Not for choosing between models.
+//! and counting give, and for a run what others reached. Not for choosing between models.
 
 mod chart;
 mod findings;
@@ -71,7 +71,7 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
 /// # Errors
 /// Those of reading the run's files.
 pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
-    Ok(findings::findings(&record::RunRecord::read(run)?))
+    Ok(findings::findings(&record::RunRecord::read(run)?.with_baselines()))
 }
 
 /// A whole page from a title and the HTML of its body.

@@ -36,7 +36,7 @@ const REFERENCES: [[&str; 5]; 4] = [
 /// # Errors
 /// When the files of a run cannot be read.
 pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
-    let run = RunRecord::read(run)?;
+    let run = RunRecord::read(run)?.with_baselines();
     let others = others.iter().map(|path| RunRecord::read(path)).collect::<Result<Vec<_>, _>>()?;
     let findings = findings(&run);
     let mut body = tiles(&first_figures(&run));
@@ -69,13 +69,19 @@ fn first_figures(run: &RunRecord) -> Vec<(&'static str, String, String)> {
         let e = &last.evaluation;
         let perplexity = format!("nats held out; perplexity {:.1}", e.masked_lm_loss.exp());
         tiles.push(("masked LM loss", format!("{:.3}", e.masked_lm_loss), perplexity));
-        let guess = run
-            .word_frequencies
-            .map_or_else(String::new, |u| format!("; guessing {:.3}", u.masked_lm_accuracy));
+        if e.masked_lm_nats_per_character.is_finite() {
+            let value = format!("{:.3}", e.masked_lm_nats_per_character);
+            tiles.push(("nats per character", value, "held out; compares vocabularies".into()));
+        }
+        let counting = run.baselines.map_or_else(String::new, |counts| {
+            let [words, neighbours] = [counts.word_frequencies, counts.neighbours];
+            let (words, neighbours) = (words.masked_lm_accuracy, neighbours.masked_lm_accuracy);
+            format!("; word frequencies {words:.3}, neighbours' counts {neighbours:.3}")
+        });
         tiles.push((
             "masked LM accuracy",
             format!("{:.3}", e.masked_lm_accuracy),
-            format!("held out{guess}"),
+            format!("held out{counting}"),
         ));
         if run.has_next_sentence() {
             let larger = e.random_next.max(1.0 - e.random_next);
@@ -112,8 +118,9 @@ fn first_figures(run: &RunRecord) -> Vec<(&'static str, String, String)> {
 
 fn masked_lm_chart(run: &RunRecord, others: &[RunRecord]) -> String {
     let mut levels = vec![Level { name: "uniform guess".into(), value: run.uniform_loss() }];
-    if let Some(words) = run.word_frequencies {
-        levels.push(Level { name: "word frequencies".into(), value: words.masked_lm_loss });
+    if let Some(counts) = run.baselines {
+        levels.push(Level { name: "word frequencies".into(), value: counts.word_frequencies.masked_lm_loss });
+        levels.push(Level { name: "neighbours' counts".into(), value: counts.neighbours.masked_lm_loss });
     }
     let curves = loss_curves(run, others, |m| m.masked_lm_loss, |e| e.masked_lm_loss);
     Chart { x: "step", y: "masked LM loss (nats)", curves, levels }.svg()
@@ -158,16 +165,26 @@ fn plain_chart(run: &RunRecord, y: &'static str, value: impl Fn(&StepMetrics) ->
 }
 
 fn explain_loss(run: &RunRecord) -> String {
-    let words = match run.word_frequencies {
-        Some(_) => "Word frequencies: the held-out loss of a model that ignores the context.",
+    let levels = match run.baselines {
+        Some(_) => {
+            "Word frequencies: the held-out loss of a model that ignores the context. Neighbours' counts: that of a \
+             table of the training text, which knows how often each token followed the one on the left and preceded the \
+             one on the right."
+        }
         None => {
-            "The level of word frequencies is drawn where training and held-out data still lie where they were, and \
-             are not too large to count."
+            "The levels of word frequencies and of neighbours' counts are drawn where training and held-out data still lie \
+             where they were."
         }
     };
     format!(
-        "<p class=\"note\">Uniform guess: the logarithm of the vocabulary's size, where a fresh model begins. {words} \
-         Losses are comparable between runs of one vocabulary only.</p>\n"
+        "<p class=\"note\">Uniform guess: the logarithm of the vocabulary's size, where random weights begin. {levels}</p>\n\
+         <p class=\"note\">The plateau: many runs rest at word frequencies, small models for thousands of steps. To use the \
+         token before a mask, attention must look one position back, and between random position embeddings there is no \
+         such direction; it has to be found first. Batch size, learning rate and masks change little about that. \
+         --initialization neighbours and --initialization counts begin with heads that look at the neighbours.</p>\n\
+         <p class=\"note\">Losses per token are comparable between runs of one vocabulary only: a larger vocabulary cuts the \
+         same text into fewer, harder tokens. Nats per character compare across vocabularies, on the same held-out \
+         text.</p>\n"
     )
 }
 
@@ -175,15 +192,28 @@ fn held_out_table(run: &RunRecord) -> String {
     if run.evaluations.is_empty() {
         return "<p class=\"note\">Nothing was held out: give --eval-data.</p>\n".to_string();
     }
-    let header = ["step", "masked LM loss", "accuracy", "next sentence loss", "accuracy", "instances"];
+    let header = [
+        "step",
+        "masked LM loss",
+        "nats per character",
+        "accuracy",
+        "next sentence loss",
+        "accuracy",
+        "instances",
+    ];
     let best = run.best_evaluation().map(|best| best.step);
     let row = |record: &EvaluationRecord| {
         let e = &record.evaluation;
         let step = grouped(record.step) + if Some(record.step) == best { " (lowest loss)" } else { "" };
-        let figures =
-            [e.masked_lm_loss, e.masked_lm_accuracy, e.next_sentence_loss, e.next_sentence_accuracy];
+        let figures = [
+            e.masked_lm_loss,
+            e.masked_lm_nats_per_character,
+            e.masked_lm_accuracy,
+            e.next_sentence_loss,
+            e.next_sentence_accuracy,
+        ];
         let mut row = vec![step];
-        row.extend(figures.iter().map(|x| format!("{x:.4}")));
+        row.extend(figures.iter().map(|x| if x.is_finite() { format!("{x:.4}") } else { "–".into() }));
         row.push(grouped(e.instances));
         row
     };

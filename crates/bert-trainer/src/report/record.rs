@@ -10,15 +10,12 @@ use bert_data::files::digest_bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::baselines::{Baselines, baselines};
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::metrics_log::records;
 use crate::pretrain::{StepMetrics, StepTiming};
-use crate::unigram::{Unigram, unigram_baseline};
-
-/// With more training instances the word frequencies are not counted: a page should not take minutes.
-const MOST_COUNTED: u64 = 2_000_000;
 
 /// A line of `evaluations.jsonl`.
 #[derive(serde::Deserialize)]
@@ -38,34 +35,35 @@ pub(crate) struct RunRecord {
     pub(crate) settings: Value,
     /// Instances of the training data, where it is still there.
     pub(crate) instances: Option<u64>,
-    /// What guessing by word frequency gives on the held-out data, where both are still there.
-    pub(crate) word_frequencies: Option<Unigram>,
+    /// What counting the training data gives on the held-out data, where it was counted and both are still there.
+    pub(crate) baselines: Option<Baselines>,
 }
 
 impl RunRecord {
-    /// Reads a run, and its data where it can.
+    /// Reads what a run has written.
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let settings = read_json(&folder.join("run.json"))?;
         let data = settings["config"]["data"].as_str().map(PathBuf::from);
-        let held_out = settings["config"]["eval_data"].as_str().map(PathBuf::from);
         let manifest = data.as_deref().and_then(|path| same_data(path, &settings));
-        let instances = manifest.map(|manifest| manifest.instances);
-        let few = instances.is_some_and(|instances| instances <= MOST_COUNTED);
-        let word_frequencies = data.zip(held_out).filter(|_| few).and_then(|(train, held_out)| {
-            let loaders =
-                DataLoader::open(&train, 0).and_then(|train| Ok((train, DataLoader::open(&held_out, 0)?)));
-            let (mut train, mut held_out) = loaders.ok()?;
-            unigram_baseline(&mut train, &mut held_out).ok()
-        });
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,
             timing: read_log(&folder.join("timing.jsonl"))?,
             evaluations: read_log(&folder.join("evaluations.jsonl"))?,
             folder: folder.to_path_buf(),
             settings,
-            instances,
-            word_frequencies,
+            instances: manifest.map(|manifest| manifest.instances),
+            baselines: None,
         })
+    }
+
+    /// With what counting gives, where the data is still what the run was trained on. This reads the training text.
+    pub(crate) fn with_baselines(self) -> Self {
+        let baselines = self.instances.and_then(|_| {
+            let config = &self.settings["config"];
+            let open = |key: &str| DataLoader::open(Path::new(config[key].as_str()?), 0).ok();
+            baselines(&open("data")?, &mut open("eval_data")?, config["eval_instances"].as_u64()).ok()
+        });
+        Self { baselines, ..self }
     }
 
     /// One value of every step where it is finite.

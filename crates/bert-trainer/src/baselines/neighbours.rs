@@ -1,0 +1,187 @@
+//! The level of a table of pairs: every token by what stood beside the same neighbours in the text.
+//!
+//! ```text
+//! q(t) ~ P(t | left) P(t | right) / P(t)        P(t | a) = (n(a, t) + K P(t)) / (n(a) + K),  K = 500
+//! ```
+//!
+//! A neighbour that is masked too has no factor, which is what a neighbour without counts gives: P(t | a) is then P(t). So
+//! with L and R the counts of t beside each neighbour, q(t) is (L + K P)(R + K P) / P, divided by the sum over the
+//! vocabulary. Multiplied out, that sum is L R / P over the tokens seen beside both, plus K times the counts of each
+//! neighbour, plus K squared: exact, without a walk over the vocabulary.
+
+use super::word_frequencies::WordFrequencies;
+use super::{Baseline, Blank, mean};
+use crate::neighbour_counts::{NeighbourCounts, Side};
+
+/// How many tokens by word frequency are added to those seen beside a neighbour.
+const PRIOR: f64 = 500.0;
+
+/// A token and its weight, q(t) before the division.
+#[derive(Clone, Copy)]
+struct Candidate {
+    weight: f64,
+    token: u32,
+}
+
+impl Candidate {
+    /// The heavier one; of equals that with the lower id.
+    fn or(self, other: Self) -> Self {
+        let other_wins =
+            other.weight > self.weight || (other.weight == self.weight && other.token < self.token);
+        if other_wins { other } else { self }
+    }
+}
+
+/// What stood after and before each token.
+pub(super) struct Neighbours {
+    after: Side,
+    before: Side,
+}
+
+impl Neighbours {
+    pub(super) fn new(text: &mut NeighbourCounts) -> Self {
+        Self { after: text.side(-1), before: text.side(1) }
+    }
+
+    /// What this predictor reaches; sorts the blanks.
+    pub(super) fn baseline(&self, words: &WordFrequencies, blanks: &mut [Blank]) -> Baseline {
+        let weigh = |token: u32, after: f64, before: f64| {
+            let prior = words.shares()[token as usize];
+            let weight = (after + PRIOR * prior) * (before + PRIOR * prior) / prior;
+            Candidate { weight, token }
+        };
+        // By their left neighbours: the counts after each are spread over the vocabulary once.
+        blanks.sort_unstable();
+        let mut after = vec![0.0; words.shares().len()];
+        let (mut loss, mut hits) = (0.0, 0);
+        for group in blanks.chunk_by(|a, b| a.left == b.left) {
+            let left = beside(&self.after, group[0].left);
+            let mut left_total = 0.0;
+            // The best of the tokens that are not seen before the right neighbour. Those that are count for less here
+            // than they weigh, so they cannot take the place of a better one.
+            let mut best_without_right = weigh(words.most_frequent(), 0.0, 0.0);
+            for &(token, count) in left {
+                after[token as usize] = f64::from(count);
+                left_total += f64::from(count);
+                best_without_right = best_without_right.or(weigh(token, f64::from(count), 0.0));
+            }
+            for blank in group {
+                let (mut total, mut best) = (PRIOR * (left_total + PRIOR), best_without_right);
+                let mut before_target = 0.0;
+                for &(token, count) in beside(&self.before, blank.right) {
+                    let (after, before) = (after[token as usize], f64::from(count));
+                    total += before * (PRIOR + after / words.shares()[token as usize]);
+                    best = best.or(weigh(token, after, before));
+                    if token == blank.target {
+                        before_target = before;
+                    }
+                }
+                let target = weigh(blank.target, after[blank.target as usize], before_target);
+                loss += (total / target.weight).ln();
+                hits += u64::from(best.token == blank.target);
+            }
+            left.iter().for_each(|&(token, _)| after[token as usize] = 0.0);
+        }
+        mean(loss, hits, blanks.len())
+    }
+}
+
+/// The tokens beside a neighbour; none beside one that is not known.
+fn beside(side: &Side, neighbour: Option<u32>) -> &[(u32, u32)] {
+    neighbour.map_or(&[], |id| side.tokens(id as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_data::rng::{Domain, Random, Stream};
+
+    use super::*;
+
+    /// The definition, with a table of all pairs and a walk over the vocabulary for every blank.
+    fn dense(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
+        let mut single = vec![1.0; vocabulary];
+        let mut pairs = vec![vec![0.0; vocabulary]; vocabulary];
+        for text in texts {
+            text.iter().for_each(|&id| single[id as usize] += 1.0);
+            text.windows(2).for_each(|pair| pairs[pair[0] as usize][pair[1] as usize] += 1.0);
+        }
+        let total: f64 = single.iter().sum();
+        let p: Vec<f64> = single.iter().map(|count| count / total).collect();
+        let (mut loss, mut hits) = (0.0, 0);
+        for blank in blanks {
+            let mut q = p.clone();
+            for (t, q) in q.iter_mut().enumerate() {
+                if let Some(left) = blank.left {
+                    let row = &pairs[left as usize];
+                    *q *= (row[t] + 500.0 * p[t]) / (row.iter().sum::<f64>() + 500.0) / p[t];
+                }
+                if let Some(right) = blank.right {
+                    let column: Vec<f64> = pairs.iter().map(|row| row[right as usize]).collect();
+                    *q *= (column[t] + 500.0 * p[t]) / (column.iter().sum::<f64>() + 500.0) / p[t];
+                }
+            }
+            loss -= (q[blank.target as usize] / q.iter().sum::<f64>()).ln();
+            let best = (0..vocabulary).rev().max_by(|&a, &b| q[a].total_cmp(&q[b])).unwrap();
+            hits += u64::from(best == blank.target as usize);
+        }
+        mean(loss, hits, blanks.len())
+    }
+
+    fn counted(vocabulary: usize, texts: &[Vec<u32>]) -> NeighbourCounts {
+        let mut counts = NeighbourCounts::new(vocabulary, 1);
+        texts.iter().for_each(|text| counts.add(text));
+        counts
+    }
+
+    fn sparse(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
+        let mut text = counted(vocabulary, texts);
+        Neighbours::new(&mut text).baseline(&WordFrequencies::new(&text), &mut blanks.to_vec())
+    }
+
+    #[test]
+    fn the_sparse_sums_are_those_of_the_whole_vocabulary() {
+        let mut all_hits = 0.0;
+        for seed in 0..8 {
+            let mut random = Stream::new(seed, Domain::Test, &[]);
+            let vocabulary = 5 + random.below(40);
+            // Low ids are frequent; the last third stands in no text, but in blanks.
+            let mut id = |most: usize| random.below(most).min(random.below(most)) as u32;
+            let texts: Vec<Vec<u32>> = (0..30)
+                .map(|text| (0..text * 40).map(|_| id(vocabulary - vocabulary / 3)).collect())
+                .collect();
+            let blanks: Vec<Blank> = (0..300)
+                .map(|_| {
+                    let mut side = || Some(id(vocabulary)).filter(|&id| id != 1);
+                    Blank { left: side(), right: side(), target: id(vocabulary) }
+                })
+                .collect();
+            let (found, expected) = (sparse(vocabulary, &texts, &blanks), dense(vocabulary, &texts, &blanks));
+            assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-10, "{found:?} {expected:?}");
+            assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy, "seed {seed}");
+            all_hits += found.masked_lm_accuracy;
+        }
+        assert!(all_hits > 0.2, "the guesses are compared on blanks that some of them fit");
+    }
+
+    #[test]
+    fn neighbours_tell_what_stands_between_them() {
+        // 7 stands between 1 and 2 and nowhere else, 8 between 3 and 4.
+        let texts = vec![[1, 7, 2, 3, 8, 4].repeat(200)];
+        let blank = |left, right, target| Blank { left, right, target };
+        let baseline = |blanks: &[Blank]| sparse(10, &texts, blanks);
+        for blank in [blank(Some(1), Some(2), 7), blank(Some(3), None, 8), blank(None, Some(4), 8)] {
+            let found = baseline(&[blank]);
+            assert!(found.masked_lm_loss < 1.0 && found.masked_lm_accuracy == 1.0, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn without_known_neighbours_words_are_guessed_by_frequency() {
+        let texts = vec![vec![3, 1, 3, 2, 3, 1]];
+        let blanks = [3, 1, 0].map(|target| Blank { left: None, right: None, target });
+        let found = sparse(5, &texts, &blanks);
+        let expected = WordFrequencies::new(&counted(5, &texts)).baseline(&blanks);
+        assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-12);
+        assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy);
+    }
+}

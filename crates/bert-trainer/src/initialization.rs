@@ -1,0 +1,102 @@
+//! What a fresh model is: its shape by name, and which weights it begins with.
+
+use std::path::Path;
+
+use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::log_bilinear::log_bilinear;
+
+/// The initialization as a flag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitializationChoice {
+    /// A truncated normal, as in the paper.
+    Reference,
+    /// Two heads of the first layer look at the previous and at the next token.
+    Neighbours,
+    /// The same, and word embeddings begin with what counting the training text gives.
+    #[default]
+    Counts,
+}
+
+impl InitializationChoice {
+    /// The word that selects it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Neighbours => "neighbours",
+            Self::Counts => "counts",
+        }
+    }
+}
+
+/// The shape of a model: one of the released sizes for so many words, or a `config.json`.
+///
+/// # Errors
+/// When the name is neither, or the file is no configuration.
+pub fn named_model(name: &str, vocabulary: usize) -> Result<BertConfig, Error> {
+    if let Ok(preset) = name.parse::<Preset>() {
+        return Ok(BertConfig::preset(preset, vocabulary));
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let reason = format!("{name:?} is neither tiny, mini, small, medium, base or large nor a file");
+        return Err(Error::Configuration { flag: "model", reason });
+    }
+    Ok(BertConfig::read(path)?)
+}
+
+/// An initialization with the counts that it needs.
+pub struct FreshWeights {
+    choice: InitializationChoice,
+    counts: Option<LogBilinear>,
+}
+
+impl FreshWeights {
+    /// Counts the text of a data folder where the choice asks for it.
+    ///
+    /// # Errors
+    /// When a shard cannot be read or is not what the manifest says.
+    pub fn new(
+        choice: InitializationChoice,
+        data: &Path,
+        model: &BertConfig,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        match choice {
+            InitializationChoice::Counts => {
+                Ok(Self { choice, counts: Some(log_bilinear(data, model, seed)?) })
+            }
+            _ => Self::uncounted(choice),
+        }
+    }
+
+    /// Weights that need no text.
+    ///
+    /// # Errors
+    /// For the choice that does.
+    pub fn uncounted(choice: InitializationChoice) -> Result<Self, Error> {
+        if choice == InitializationChoice::Counts {
+            let reason = "counts needs a data folder whose text it can count".to_string();
+            return Err(Error::Configuration { flag: "initialization", reason });
+        }
+        Ok(Self { choice, counts: None })
+    }
+
+    /// Which they are.
+    pub fn choice(&self) -> InitializationChoice {
+        self.choice
+    }
+
+    /// What a model is initialized with.
+    pub fn initialization(&self) -> Initialization<'_> {
+        match (&self.counts, self.choice) {
+            (Some(counts), _) => Initialization::Counts(counts),
+            (None, InitializationChoice::Neighbours) => Initialization::Neighbours,
+            (None, _) => Initialization::Reference,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What a table of neighbours knows, as embeddings, for the initialization `counts`.
+//!
+//! How often each token stands beside each other one predicts a masked token far better than word frequencies do. A
+//! log-bilinear model (Mnih and Hinton, 2007) is fitted to these counts: a token stands beside the neighbour `c` with the
+//! probability
+//!
+//! ```text
+//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], made as long as a LayerNorm makes it
+//! ```
+//!
+//! with a pair of matrices O, V for each offset and one table for both roles, because BERT's masked LM has one. Text is
+//! read once; the fit is some hundred steps, each with the whole counted distributions of a few neighbours. It is a
+//! function of (text, seed, shape): the number of threads changes no bit.
+
+mod fit;
+
+use std::path::Path;
+
+use bert_data::{Manifest, Vocabulary};
+use bert_model::{BertConfig, LogBilinear};
+
+use crate::error::Error;
+use crate::neighbour_counts::NeighbourCounts;
+use fit::fit;
+
+/// Counts the text of a data folder and fits a model to it that a BERT of this shape can begin with.
+///
+/// # Errors
+/// When a shard cannot be read or is not what the manifest says, when the text has no words, when the shape has no room for
+/// neighbour heads, or when the default device is not in this build.
+pub fn log_bilinear(folder: &Path, model: &BertConfig, seed: u64) -> Result<LogBilinear, Error> {
+    let shape = LogBilinear::shape(model)?;
+    let manifest = Manifest::read(folder)?;
+    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+    let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
+    let counts = NeighbourCounts::of_folder(folder, &manifest, &vocabulary, farthest as usize)?;
+    fit(counts, &vocabulary, &shape, seed)?.ok_or_else(|| Error::NoInstances { path: folder.to_path_buf() })
+}

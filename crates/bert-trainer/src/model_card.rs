@@ -1,0 +1,70 @@
+//! The model card of an exported folder: how its weights were made.
+//!
+//! `README.md` with the header that Hugging Face's hub reads. What it says of a run is what identifies the run
+//! (`run.json`, [`crate::run_folder`]); the settings that have no word here are in that file.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bert_model::BertConfig;
+use serde_json::Value;
+
+use crate::checkpoint::STATE;
+use crate::error::Error;
+use crate::initialization::InitializationChoice;
+
+/// The card of a checkpoint of a run, as a whole or its encoder alone; `None` for a folder that no run wrote.
+pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Option<String>, Error> {
+    let path = folder.join(STATE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let state = crate::report::read_json(&path)?;
+    let run = &state["run"];
+    let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    let mut rows = vec![("initialization", initialization(run))];
+    let progress = format!("{} of {} of {} sequences", state["step"], run["steps"], run["batch_size"]);
+    rows.push(("steps", progress));
+    for key in ["learning_rate", "warmup_steps", "schedule", "seed", "precision", "data", "vocabulary"] {
+        rows.push((key, words(&run[key])));
+    }
+    for key in ["max_seq_length", "masked_lm_prob", "nsp", "layout", "masking"] {
+        rows.push((key, words(&run["data_rules"][key])));
+    }
+    let what = if encoder_only { "the encoder of a BERT" } else { "a BERT" };
+    Ok(Some(card(
+        &format!("{what} pre-trained by masked LM and next-sentence prediction"),
+        encoder_only,
+        &rows,
+    )))
+}
+
+/// The card of fresh weights.
+pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &BertConfig) -> String {
+    let shape = format!(
+        "{} layers, {} wide, {} heads, {} tokens",
+        config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.vocab_size
+    );
+    let rows = [("initialization", choice.name().to_string()), ("seed", seed.to_string()), ("shape", shape)];
+    card("a BERT with fresh weights, not trained", false, &rows)
+}
+
+/// What the weights of a run began as.
+fn initialization(run: &Value) -> String {
+    match (run["init_checkpoint"].as_str(), run["initialization"].as_str()) {
+        (Some(digest), _) => format!("a checkpoint, model.safetensors with BLAKE3 {digest}"),
+        (None, choice) => choice.unwrap_or("reference").to_string(),
+    }
+}
+
+fn card(what: &str, encoder_only: bool, rows: &[(&str, String)]) -> String {
+    let task = if encoder_only { "feature-extraction" } else { "fill-mask" };
+    let mut text =
+        format!("---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- bert\n---\n\n# BERT\n\n");
+    let _ =
+        writeln!(text, "This folder holds {what}. It loads in transformers as it is.\n\n| | |\n|---|---|");
+    for (key, value) in rows {
+        let _ = writeln!(text, "| {key} | {value} |");
+    }
+    text
+}
