@@ -239,11 +239,17 @@ fn what_a_run_may_change() {
     let whole = tune("", "whole");
     let frozen = tune("--freeze-encoder", "frozen");
     let fresh = tune("--random-init", "fresh");
+    let neighbours = tune("--random-init --initialization neighbours", "neighbours");
+    let counts = tune("--random-init --initialization counts --initialization-data data", "counts");
     assert!(encoder().all(|name| frozen[name] == start[name]), "a frozen encoder stays as it was");
     // Segment ids and words that do not occur have no gradient, but no matrix may stay as it was.
     let query = "bert.encoder.layer.0.attention.self.query.weight";
     assert!(whole[query] != start[query] && fresh[query] != start[query] && fresh[query] != whole[query]);
-    for tuned in [&whole, &frozen, &fresh] {
+    assert!(
+        fresh[query] != neighbours[query]
+            && counts["bert.pooler.dense.weight"] != start["bert.pooler.dense.weight"]
+    );
+    for tuned in [&whole, &frozen, &fresh, &neighbours, &counts] {
         assert_eq!(tuned["classifier.weight"].0, [2, 16]);
         assert_eq!(tuned.len(), encoder().count() + 2);
     }

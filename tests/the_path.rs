@@ -13,7 +13,7 @@ fn pretrained() -> (Folder, Value) {
     folder.add_data_of(&(articles(0, 8) + &articles(12, 38)));
     let outcome = folder.ok(&format!(
         "pretrain --data data --eval-data held --model config.json --steps {STEPS} --batch-size 8 \
-         --learning-rate 1e-2 --save-every 20 --output 'my run' --json"
+         --initialization reference --learning-rate 1e-2 --save-every 20 --output 'my run' --json"
     ));
     // On a terminal or not: what happened goes to stderr, the result alone to stdout.
     for said in ["M parameters", "step 20: saved", "step 60: held out: masked LM loss", "too few to judge by"]
@@ -205,6 +205,7 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     let said = folder.ok("bert export 'my run' whole").stdout;
     assert!(said.ends_with("-> whole\n"), "{said}");
     let files = [
+        "README.md",
         "config.json",
         "model.safetensors",
         "special_tokens_map.json",
@@ -219,6 +220,11 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     assert_eq!(folder.read("whole/vocab.txt"), folder.read("vocab.txt"));
     folder.ok("bert export --encoder-only 'my run' encoder");
     assert_eq!(folder.names("encoder"), files);
+    for (card, task) in [("whole/README.md", "fill-mask"), ("encoder/README.md", "feature-extraction")] {
+        let card = folder.text(card);
+        assert!(card.contains(task) && card.contains("| initialization | reference |"), "{card}");
+        assert!(card.contains("| steps | 60 of 60 of 8 sequences |"), "{card}");
+    }
     assert_eq!(folder.json("encoder/config.json")[0]["architectures"], json!(["BertModel"]));
     let whole = folder.tensors("whole/model.safetensors");
     let encoder = folder.tensors("encoder/model.safetensors");

@@ -68,7 +68,8 @@ fn damaged_shards_are_found() {
     assert_eq!(verified.stdout.matches("BAD   ").count(), 3, "every file is looked at: {}", verified.stdout);
     assert_eq!(verified.stdout.matches("good  vocab.txt").count(), 1);
     let lines = [
-        "pretrain --data bad --model config.json --steps 2 --output out",
+        "pretrain --data bad --initialization reference --model config.json --steps 2 --output out",
+        "pretrain --data bad --initialization counts --model config.json --steps 2 --output counted",
         "pretrain --data data --eval-data bad --model config.json --steps 2 --output out2",
         "bert evaluate --checkpoint run --data bad",
     ];
@@ -87,4 +88,6 @@ fn damaged_shards_are_found() {
     }
     folder.ok("bert verify bad");
     folder.ok(&format!("{} --resume", lines[0]));
+    // What fails before there are weights leaves no run.
+    folder.ok(lines[1]);
 }

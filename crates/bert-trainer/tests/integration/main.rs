@@ -5,5 +5,6 @@ mod dynamic; // masks made by the loader: other epochs, other masks; resumed run
 mod faults; // every n-th file operation fails, or the power does
 mod flips; // flipped bits and cuts are found before use
 mod matrix; // stopped after every step, for each layout of the data
+mod measures; // nats per character; what counting the text reaches
 mod runs; // resume, accumulation, loader order: a run equals itself however it is cut
 mod trajectory; // ten steps of the reference's optimizer, against transformers and PyTorch
