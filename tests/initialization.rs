@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{Folder, QUICK, number};
+use crate::common::{Folder, QUICK, articles, number};
 
 const WEIGHTS: &str = "checkpoints/step-00000004/model.safetensors";
 
@@ -42,7 +42,11 @@ fn a_folder_of_fresh_weights_is_what_a_run_begins_with() {
 
 #[test]
 fn counts_begin_far_below_a_uniform_guess() {
-    let folder = Folder::with_data();
+    let folder = Folder::new();
+    folder.add_data_of(&articles(12, 60));
+    let mut config = folder.config();
+    (config["hidden_size"], config["intermediate_size"]) = (64.into(), 128.into());
+    folder.write("config.json", config.to_string());
     let loss = |choice: &str| {
         let output = format!("run-{choice}");
         let line = format!(

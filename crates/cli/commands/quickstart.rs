@@ -49,7 +49,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Pre-training steps.
-    #[arg(long, value_name = "N", default_value_t = 7000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
 
     /// Fine-tuning seeds.
@@ -190,9 +190,11 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
         "--steps",
         &steps,
         "--learning-rate",
-        "1e-3",
+        "1e-4",
+        "--adam-beta2",
+        "0.98",
         "--save-every",
-        "1000",
+        "500",
     ])?;
     let mut view = PretrainView::new(config.steps, args.quiet);
     let mut evaluations = Vec::new();
@@ -278,8 +280,9 @@ fn table(found: &Found) -> String {
         row("entailment accuracy", majority, None, accuracy(&found.fresh), accuracy(&found.tuned)),
         String::new(),
         "guessing: word frequencies for the masked LM, the larger class otherwise. counting: how often each token".into(),
-        "stood beside the same neighbours in the training text. before: random weights (for entailment: fine-tuned".into(),
-        "from random weights). after: pre-trained (for entailment: and fine-tuned).".into(),
+        "stood beside the same neighbours in the training text. before: the weights that pre-training begins with, which".into(),
+        "know such counts (for entailment: fine-tuned from random weights). after: pre-trained (for entailment: and".into(),
+        "fine-tuned).".into(),
         format!(
             "entailment: mean of {} seeds on {} pairs, standard error of one accuracy {:.3}.",
             found.tuned.runs.len(),
