@@ -94,22 +94,34 @@ pub fn initialize<M: Module>(
     initialization: Initialization<'_>,
     seed: u64,
 ) -> Result<M, Error> {
-    let other: Box<dyn Fn(&str, &[usize]) -> Option<Vec<f32>> + '_> = match initialization {
-        Initialization::Reference => Box::new(|_, _| None),
-        Initialization::Neighbours => {
-            let neighbours = Neighbours::new(config, seed)?;
-            Box::new(move |name, shape| neighbours.values(name, shape))
-        }
-        Initialization::Counts(fitted) => {
-            let counts = Counts::new(config, fitted, seed)?;
-            Box::new(move |name, shape| counts.values(name, shape))
-        }
+    let values = match initialization {
+        Initialization::Reference => Values::Reference,
+        Initialization::Neighbours => Values::Neighbours(Neighbours::new(config, seed)?),
+        Initialization::Counts(fitted) => Values::Counts(Counts::new(config, fitted, seed)?),
     };
     Ok(map_parameters(model, |name, shape| {
         let name = canonical(name);
         let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);
-        Some(other(&name, shape).unwrap_or_else(reference))
+        Some(values.other(&name, shape).unwrap_or_else(reference))
     }))
+}
+
+/// Where a parameter's values come from.
+enum Values<'a> {
+    Reference,
+    Neighbours(Neighbours<'a>),
+    Counts(Counts<'a>),
+}
+
+impl Values<'_> {
+    /// The values of a parameter, where they are not the reference's.
+    fn other(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
+        match self {
+            Self::Reference => None,
+            Self::Neighbours(neighbours) => neighbours.values(name, shape),
+            Self::Counts(counts) => counts.values(name, shape),
+        }
+    }
 }
 
 /// [`initialize`] with the reference's values.
