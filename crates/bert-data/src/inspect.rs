@@ -108,7 +108,7 @@ fn short(digest: &str) -> &str {
 /// One row of a data folder, counted over all its shards.
 ///
 /// # Errors
-/// As [`Manifest::read`] and [`for_each_text`]; [`OptionError::NoSuchInstance`].
+/// As [`Manifest::read`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let manifest = Manifest::read(folder)?;
     let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
