@@ -4,6 +4,7 @@
 //! (seed, its published name, the initialization), so neither the order of creation nor the number of threads nor burn's
 //! own random state matters, and two models share the values of the parameters that they share.
 
+mod comparison;
 mod counts;
 mod neighbours;
 mod truncated_normal;
@@ -24,7 +25,8 @@ pub enum Initialization<'a> {
     Reference,
     /// Heads of the first layer look at the previous and at the next token, and where there are four at those beyond.
     Neighbours,
-    /// The same, and word embeddings and the bias of the masked-LM head begin with what counting the text gives.
+    /// The same, word embeddings and the bias of the masked-LM head begin with what counting the text gives, and `[CLS]`
+    /// compares the segments.
     Counts(&'a LogBilinear),
 }
 
@@ -44,6 +46,8 @@ pub struct LogBilinear {
     pub special: Vec<usize>,
     /// The id of `[MASK]`.
     pub mask_id: usize,
+    /// The id of `[CLS]`.
+    pub cls_id: usize,
 }
 
 /// The matrices O and V of one offset, as `rank` pairs of directions.
@@ -60,7 +64,7 @@ pub struct LogBilinearSide {
 /// The log-bilinear model that a BERT has room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogBilinearShape {
-    /// Columns of the table: the dimensions that do not belong to positions.
+    /// Columns of the table: the dimensions that do not belong to positions and marks.
     pub width: usize,
     /// Directions of a side: those that a head has.
     pub rank: usize,
@@ -76,7 +80,7 @@ impl LogBilinear {
     /// [`Error::Config`] when the shape has no room for neighbour heads.
     pub fn shape(config: &BertConfig) -> Result<LogBilinearShape, Error> {
         let offsets = neighbours::offsets(config)?.to_vec();
-        let width = config.hidden_size - neighbours::position_width(config);
+        let width = config.hidden_size - neighbours::position_width(config) - neighbours::MARKS;
         let rank = (config.hidden_size / config.num_attention_heads).min(width);
         Ok(LogBilinearShape { width, rank, offsets })
     }
@@ -102,7 +106,11 @@ pub fn initialize<M: Module>(
     Ok(map_parameters(model, |name, shape| {
         let name = canonical(name);
         let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);
-        Some(values.other(&name, shape).unwrap_or_else(reference))
+        let mut other = values.other(&name, shape).unwrap_or_else(reference);
+        if let Values::Counts(counts) = &values {
+            counts.compare(&name, &mut other);
+        }
+        Some(other)
     }))
 }
 

@@ -8,14 +8,12 @@
 //! its position, and the feed-forward network of the first layer begins with zero. The head of the masked LM is the
 //! identity with a large bias, where GELU is linear; the LayerNorm behind it takes the bias away again.
 
+use super::comparison::{self, Comparison};
 use super::neighbours::{EMBEDDING_STD, FIRST_LAYER, Neighbours};
 use super::{LogBilinear, LogBilinearShape, LogBilinearSide, truncated_normal};
 use crate::config::BertConfig;
 use crate::error::Error;
 
-/// Standard deviation of the segments' embeddings, as a share of the words': more would be the loudest thing at a
-/// `[MASK]`.
-const SEGMENT_SHARE: f64 = 0.04;
 /// The size of what the head of a direct neighbour adds, beside embeddings of size 1.
 const HEAD_GAIN: f64 = 1.5;
 /// What the neighbours beyond add, as a share of that.
@@ -28,6 +26,8 @@ const LOGIT_SHARE: f64 = 0.7;
 /// The values of a model that begins with counts.
 pub(super) struct Counts<'a> {
     neighbours: Neighbours<'a>,
+    /// A model of one layer has no second one that compares.
+    comparison: Option<Comparison>,
     fitted: &'a LogBilinear,
     shape: LogBilinearShape,
     hidden: usize,
@@ -47,19 +47,28 @@ impl<'a> Counts<'a> {
             return Err(Error::LogBilinear { found, expected });
         }
         let (hidden, head_size) = (config.hidden_size, config.hidden_size / config.num_attention_heads);
-        Ok(Self { neighbours, fitted, shape, hidden, head_size, seed })
+        let compares = config.num_hidden_layers >= 2 && config.type_vocab_size >= 2;
+        let comparison = compares.then(|| Comparison::new(config, fitted, shape.width, seed));
+        Ok(Self { neighbours, comparison, fitted, shape, hidden, head_size, seed })
+    }
+
+    /// Changes the values of a parameter where `[CLS]` compares segments.
+    pub(super) fn compare(&self, name: &str, values: &mut [f32]) {
+        if let Some(comparison) = &self.comparison {
+            comparison.change(name, values);
+        }
     }
 
     /// The values of a parameter, where they are not the reference's.
     pub(super) fn values(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
-        let drawn = |std| truncated_normal::values(name, shape, std, self.seed);
         let len = shape.iter().product();
         match name {
             "bert.embeddings.word_embeddings.weight" => {
-                Some(self.words(self.neighbours.without_positions(drawn(EMBEDDING_STD))))
+                let drawn = truncated_normal::values(name, shape, EMBEDDING_STD, self.seed);
+                Some(self.words(self.neighbours.without_positions(drawn)))
             }
             "bert.embeddings.token_type_embeddings.weight" => {
-                Some(self.neighbours.without_positions(drawn(SEGMENT_SHARE * EMBEDDING_STD)))
+                Some(comparison::segments(len, self.hidden, self.shape.width))
             }
             "cls.predictions.transform.dense.weight" => Some(identity(self.hidden)),
             "cls.predictions.transform.dense.bias" => Some(vec![LINEAR; len]),

@@ -29,15 +29,19 @@ const PEAK_SCORE: f64 = 10.24;
 /// Most dimensions of the positions.
 const MOST_POSITION_WIDTH: usize = 32;
 /// Fewer frequencies have no sharp peak.
-const LEAST_POSITION_WIDTH: usize = 8;
+const LEAST_POSITION_WIDTH: usize = 6;
 /// What the first heads look at.
 const OFFSETS: [i64; 4] = [-1, 1, -2, 2];
 
+/// Dimensions behind the positions' that words leave free too: marks of the segment and of `[CLS]`.
+pub(super) const MARKS: usize = 2;
+
 pub(super) const FIRST_LAYER: &str = "bert.encoder.layer.0.";
 
-/// The dimensions that belong to positions alone: 32, or what a head has if that is less.
+/// The dimensions that belong to positions alone: 32, or what a head has beside its marks if that is less.
 pub(super) fn position_width(config: &BertConfig) -> usize {
-    (config.hidden_size / config.num_attention_heads / 2 * 2).min(MOST_POSITION_WIDTH)
+    let beside_marks = (config.hidden_size / config.num_attention_heads).saturating_sub(MARKS);
+    (beside_marks / 2 * 2).min(MOST_POSITION_WIDTH)
 }
 
 /// What the first heads look at: all offsets, or the nearest two where there are fewer than four heads.
@@ -45,9 +49,9 @@ pub(super) fn offsets(config: &BertConfig) -> Result<&'static [i64], Error> {
     let (heads, width) = (config.num_attention_heads, position_width(config));
     if heads < 2 || width < LEAST_POSITION_WIDTH {
         let reason = format!(
-            "is {heads}, each {} wide; neighbour heads need two of at least {LEAST_POSITION_WIDTH} (the initialization \
-             `reference` takes any)",
-            config.hidden_size / heads
+            "is {heads}, each {} wide; neighbour heads need two of at least {} (the initialization `reference` takes any)",
+            config.hidden_size / heads,
+            LEAST_POSITION_WIDTH + MARKS
         );
         return Err(Error::Config { key: "num_attention_heads".into(), reason });
     }
@@ -93,9 +97,9 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// A table of embeddings with nothing in the dimensions of the positions.
+    /// A table of embeddings with nothing in the dimensions of positions and marks.
     pub(super) fn without_positions(&self, mut table: Vec<f32>) -> Vec<f32> {
-        table.chunks_exact_mut(self.config.hidden_size).for_each(|row| row[..self.width].fill(0.0));
+        table.chunks_exact_mut(self.config.hidden_size).for_each(|row| row[..self.width + MARKS].fill(0.0));
         table
     }
 

@@ -107,6 +107,7 @@ pub(super) fn fit(
         bias: values(bias.value),
         special,
         mask_id: vocabulary.mask_id() as usize,
+        cls_id: vocabulary.cls_id() as usize,
     }))
 }
 

@@ -1,0 +1,209 @@
+//! Segment comparison: `[CLS]` compares both segments before the first step.
+//!
+//! The next sentence is hard to learn beside the masked LM: whether two texts belong together is a product of what both
+//! say, and nothing in a fresh model brings the two to one place. Here `[CLS]` begins with such a product. Two dimensions
+//! are marks, which nothing else uses: the first is positive in segment A and negative in B, the second is `[CLS]`'s alone.
+//!
+//! - In the first layer `[CLS]` looks at itself, so it stays free of words.
+//! - In the second layer a head of `[CLS]` looks at segment A and another one at B. Along one set of orthonormal directions
+//!   it gets the sum `s` of what both segments say there, and along a second set their difference `d`.
+//! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an even
+//!   function, a square in first order, and the square of the sum less that of the difference is the product.
+//!
+//! Other tokens look at both segments alike. There the difference cancels, and the sum is the mean of the text, which helps to
+//! predict a masked token as a continuous bag of words does. The directions avoid what every text has in common, or that would be
+//! the largest part of what is compared.
+
+use super::neighbours::{EMBEDDING_STD, MARKS};
+use super::{LogBilinear, truncated_normal};
+use crate::config::BertConfig;
+
+/// The marks, in standard deviations of embeddings.
+const SEGMENT_MARK: f64 = 1.4;
+const CLS_MARK: f64 = 5.6;
+/// About what they are behind the first LayerNorm: that of `[CLS]` as a share of a vector's length.
+const SEGMENT_SIZE: f64 = 2.0;
+const CLS_SHARE: f64 = 0.62;
+/// The score of `[CLS]` for itself in the first layer, far above that of a neighbour.
+const SELF_SCORE: f64 = 55.0;
+/// The score of `[CLS]` for the segment of a head; the other segment has its negative.
+const SEGMENT_SCORE: f64 = 1.75;
+/// What a head multiplies the mean of its segment with.
+const MEAN_GAIN: f64 = 4.0;
+/// Weights and biases of the pooler.
+const POOLER_GAIN: f64 = 1.5;
+const POOLER_BIAS: f32 = 0.7;
+/// Weights of the next-sentence classifier.
+const CLASSIFIER: f32 = 0.03;
+
+/// The values of the parameters that compare.
+pub(super) struct Comparison {
+    hidden: usize,
+    heads: usize,
+    /// The mark of segments; that of `[CLS]` is the dimension behind it.
+    mark: usize,
+    cls_id: usize,
+    /// Orthonormal directions in the dimensions of words: as many for sums as for differences.
+    sums: Vec<Vec<f64>>,
+    differences: Vec<Vec<f64>>,
+}
+
+impl Comparison {
+    /// A comparison in the dimensions of words, which are the last `width`.
+    pub(super) fn new(config: &BertConfig, fitted: &LogBilinear, width: usize, seed: u64) -> Self {
+        let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
+        let common = orthonormal(&[], common_directions(fitted, width));
+        let rank = (hidden / heads).min((width - common.len()) / 2);
+        let drawn = truncated_normal::values("segment comparison", &[2 * rank, width], 1.0, seed);
+        let drawn = drawn.chunks_exact(width).map(|row| row.iter().map(|&x| f64::from(x)).collect());
+        let mut sums = orthonormal(&common, drawn.collect());
+        let differences = sums.split_off(sums.len() / 2);
+        Self { hidden, heads, mark: hidden - width - MARKS, cls_id: fitted.cls_id, sums, differences }
+    }
+
+    /// Changes the values of a parameter that takes part.
+    pub(super) fn change(&self, name: &str, values: &mut [f32]) {
+        let head_size = self.hidden / self.heads;
+        let cls_size = CLS_SHARE * (self.hidden as f64).sqrt();
+        let scale = (head_size as f64).sqrt();
+        let gain = (SEGMENT_SCORE * scale / (cls_size * SEGMENT_SIZE)).sqrt();
+        // A head's query and key along the mark of segments are free of positions.
+        let look = |values: &mut [f32], head: usize, mark: usize, gain: f64| {
+            values[(head * head_size + self.mark) * self.hidden + mark] += gain as f32;
+        };
+        match name {
+            "bert.embeddings.word_embeddings.weight" => {
+                let row = &mut values[self.cls_id * self.hidden..][..self.hidden];
+                row.fill(0.0);
+                row[self.mark + 1] = (CLS_MARK * EMBEDDING_STD) as f32;
+            }
+            "bert.encoder.layer.0.attention.self.query.weight"
+            | "bert.encoder.layer.0.attention.self.key.weight" => {
+                (0..self.heads).for_each(|head| {
+                    look(values, head, self.mark + 1, (SELF_SCORE * scale).sqrt() / cls_size)
+                });
+            }
+            "bert.encoder.layer.1.attention.self.query.weight" => {
+                (0..2).for_each(|head| look(values, head, self.mark + 1, gain));
+            }
+            "bert.encoder.layer.1.attention.self.key.weight" => {
+                look(values, 0, self.mark, gain);
+                look(values, 1, self.mark, -gain);
+            }
+            "bert.encoder.layer.1.attention.self.value.weight" => {
+                for (at, sum) in self.sums.iter().enumerate() {
+                    self.write_row(values, at, MEAN_GAIN.sqrt(), sum);
+                    self.write_row(values, head_size + at, MEAN_GAIN.sqrt(), sum);
+                }
+            }
+            "bert.encoder.layer.1.attention.output.dense.weight" => {
+                for (at, (sum, difference)) in self.sums.iter().zip(&self.differences).enumerate() {
+                    let said = |sign: f64| sum.iter().zip(difference).map(move |(s, d)| 0.5 * (s + sign * d));
+                    self.write_column(values, at, said(1.0));
+                    self.write_column(values, head_size + at, said(-1.0));
+                }
+            }
+            "bert.encoder.layer.1.output.dense.weight" => values.fill(0.0),
+            "bert.pooler.dense.weight" => {
+                let (units, directions) = (self.units(), self.sums.iter().zip(&self.differences));
+                for (at, (sum, difference)) in directions.take(units).enumerate() {
+                    self.write_row(values, at, POOLER_GAIN, sum);
+                    self.write_row(values, units + at, -POOLER_GAIN, sum);
+                    self.write_row(values, 2 * units + at, POOLER_GAIN, difference);
+                    self.write_row(values, 3 * units + at, -POOLER_GAIN, difference);
+                }
+            }
+            "bert.pooler.dense.bias" => values[..4 * self.units()].fill(POOLER_BIAS),
+            "cls.seq_relationship.weight" => {
+                // Row 0 is for a pair that belongs together: even units fall with the size of what they see.
+                for (row, weight) in values.chunks_exact_mut(self.hidden).zip([CLASSIFIER, -CLASSIFIER]) {
+                    row[..2 * self.units()].fill(-weight);
+                    row[2 * self.units()..4 * self.units()].fill(weight);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Directions that the pooler has four units for.
+    fn units(&self) -> usize {
+        self.sums.len().min(self.hidden / 4)
+    }
+
+    /// A row of a matrix that sees one direction of words and nothing else.
+    fn write_row(&self, values: &mut [f32], row: usize, scale: f64, direction: &[f64]) {
+        let row = &mut values[row * self.hidden..][..self.hidden];
+        row.fill(0.0);
+        let words = &mut row[self.mark + MARKS..];
+        words.iter_mut().zip(direction).for_each(|(value, x)| *value = (scale * x) as f32);
+    }
+
+    /// A column of a matrix that adds a direction of words and nothing else.
+    fn write_column(&self, values: &mut [f32], column: usize, direction: impl Iterator<Item = f64>) {
+        let rest = std::iter::repeat_n(0.0, self.mark + MARKS);
+        let rows = values.chunks_exact_mut(self.hidden);
+        rows.zip(rest.chain(direction)).for_each(|(row, x)| row[column] = (MEAN_GAIN.sqrt() * x) as f32);
+    }
+}
+
+/// Embeddings of the segments: their marks alone.
+pub(super) fn segments(len: usize, hidden: usize, width: usize) -> Vec<f32> {
+    let mut table = vec![0.0; len];
+    for (segment, row) in table.chunks_exact_mut(hidden).enumerate() {
+        let sign = if segment == 0 { 1.0 } else { -1.0 };
+        row[hidden - width - MARKS] = (sign * SEGMENT_MARK * EMBEDDING_STD) as f32;
+    }
+    table
+}
+
+/// What every text has: the mean of its words and what neighbour heads make of it, and what they make of the constant that a
+/// LayerNorm leaves where `[CLS]` has no word.
+fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
+    let mut mean = vec![0.0; width];
+    for (id, row) in fitted.table.chunks_exact(width).enumerate() {
+        let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        if length > 0.0 && !fitted.special.contains(&id) {
+            let share = f64::from(fitted.bias[id]).exp() / length;
+            mean.iter_mut().zip(row).for_each(|(sum, &x)| *sum += share * f64::from(x));
+        }
+    }
+    let constant = vec![1.0; width];
+    let says = |seen: &[f64]| {
+        let heads = fitted.sides.iter().map(|side| {
+            let mut said = vec![0.0; width];
+            for (input, output) in side.inputs.chunks_exact(width).zip(side.outputs.chunks_exact(width)) {
+                let looks: f64 = input.iter().zip(seen).map(|(&a, b)| f64::from(a) * b).sum();
+                said.iter_mut().zip(output).for_each(|(sum, &x)| *sum += looks * f64::from(x));
+            }
+            said
+        });
+        heads.collect::<Vec<_>>()
+    };
+    let said = [says(&mean), says(&constant)].concat();
+    [vec![mean, constant], said].concat()
+}
+
+/// The vectors made orthonormal to those that are it already and to each other (Gram-Schmidt, twice for precision); what
+/// the others say already is left out.
+fn orthonormal(to: &[Vec<f64>], vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let mut made: Vec<Vec<f64>> = Vec::new();
+    for mut vector in vectors {
+        let before = length(&vector);
+        for _ in 0..2 {
+            for other in to.iter().chain(&made) {
+                let share: f64 = vector.iter().zip(other).map(|(a, b)| a * b).sum();
+                vector.iter_mut().zip(other).for_each(|(a, b)| *a -= share * b);
+            }
+        }
+        let after = length(&vector);
+        if after > 1e-6 * before {
+            vector.iter_mut().for_each(|x| *x /= after);
+            made.push(vector);
+        }
+    }
+    made
+}
+
+fn length(vector: &[f64]) -> f64 {
+    vector.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
