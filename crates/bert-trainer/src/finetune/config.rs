@@ -27,7 +27,7 @@ pub enum Selection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
-    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5 or cfimdb.
+    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r or snli.
     #[arg(long, value_name = "TASK")]
     pub task: Task,
 

@@ -30,6 +30,8 @@ pub(super) const RTE: TaskSpec = TaskSpec {
     defaults: GLUE,
     files: GLUE_FILES,
     samples: false,
+    test_has_labels: false,
+    unlabelled: None,
     submissions: &[(Split::Test, "RTE.tsv")],
 };
 pub(super) const SST2: TaskSpec = TaskSpec {
@@ -123,6 +125,7 @@ pub(super) const SST5: TaskSpec = TaskSpec {
     pair: false,
     defaults: Defaults { num_train_epochs: 10.0, train_batch_size: 64, learning_rate: 1e-5, ..GLUE },
     files: &[(Split::Train, "sst-train.txt"), (Split::Dev, "sst-dev.txt"), (Split::Test, "sst-test.txt")],
+    test_has_labels: true,
     submissions: &[],
     ..RTE
 };
@@ -136,5 +139,41 @@ pub(super) const CFIMDB: TaskSpec = TaskSpec {
         (Split::Dev, "cfimdb-dev.txt"),
         (Split::Test, "cfimdb-test.txt"),
     ],
+    test_has_labels: false,
     ..SST5
+};
+pub(super) const SICK: TaskSpec = TaskSpec {
+    name: "sick",
+    folder: "SICK",
+    kind: Kind::Classification { labels: &["CONTRADICTION", "ENTAILMENT", "NEUTRAL"] },
+    class_names: MNLI_LABELS,
+    files: &[
+        (Split::Train, "SICK_train.txt"),
+        (Split::Dev, "SICK_trial.txt"),
+        (Split::Test, "SICK_test_annotated.txt"),
+    ],
+    test_has_labels: true,
+    submissions: &[],
+    ..RTE
+};
+pub(super) const SICK_R: TaskSpec = TaskSpec {
+    name: "sick-r",
+    kind: Kind::Regression { min: 1.0, max: 5.0 },
+    class_names: &[],
+    metrics: &[Metric::Pearson, Metric::Spearman],
+    primary: Metric::Pearson,
+    ..SICK
+};
+pub(super) const SNLI: TaskSpec = TaskSpec {
+    name: "snli",
+    folder: "SNLI",
+    files: &[
+        (Split::Train, "snli_1.0_train.txt"),
+        (Split::Dev, "snli_1.0_dev.txt"),
+        (Split::Test, "snli_1.0_test.txt"),
+    ],
+    test_has_labels: true,
+    unlabelled: Some("-"),
+    submissions: &[],
+    ..MNLI
 };

@@ -1,4 +1,4 @@
-//! Where the columns of GLUE's files are: by name where there is a header, else by the official position.
+//! Where the columns of tab-separated files are: by name where there is a header, else by the official position.
 //!
 //! Names first, so that the official files (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files
 //! with the needed columns alone both read. CoLA's train and dev have no header; any other official file without
@@ -20,7 +20,7 @@ pub(super) struct Layout {
 }
 
 /// The column of the example's number, in the files that have one.
-const INDEX: &[&str] = &["index", "id"];
+const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
 
 /// Positions of the columns in rows of `columns` columns.
 #[derive(Clone, Copy)]
@@ -82,7 +82,24 @@ const MNLI: Layout = Layout {
 const STSB: Layout =
     Layout { label: &["score"], positions: &[pair(10, (7, 8), Some(9)), pair(9, (7, 8), None)], ..SENTENCES };
 
-/// The layout of a GLUE task; `None` for the tasks in minBERT's format.
+const SICK: Layout = Layout {
+    text_a: "sentence_A",
+    text_b: Some("sentence_B"),
+    label: &["entailment_judgment"],
+    positions: &[pair(5, (1, 2), Some(4)), pair(3, (1, 2), None)],
+};
+const SICK_R: Layout = Layout {
+    label: &["relatedness_score"],
+    positions: &[pair(5, (1, 2), Some(3)), pair(3, (1, 2), None)],
+    ..SICK
+};
+const SNLI: Layout = Layout {
+    label: &["gold_label", "label"],
+    positions: &[Positions { index: Some(8), ..pair(14, (5, 6), Some(0)) }],
+    ..SENTENCES
+};
+
+/// The layout of a task in columns; `None` for the tasks in minBERT's format.
 pub(super) fn layout(task: Task) -> Option<&'static Layout> {
     match task {
         Task::Rte | Task::Wnli => Some(&SENTENCES),
@@ -93,6 +110,9 @@ pub(super) fn layout(task: Task) -> Option<&'static Layout> {
         Task::Qqp => Some(&QQP),
         Task::Mnli => Some(&MNLI),
         Task::Stsb => Some(&STSB),
+        Task::Sick => Some(&SICK),
+        Task::SickR => Some(&SICK_R),
+        Task::Snli => Some(&SNLI),
         Task::Sst5 | Task::Cfimdb => None,
     }
 }

@@ -69,8 +69,7 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
     Err(TaskError::MissingSplit { dir: dir.into(), task, split, tried })
 }
 
-/// Reads a split from a data folder, with labels where the published file has any that count (not in
-/// test files but SST-5's; CFIMDB's test labels are blanked and so left out).
+/// Reads a split from a data folder, with labels where the published file has any that count.
 ///
 /// # Errors
 /// Those of [`find_split`] and [`read_file`].

@@ -254,6 +254,35 @@ fn splits_are_found_in_the_folder_or_the_tasks_own() {
 }
 
 #[test]
+fn sick_has_a_class_and_a_score() {
+    let text = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n7\ta\tb\t3.7\tNEUTRAL\r\n";
+    assert_eq!(read(Task::Sick, true, text).unwrap(), [example("7", "a", Some("b"), class(2))]);
+    let score = Some(Label::Score(3.7));
+    assert_eq!(read(Task::SickR, true, text).unwrap(), [example("7", "a", Some("b"), score)]);
+    let (_, bare) = text.split_once('\n').unwrap();
+    assert_eq!(read(Task::SickR, true, bare).unwrap(), [example("7", "a", Some("b"), score)]);
+    let low = text.replace("3.7", "0.9");
+    assert_eq!(
+        refusal(Task::SickR, true, low),
+        "x.tsv:2: \"0.9\" is not a score of task sick-r (a number from 1 to 5)"
+    );
+}
+
+#[test]
+fn snli_leaves_out_what_annotators_did_not_agree_on() {
+    let names = "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\t\
+                 sentence1\tsentence2\tcaptionID\tpairID\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\n";
+    let rows = "neutral\t(\t(\t(\t(\ta\tb\t3.jpg#4\t3.jpg#4r1n\tneutral\t\t\t\t\n\
+                -\t(\t(\t(\t(\tc\td\t3.jpg#4\t3.jpg#4r1e\tneutral\tentailment\t\t\t\n";
+    let expected = [example("3.jpg#4r1n", "a", Some("b"), class(2))];
+    assert_eq!(read(Task::Snli, true, format!("{names}{rows}")).unwrap(), expected);
+    assert_eq!(read(Task::Snli, true, rows).unwrap(), expected);
+    // Other tasks know no such mark.
+    let text = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\t-\n";
+    assert!(refusal(Task::Mnli, true, text).contains("unknown label \"-\""));
+}
+
+#[test]
 fn cfimdb_test_cannot_be_scored() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["cfimdb-test.txt", "sst-test.txt"] {

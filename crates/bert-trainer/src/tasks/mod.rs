@@ -1,4 +1,4 @@
-//! The tasks that `finetune` knows: GLUE, SST-5 and CFIMDB.
+//! The tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK and SNLI.
 //!
 //! In come a task's files as they were published; out go [`Example`]s, the official [`Scores`] of
 //! predictions, the [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's

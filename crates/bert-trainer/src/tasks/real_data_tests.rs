@@ -40,6 +40,8 @@ const COUNTS: &[Counts] = &[
     (Task::Qqp, "glue", &[5747, 3252], &[623, 377], None),
     (Task::Sst5, "", &[1092, 2218, 1624, 2322, 1288], &[139, 289, 229, 279, 165], Some(2210)),
     (Task::Cfimdb, "", &[856, 851], &[123, 122], Some(488)),
+    (Task::Sick, "sick", &[665, 1299, 2536], &[74, 144, 282], Some(4927)),
+    (Task::Snli, "snli", &[3024, 2981, 2994], &[326, 346, 328], None),
 ];
 
 #[test]
@@ -55,14 +57,14 @@ fn counts_are_those_of_the_published_sets() {
             Some(rows) => {
                 let examples = read(Split::Test);
                 assert_eq!(examples.len(), *rows, "{task}");
-                assert_eq!(labels_of(&examples).is_some(), *task == Task::Sst5);
+                assert_eq!(labels_of(&examples).is_some(), task.spec().has_labels(Split::Test), "{task}");
             }
             None => assert!(find_split(*task, &dir, Split::Test).is_err()),
         }
         for split in [Split::Train, Split::Dev] {
             let is_sample = find_split(*task, &dir, split).unwrap().is_sample;
             let expected = match task {
-                Task::Mnli | Task::Qqp => true,
+                Task::Mnli | Task::Qqp | Task::Snli => true,
                 Task::Qnli => split == Split::Train,
                 _ => false,
             };

@@ -33,7 +33,7 @@ pub enum Kind {
 ///
 /// GLUE: those of the reference's `run_classifier.py`, with the five epochs that Hugging Face's
 /// `run_glue` table gives the small sets MRPC and WNLI. SST-5 and CFIMDB: those of the minBERT
-/// assignment; CFIMDB's reviews need the longer sequences.
+/// assignment; CFIMDB's reviews need the longer sequences. SICK and SNLI take GLUE's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
     /// Longest sequence, special tokens included.
@@ -73,6 +73,10 @@ pub struct TaskSpec {
     pub(super) files: &'static [(Split, &'static str)],
     /// Whether `train_sample.tsv` and `dev_sample.tsv` may stand in for the official files.
     pub(super) samples: bool,
+    /// Whether the published test file has labels that may be scored. CFIMDB's has a label column, but it is blanked (all 0).
+    pub(super) test_has_labels: bool,
+    /// What stands for a label where annotators did not agree: the row is left out, as usual.
+    pub(super) unlabelled: Option<&'static str>,
     /// GLUE's submission file of each test split.
     pub(super) submissions: &'static [(Split, &'static str)],
 }
@@ -111,12 +115,11 @@ impl TaskSpec {
         find(self.submissions, split)
     }
 
-    /// Whether the published file of a split has labels that may be scored. CFIMDB's test file has a
-    /// label column, but it is blanked (all 0).
+    /// Whether the published file of a split has labels that may be scored.
     pub fn has_labels(&self, split: Split) -> bool {
         match split {
             Split::Train | Split::Dev | Split::DevMismatched => true,
-            Split::Test => self.name == "sst-5",
+            Split::Test => self.test_has_labels,
             Split::TestMismatched => false,
         }
     }
@@ -152,6 +155,9 @@ impl Task {
             Task::Stsb => &catalog::STSB,
             Task::Sst5 => &catalog::SST5,
             Task::Cfimdb => &catalog::CFIMDB,
+            Task::Sick => &catalog::SICK,
+            Task::SickR => &catalog::SICK_R,
+            Task::Snli => &catalog::SNLI,
         }
     }
 }
@@ -170,10 +176,11 @@ mod tests {
             for split in [Split::Train, Split::Dev, Split::Test] {
                 assert!(spec.file_name(split).is_some(), "{task} {split}");
             }
-            assert!(!spec.has_labels(Split::Test) || task == Task::Sst5);
+            let labelled = matches!(task, Task::Sst5 | Task::Sick | Task::SickR | Task::Snli);
+            assert_eq!(spec.has_labels(Split::Test), labelled);
             let classification = matches!(spec.kind, Kind::Classification { .. });
             assert_eq!(classification, spec.metrics.contains(&Metric::Accuracy));
-            let glue = !matches!(task, Task::Sst5 | Task::Cfimdb);
+            let glue = !labelled && task != Task::Cfimdb;
             assert_eq!(glue, spec.submission_file_name(Split::Test).is_some());
             assert_eq!(spec.pair, !matches!(task, Task::Sst2 | Task::Cola | Task::Sst5 | Task::Cfimdb));
         }
@@ -189,6 +196,7 @@ mod tests {
             r#"{"0":"contradiction","1":"entailment","2":"neutral"}"#
         );
         assert_eq!(Task::Wnli.spec().id2label()[&1], "entailment");
+        assert_eq!(Task::Snli.spec().labels(), Task::Mnli.spec().labels());
         assert_eq!(Task::Stsb.spec().num_labels(), 1);
         assert_eq!(Task::Sst5.spec().num_labels(), 5);
     }

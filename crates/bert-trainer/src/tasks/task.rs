@@ -34,11 +34,17 @@ pub enum Task {
     Sst5,
     /// Counterfactually edited IMDb reviews, in minBERT's format.
     Cfimdb,
+    /// Sentences Involving Compositional Knowledge (SemEval 2014), entailment.
+    Sick,
+    /// The same pairs, relatedness: a regression.
+    SickR,
+    /// Stanford NLI.
+    Snli,
 }
 
 impl Task {
     /// All tasks, in the order of the documentation.
-    pub const ALL: [Task; 11] = [
+    pub const ALL: [Task; 14] = [
         Task::Rte,
         Task::Sst2,
         Task::Mrpc,
@@ -50,6 +56,9 @@ impl Task {
         Task::Stsb,
         Task::Sst5,
         Task::Cfimdb,
+        Task::Sick,
+        Task::SickR,
+        Task::Snli,
     ];
 
     /// All names on one line, for messages.
@@ -101,7 +110,7 @@ pub enum Split {
     Dev,
     /// MNLI's second dev set: genres that training does not have.
     DevMismatched,
-    /// Test set, without labels but for SST-5; of MNLI the matched set.
+    /// Test set, without labels in GLUE and CFIMDB; of MNLI the matched set.
     Test,
     /// MNLI's second test set.
     TestMismatched,
@@ -148,7 +157,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown task \"squad\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
-             sts-b, sst-5, cfimdb"
+             sts-b, sst-5, cfimdb, sick, sick-r, snli"
         );
         assert_eq!(error.exit_code(), 2);
         assert!("".parse::<Task>().is_err());

@@ -1,6 +1,6 @@
-//! Lines -> examples, for GLUE's tab-separated files and for minBERT's `LABEL ||| TEXT`.
+//! Lines -> examples, for tab-separated files and for minBERT's `LABEL ||| TEXT`.
 //!
-//! GLUE's files have no quoting: a `"` is a character like any other and often stands alone, so rows
+//! These files have no quoting: a `"` is a character like any other and often stands alone, so rows
 //! are cut at tabs and nothing else. Which column is which is in `columns.rs`.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ impl<'a> RowReader<'a> {
         RowReader { task, path, has_labels, layout: layout(task), positions: None, rows: 0 }
     }
 
-    /// The example in a line; `None` for a header. Lines must come in order.
+    /// The example in a line; `None` for a header and for a row without a label that annotators agreed on. Lines must come in order.
     pub(super) fn line(&mut self, line: usize, text: &str) -> Result<Option<Example>, TaskError> {
         let example = match self.layout {
             None => Some(self.minbert_line(line, text)?),
@@ -56,6 +56,10 @@ impl<'a> RowReader<'a> {
                 found: fields.len(),
                 expected: format!("{} as in line 1", positions.columns),
             });
+        }
+        let unlabelled = self.task.spec().unlabelled;
+        if unlabelled.is_some_and(|mark| positions.label.is_some_and(|at| fields[at] == mark)) {
+            return Ok(None);
         }
         let label = positions.label.map(|at| self.label(line, fields[at])).transpose()?;
         let index = match positions.index {
