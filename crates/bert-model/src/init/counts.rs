@@ -6,7 +6,8 @@
 //!
 //! What a `[MASK]` place carries is then the sum of what both neighbours say, because the embedding of `[MASK]` is zero but for
 //! its position, and the feed-forward network of the first layer begins with zero. The head of the masked LM is the
-//! identity with a large bias, where GELU is linear; the LayerNorm behind it takes the bias away again.
+//! identity with a large bias, where GELU is linear; the LayerNorm behind it takes the bias away again. For the next sentence
+//! `[CLS]` compares the segments ([`super::comparison`]).
 
 use super::comparison::{self, Comparison};
 use super::neighbours::{EMBEDDING_STD, FIRST_LAYER, Neighbours};
