@@ -10,6 +10,9 @@ In: nothing but a seed. Out, for each activation (gelu, gelu_new), beside this s
                                              losses, and the gradient of every parameter
     ACT/classification.safetensors           a classifier on the same encoder: weights, logits, loss,
                                              gradients
+    gelu/question_answering.safetensors, token_classification.safetensors, multiple_choice.safetensors
+                                             other heads on it: weights, logits, loss, and the gradients of
+                                             the head and of the word embeddings
     ACT/trajectory.safetensors               ten steps of the reference's optimizer without dropout: batch,
                                              learning rates, losses, gradient norms, last weights
     birth.json                               versions and sizes
@@ -35,7 +38,14 @@ import safetensors.torch
 import torch
 import transformers
 from torch.nn import functional as F
-from transformers import BertConfig, BertForPreTraining, BertForSequenceClassification
+from transformers import (
+    BertConfig,
+    BertForMultipleChoice,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 
 SEED = 20181011
 BATCH, SEQ, PREDICTIONS, LABELS = 3, 16, 4, 3
@@ -43,7 +53,7 @@ STEPS, PEAK, WARMUP = 10, 1e-3, 2
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def make_config(hidden_act):
+def make_config(hidden_act, num_labels=LABELS):
     return BertConfig(
         vocab_size=97,
         hidden_size=24,
@@ -56,7 +66,7 @@ def make_config(hidden_act):
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,
         initializer_range=0.02,
-        num_labels=LABELS,
+        num_labels=num_labels,
         attn_implementation="eager",
     )
 
@@ -170,6 +180,61 @@ def classification_golden(config, encoder, batch, generator):
     return golden | gradients(model)
 
 
+def head_golden(model, head, encoder, targets, inputs, generator):
+    """A model whose head has random weights: its outputs for `inputs` and its loss for `targets`."""
+    model = model.double().eval()
+    # Not every head has a pooler before it.
+    missing, _ = model.bert.load_state_dict(encoder.state_dict(), strict=False)
+    assert not missing
+    with torch.no_grad():
+        for parameter in getattr(model, head).parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_((0.2 * noise).float().double())
+    output = model(**inputs, **targets)
+    output.loss.backward()
+    golden = dict(targets) | {"loss": output.loss.reshape(1)}
+    for name in ["logits", "start_logits", "end_logits"]:
+        if name in output:
+            golden[name] = output[name]
+    for name, parameter in getattr(model, head).named_parameters():
+        golden[f"{head}.{name}"] = parameter
+        golden[f"grad.{head}.{name}"] = parameter.grad
+    words = "bert.embeddings.word_embeddings.weight"
+    golden[f"grad.{words}"] = dict(model.named_parameters())[words].grad
+    return golden
+
+
+def head_goldens(folder, config, encoder, batch, generator):
+    inputs = {
+        "input_ids": batch["input_ids"],
+        "attention_mask": batch["input_mask"],
+        "token_type_ids": batch["segment_ids"],
+    }
+    spans = {"start_positions": torch.tensor([3, 0, 5]), "end_positions": torch.tensor([4, 0, 5])}
+    two = make_config(config.hidden_act, num_labels=2)
+    golden = head_golden(
+        BertForQuestionAnswering(two), "qa_outputs", encoder, spans, inputs, generator
+    )
+    save(folder / "question_answering.safetensors", golden)
+
+    labels = torch.randint(0, LABELS, (BATCH, SEQ), generator=generator)
+    # What has no label counts for nothing: padding, and every third token.
+    without = (batch["input_mask"] == 0) | (torch.arange(SEQ)[None, :] % 3 == 0)
+    labels = {"labels": labels.masked_fill(without, -100)}
+    golden = head_golden(
+        BertForTokenClassification(config), "classifier", encoder, labels, inputs, generator
+    )
+    save(folder / "token_classification.safetensors", golden)
+
+    # One question with the rows of the batch as its choices.
+    choices = {name: values[None] for name, values in inputs.items()}
+    label = {"labels": torch.tensor([1])}
+    golden = head_golden(
+        BertForMultipleChoice(config), "classifier", encoder, label, choices, generator
+    )
+    save(folder / "multiple_choice.safetensors", golden)
+
+
 def learning_rate(step):
     """The reference's: linear from 0 over the warm-up, then on the line to 0 over all steps."""
     if step < WARMUP:
@@ -235,6 +300,8 @@ def make(root, hidden_act):
     save(folder / "pretraining.safetensors", pretraining_golden(model, batch))
     classification = classification_golden(config, model.bert, batch, generator)
     save(folder / "classification.safetensors", classification)
+    if hidden_act == "gelu":
+        head_goldens(folder, config, model.bert, batch, generator)
     save(folder / "trajectory.safetensors", trajectory_golden(model, batch))
     for other in folder.iterdir():
         if other.name not in {
@@ -242,6 +309,9 @@ def make(root, hidden_act):
             "model.safetensors",
             "pretraining.safetensors",
             "classification.safetensors",
+            "question_answering.safetensors",
+            "token_classification.safetensors",
+            "multiple_choice.safetensors",
             "trajectory.safetensors",
         }:
             other.unlink()

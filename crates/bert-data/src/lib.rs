@@ -97,6 +97,7 @@ pub mod manifest;
 pub mod masking;
 mod merge;
 mod ngram;
+mod offsets;
 mod output;
 mod packed;
 pub mod page;
@@ -149,6 +150,7 @@ pub use error::{
 pub use inspect::inspect;
 pub use manifest::Manifest;
 pub use merge::{merge, merge_on};
+pub use offsets::PlacedPiece;
 pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;

@@ -6,6 +6,8 @@
 //! (CJK extension E, private use, the final sigma, Unicode tables). There are no special tokens: `[SEP]` in text is
 //! text. Not for pairs, padding or truncation. Ports `tokenization.py`.
 
+use std::ops::Range;
+
 use ahash::{AHashMap, RandomState};
 use hashbrown::HashTable;
 use tokenizers::Model;
@@ -30,13 +32,30 @@ pub fn is_python_space(c: char) -> bool {
     matches!(c, '\u{1c}'..='\u{1f}') || c.is_whitespace()
 }
 
+/// Whether Python's `str.isalnum` holds: letters and numbers of all kinds.
+#[must_use]
+pub fn is_python_alphanumeric(c: char) -> bool {
+    use GeneralCategory as G;
+    matches!(
+        get_general_category(c),
+        G::UppercaseLetter
+            | G::LowercaseLetter
+            | G::TitlecaseLetter
+            | G::ModifierLetter
+            | G::OtherLetter
+            | G::DecimalNumber
+            | G::LetterNumber
+            | G::OtherNumber
+    )
+}
+
 /// Python's `str.strip()`.
 #[must_use]
 pub fn python_strip(text: &str) -> &str {
     text.trim_matches(is_python_space)
 }
 
-fn is_ideograph(c: char) -> bool {
+pub(crate) fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
         | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
@@ -62,13 +81,13 @@ pub fn is_punctuation(c: char) -> bool {
 }
 
 /// What cleaning makes of a character.
-enum Cleaned {
+pub(crate) enum Cleaned {
     Dropped,
     Space,
     Kept,
 }
 
-fn clean(c: char) -> Cleaned {
+pub(crate) fn clean(c: char) -> Cleaned {
     match c {
         '\t' | '\n' | '\r' | ' ' => Cleaned::Space,
         '\0' | '\u{fffd}' => Cleaned::Dropped,
@@ -150,7 +169,7 @@ fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>))
 }
 
 /// Lower case by whole words (final sigma), then NFD without nonspacing marks.
-fn lower_and_strip_accents(word: &str) -> String {
+pub(crate) fn lower_and_strip_accents(word: &str) -> String {
     let lower = word.to_lowercase();
     if lower.is_ascii() {
         return lower;
@@ -159,7 +178,7 @@ fn lower_and_strip_accents(word: &str) -> String {
 }
 
 /// Calls `part` with the parts of a word: each punctuation character alone, what stands between them together.
-fn each_part(word: &str, mut part: impl FnMut(&str)) {
+pub(crate) fn each_part(word: &str, mut part: impl FnMut(&str)) {
     let mut start = 0;
     for (at, c) in word.char_indices() {
         if is_punctuation(c) {
@@ -241,12 +260,22 @@ impl Tokenizer {
         Encoder { tokenizer: self, known: KnownWords::default(), run: Run::default() }
     }
 
-    fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
-        let mut pieces = |part: &str| match self.model.tokenize(part) {
-            Ok(tokens) => out.extend(tokens.iter().map(|token| token.id)),
+    /// Whether it lower-cases and strips accents.
+    pub(crate) fn lower_cases(&self) -> bool {
+        self.do_lower_case
+    }
+
+    /// Calls `piece` with each id of a part of a word and the bytes of the part that it stands for.
+    pub(crate) fn each_piece(&self, part: &str, mut piece: impl FnMut(u32, Range<usize>)) {
+        match self.model.tokenize(part) {
+            Ok(tokens) => tokens.iter().for_each(|token| piece(token.id, token.offsets.0..token.offsets.1)),
             // Only possible without [UNK], which a Vocabulary always has.
-            Err(_) => out.push(self.unk_id),
-        };
+            Err(_) => piece(self.unk_id, 0..part.len()),
+        }
+    }
+
+    fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
+        let mut pieces = |part: &str| self.each_piece(part, |id, _| out.push(id));
         if self.do_lower_case {
             each_part(&lower_and_strip_accents(word), &mut pieces);
         } else {

@@ -16,6 +16,9 @@
 //! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
 //! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
+//! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
+//! | [`token_classification`] | a class for every token: [`BertForTokenClassification`] |
+//! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
 //! | [`loss`] | the losses and counts of right answers |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |
 //! | [`parameters`] | parameters by their published names |
@@ -39,9 +42,12 @@ pub mod init;
 pub mod loading;
 pub mod loss;
 pub mod model;
+pub mod multiple_choice;
 pub mod parameters;
 pub mod pretrained;
 pub mod pretraining;
+pub mod question_answering;
+pub mod token_classification;
 pub mod tokenizer_files;
 pub mod weights;
 
@@ -56,6 +62,7 @@ pub use loss::{
     cross_entropy_sum, pretraining_loss, regression_loss,
 };
 pub use model::{BertInput, BertModel, BertOutput, BertStates};
+pub use multiple_choice::BertForMultipleChoice;
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
 pub use pretrained::{
     Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
@@ -63,5 +70,7 @@ pub use pretrained::{
     save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
+pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
+pub use token_classification::{BertForTokenClassification, token_loss};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};

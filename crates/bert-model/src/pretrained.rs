@@ -31,6 +31,12 @@ pub enum Architecture {
     BertForPreTraining,
     /// [`BertForSequenceClassification`]
     BertForSequenceClassification,
+    /// [`crate::BertForQuestionAnswering`]
+    BertForQuestionAnswering,
+    /// [`crate::BertForTokenClassification`]
+    BertForTokenClassification,
+    /// [`crate::BertForMultipleChoice`]
+    BertForMultipleChoice,
 }
 
 impl Architecture {
@@ -40,6 +46,9 @@ impl Architecture {
             Self::BertModel => "BertModel",
             Self::BertForPreTraining => "BertForPreTraining",
             Self::BertForSequenceClassification => "BertForSequenceClassification",
+            Self::BertForQuestionAnswering => "BertForQuestionAnswering",
+            Self::BertForTokenClassification => "BertForTokenClassification",
+            Self::BertForMultipleChoice => "BertForMultipleChoice",
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | held-out data -> figures | [`evaluation`], [`baselines`] |
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
+//! | questions on a text -> answers, exact match, F1 | [`question_answering`] |
 //! | run -> page | [`report`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
@@ -38,6 +39,7 @@ mod neighbour_counts;
 pub mod optimizer;
 pub mod precision;
 pub mod pretrain;
+pub mod question_answering;
 pub mod report;
 pub mod run_folder;
 pub mod schedule;

@@ -75,9 +75,9 @@ impl<'a> Counts<'a> {
             "cls.predictions.transform.dense.bias" => Some(vec![LINEAR; len]),
             "cls.predictions.transform.LayerNorm.weight" => Some(vec![self.logit_gain() as f32; len]),
             "cls.predictions.bias" => {
-                // Rows that a table has beyond the vocabulary keep 0.
+                // Rows that a table has beyond the vocabulary are as unlikely as the rarest token.
                 let mut bias = self.fitted.bias.clone();
-                bias.resize(len, 0.0);
+                bias.resize(len, bias.iter().copied().fold(f32::INFINITY, f32::min));
                 Some(bias)
             }
             _ => match name.strip_prefix(FIRST_LAYER) {

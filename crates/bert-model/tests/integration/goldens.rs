@@ -5,12 +5,13 @@
 //! and what either side has is rounding: it is compared on the scale of the smallest real gradients.
 
 use bert_model::{
-    BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, LoadPolicy, Mode, NamedTensors,
+    BertConfig, BertForMultipleChoice, BertForPreTraining, BertForQuestionAnswering,
+    BertForSequenceClassification, BertForTokenClassification, BertModel, LoadPolicy, Mode, NamedTensors,
     classification_loss, load_named_tensors, map_parameters, pretraining_loss, read_pretrained_tensors,
-    to_named_tensors,
+    span_loss, to_named_tensors, token_loss,
 };
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use crate::common::{Golden, Worst, device, golden_folder, named_gradients, scalar, values};
 
@@ -120,6 +121,85 @@ fn classifier() {
         check_gradients(&mut worst, &gradients, &golden);
         worst.report(&format!("{hidden_act}, classifier"));
     }
+}
+
+/// A fresh model with the golden encoder and the golden weights of its head.
+fn with_head<M: Module>(golden: &Golden, head: &str, fresh: M) -> M {
+    let mut tensors = read_pretrained_tensors(&golden_folder("gelu")).unwrap();
+    for name in [format!("{head}.weight"), format!("{head}.bias")] {
+        tensors.insert(name.clone(), golden.floats[&name].clone());
+    }
+    let (model, report) = load_named_tensors(fresh, tensors, LoadPolicy::FreshHeads).unwrap();
+    assert!(report.missing.is_empty(), "{:?}", report.missing);
+    model
+}
+
+/// The gradients that a golden of a head has: the head's and the word embeddings'.
+fn check_head_gradients<M: Module>(worst: &mut Worst, model: &M, loss: &Tensor<1>, golden: &Golden) {
+    let gradients = named_gradients(model, &loss.backward());
+    let expected = golden.floats.iter().filter_map(|(name, of)| Some((name.strip_prefix("grad.")?, of)));
+    let mut checked = 0;
+    for (name, (_, expected)) in expected {
+        worst.check(name, &gradients[name].1, expected, 0.0, TOLERANCE);
+        checked += 1;
+    }
+    assert_eq!(checked, 3);
+}
+
+#[test]
+fn question_answering() {
+    let device = device().autodiff();
+    let golden = Golden::read("gelu", "question_answering.safetensors");
+    let batch = Golden::read("gelu", "pretraining.safetensors");
+    let (_, config) = model("gelu", &device);
+    let model = with_head(&golden, "qa_outputs", BertForQuestionAnswering::new(&config, 0, &device));
+    let logits = model.forward(batch.input(&device), Mode::Eval);
+    let mut worst = Worst::default();
+    let mut check = |name: &str, got: Vec<f32>| worst.check(name, &got, golden.float(name), 0.0, TOLERANCE);
+    check("start_logits", values(logits.start.clone()));
+    check("end_logits", values(logits.end.clone()));
+    let place = |name: &str| golden.int(name, &device);
+    let loss = span_loss(logits, place("start_positions"), place("end_positions"), 3.0);
+    check("loss", values(loss.clone()));
+    check_head_gradients(&mut worst, &model, &loss, &golden);
+    worst.report("question answering");
+}
+
+#[test]
+fn token_classification() {
+    let device = device().autodiff();
+    let golden = Golden::read("gelu", "token_classification.safetensors");
+    let batch = Golden::read("gelu", "pretraining.safetensors");
+    let (_, config) = model("gelu", &device);
+    let model = with_head(&golden, "classifier", BertForTokenClassification::new(&config, 0, &device));
+    let logits = model.forward(batch.input(&device), Mode::Eval);
+    let mut worst = Worst::default();
+    worst.check("logits", &values(logits.clone()), golden.float("logits"), 0.0, TOLERANCE);
+    let labelled = golden.ints["labels"].1.iter().enumerate().filter(|(_, label)| **label != -100);
+    let (places, labels): (Vec<i32>, Vec<i32>) =
+        labelled.map(|(place, label)| (place as i32, *label)).unzip();
+    let vector = |values: &[i32]| Tensor::from_data(values, &device);
+    let loss = token_loss(logits, vector(&places), vector(&labels), labels.len() as f64);
+    worst.check("loss", &values(loss.clone()), golden.float("loss"), 0.0, TOLERANCE);
+    check_head_gradients(&mut worst, &model, &loss, &golden);
+    worst.report("token classification");
+}
+
+#[test]
+fn multiple_choice() {
+    let device = device().autodiff();
+    let golden = Golden::read("gelu", "multiple_choice.safetensors");
+    let batch = Golden::read("gelu", "pretraining.safetensors");
+    let (_, config) = model("gelu", &device);
+    let model = with_head(&golden, "classifier", BertForMultipleChoice::new(&config, 0, &device));
+    let logits = model.forward(batch.input(&device), 3, Mode::Eval);
+    assert_eq!(logits.dims(), [1, 3]);
+    let mut worst = Worst::default();
+    worst.check("logits", &values(logits.clone()), golden.float("logits"), 0.0, TOLERANCE);
+    let loss = classification_loss(logits, golden.int("labels", &device), 1.0);
+    worst.check("loss", &values(loss.clone()), golden.float("loss"), 0.0, TOLERANCE);
+    check_head_gradients(&mut worst, &model, &loss, &golden);
+    worst.report("multiple choice");
 }
 
 /// Without the heads, the same names but for the prefix.

@@ -158,6 +158,17 @@ fn an_untrained_model_predicts_what_its_counts_say() {
     }
 }
 
+#[test]
+fn rows_beyond_the_vocabulary_are_as_unlikely_as_the_rarest_token() {
+    let config = BertConfig::preset(Preset::Tiny, WORDS + 3);
+    let mut fitted = cycle(&config);
+    fitted.bias[7] = -12.5;
+    let tensors = to_named_tensors(&model(&config, Initialization::Counts(&fitted), 3));
+    let (_, bias) = &tensors["cls.predictions.bias"];
+    assert_eq!(bias[WORDS..], [-12.5; 3]);
+    assert_eq!(bias[..WORDS], fitted.bias);
+}
+
 const CLS: usize = 2;
 const SEP: usize = 3;
 

@@ -157,6 +157,43 @@ pub enum TaskError {
         /// Highest score.
         max: f32,
     },
+
+    /// A JSON file of another form.
+    #[error("{}:{}:{}: {source}", path.display(), source.line(), source.column())]
+    BadJson {
+        /// The file.
+        path: PathBuf,
+        /// What the parser met.
+        #[source]
+        source: serde_json::Error,
+    },
+
+    /// An answer that does not stand where the file says.
+    #[error(
+        "{}: question {id}: the text has {found:?} at character {answer_start}, not the answer {answer:?}",
+        path.display()
+    )]
+    AnswerNotInText {
+        /// The file.
+        path: PathBuf,
+        /// The question's id.
+        id: String,
+        /// The answer.
+        answer: String,
+        /// Where it should begin, in characters.
+        answer_start: usize,
+        /// What is there.
+        found: String,
+    },
+
+    /// A question without an answer in a set in which each has one.
+    #[error("{}: question {id} has no answer (a set of version 2.0 says \"is_impossible\": true)", path.display())]
+    NoAnswer {
+        /// The file.
+        path: PathBuf,
+        /// The question's id.
+        id: String,
+    },
 }
 
 impl TaskError {
@@ -175,7 +212,10 @@ impl TaskError {
             | TaskError::WrongColumns { .. }
             | TaskError::MissingSeparator { .. }
             | TaskError::UnknownLabel { .. }
-            | TaskError::BadScore { .. } => 3,
+            | TaskError::BadScore { .. }
+            | TaskError::BadJson { .. }
+            | TaskError::AnswerNotInText { .. }
+            | TaskError::NoAnswer { .. } => 3,
         }
     }
 }

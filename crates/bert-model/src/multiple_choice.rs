@@ -1,0 +1,67 @@
+//! Multiple choice, as in SWAG: which of some endings belongs to a beginning.
+//!
+//! Ports `BertForMultipleChoice` of `transformers`: every choice is a sequence of its own, its pooled output gets one score,
+//! and the scores of a question's choices go through one softmax.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Tensor};
+
+use crate::attention::linear;
+use crate::config::BertConfig;
+use crate::dropout::{Mode, Site, dropout};
+use crate::error::Error;
+use crate::init::{Initialization, initialize, reference};
+use crate::model::{BertInput, BertModel};
+
+/// BERT with one score for each choice.
+#[derive(Module, Debug)]
+pub struct BertForMultipleChoice {
+    /// The encoder.
+    pub bert: BertModel,
+    /// `hidden -> 1`.
+    pub classifier: Linear,
+    classifier_dropout_prob: f64,
+}
+
+impl BertForMultipleChoice {
+    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
+    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+        reference(Self::zeroed(config, device), config, seed)
+    }
+
+    /// A fresh model with other initial values.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`].
+    pub fn initialized(
+        config: &BertConfig,
+        initialization: Initialization<'_>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        initialize(Self::zeroed(config, device), config, initialization, seed)
+    }
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            bert: BertModel::zeroed(config, device),
+            classifier: linear(config.hidden_size, 1, device),
+            classifier_dropout_prob: config.classifier_dropout_prob(),
+        }
+    }
+
+    /// Logits of a batch of questions with `choices` choices each, those of a question one after the other.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch * choices, seq]` each
+    /// - output: `[batch, choices]`, for [`crate::classification_loss`]
+    pub fn forward(&self, input: BertInput, choices: usize, mode: Mode) -> Tensor<2> {
+        let [rows, _] = input.input_ids.dims();
+        let pooled = self.bert.forward(input, mode).pooled_output; // [batch * choices, hidden]
+        let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
+        self.classifier.forward(pooled).reshape([rows / choices, choices])
+    }
+}

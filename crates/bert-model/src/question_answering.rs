@@ -1,0 +1,84 @@
+//! Extractive question answering: where in a text the answer begins and ends.
+//!
+//! Ports `create_model` of the reference's `run_squad.py`: one dense layer with two outputs on every token, no dropout of its
+//! own, no pooler.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::attention::linear;
+use crate::config::BertConfig;
+use crate::dropout::Mode;
+use crate::error::Error;
+use crate::init::{Initialization, initialize, reference};
+use crate::loss::cross_entropy_sum;
+use crate::model::{BertInput, BertModel};
+
+/// BERT with a start and an end score for every token.
+#[derive(Module, Debug)]
+pub struct BertForQuestionAnswering {
+    /// The encoder.
+    pub bert: BertModel,
+    /// `hidden -> 2`: start, end.
+    pub qa_outputs: Linear,
+}
+
+/// Scores of every token of a batch.
+#[derive(Debug, Clone)]
+pub struct SpanLogits {
+    /// `[batch, seq]`: that the answer begins here.
+    pub start: Tensor<2>,
+    /// `[batch, seq]`: that it ends here, inclusive.
+    pub end: Tensor<2>,
+}
+
+impl BertForQuestionAnswering {
+    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
+    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+        reference(Self::zeroed(config, device), config, seed)
+    }
+
+    /// A fresh model with other initial values.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`].
+    pub fn initialized(
+        config: &BertConfig,
+        initialization: Initialization<'_>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        initialize(Self::zeroed(config, device), config, initialization, seed)
+    }
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self { bert: BertModel::zeroed(config, device), qa_outputs: linear(config.hidden_size, 2, device) }
+    }
+
+    /// Scores of a batch; padding has some too.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, seq]` each
+    pub fn forward(&self, input: BertInput, mode: Mode) -> SpanLogits {
+        let [batch, seq] = input.input_ids.dims();
+        let logits = self.qa_outputs.forward(self.bert.sequence_output(input, mode)); // [batch, seq, 2]
+        let column = |at: usize| logits.clone().narrow(2, at, 1).reshape([batch, seq]); // [batch, seq]
+        SpanLogits { start: column(0), end: column(1) }
+    }
+}
+
+/// The mean of both cross-entropies over the positions, divided by the rows of the global batch.
+///
+/// # Shapes
+///
+/// - logits: `[batch, seq]` each
+/// - start, end: `[batch]`, places in the sequence; 0, the place of `[CLS]`, where the text has no answer
+/// - output: `[1]`
+pub fn span_loss(logits: SpanLogits, start: Tensor<1, Int>, end: Tensor<1, Int>, rows: f64) -> Tensor<1> {
+    let both = cross_entropy_sum(logits.start, start) + cross_entropy_sum(logits.end, end);
+    both.div_scalar(2.0 * rows)
+}

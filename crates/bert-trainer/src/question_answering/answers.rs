@@ -1,0 +1,248 @@
+//! From scores of tokens to answers in words.
+//!
+//! Ports `write_predictions` of the reference's `run_squad.py`: the best starts and ends of every window, pairs that can be an
+//! answer, the best of them with probabilities, and for SQuAD 2.0 "no answer" where `[CLS]` scores higher than the best answer by
+//! more than a threshold. An answer is quoted from the text by the places of its tokens, where the reference aligns two
+//! tokenizations.
+
+use super::windows::EncodedQuestion;
+
+/// What can be an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AnswerSettings {
+    /// Starts and ends looked at in each window, and answers kept; 20.
+    pub n_best_size: usize,
+    /// In tokens; 30.
+    pub max_answer_length: usize,
+    /// SQuAD 2.0: by how much "no answer" must score higher than the best answer. `None`: every question has an answer.
+    pub null_threshold: Option<f64>,
+}
+
+/// Scores of the sequence of one window, without padding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowScores {
+    /// That the answer begins here.
+    pub start: Vec<f32>,
+    /// That it ends here, inclusive.
+    pub end: Vec<f32>,
+}
+
+/// An answer and what speaks for it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Candidate {
+    /// Words of the text; empty for "no answer".
+    pub text: String,
+    /// Among the candidates of the question.
+    pub probability: f64,
+    /// Score of its start.
+    pub start_logit: f32,
+    /// Score of its end.
+    pub end_logit: f32,
+}
+
+/// What the model answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictedAnswer {
+    /// The answer; empty for "no answer".
+    pub text: String,
+    /// The best ones, best first.
+    pub n_best: Vec<Candidate>,
+    /// The score of "no answer" less that of the best answer; SQuAD 2.0 only.
+    pub null_score_difference: Option<f64>,
+}
+
+/// An answer that is not in words yet.
+struct Span {
+    /// The text's tokens, inclusive; `None` for "no answer".
+    tokens: Option<(usize, usize)>,
+    start_logit: f32,
+    end_logit: f32,
+}
+
+impl Span {
+    fn score(&self) -> f64 {
+        f64::from(self.start_logit) + f64::from(self.end_logit)
+    }
+}
+
+/// The answer to a question from the scores of each of its windows.
+///
+/// # Panics
+/// When there are not as many scores as windows and tokens.
+#[must_use]
+pub fn answer(
+    context: &str,
+    question: &EncodedQuestion,
+    scores: &[WindowScores],
+    settings: AnswerSettings,
+) -> PredictedAnswer {
+    assert_eq!(question.windows.len(), scores.len(), "scores for each window");
+    let mut spans = spans(question, scores, settings);
+    if settings.null_threshold.is_some() {
+        spans.extend(no_answer(scores));
+    }
+    spans.sort_by(|a, b| b.score().total_cmp(&a.score()));
+    let quoted = |&(first, last): &(usize, usize)| {
+        context[question.pieces[first].start..question.pieces[last].end].to_string()
+    };
+    let mut n_best: Vec<Candidate> = Vec::new();
+    for span in &spans {
+        if n_best.len() == settings.n_best_size {
+            break;
+        }
+        let text = span.tokens.as_ref().map_or_else(String::new, quoted);
+        if n_best.iter().all(|known| known.text != text) {
+            let (start_logit, end_logit) = (span.start_logit, span.end_logit);
+            n_best.push(Candidate { text, probability: 0.0, start_logit, end_logit });
+        }
+    }
+    if let Some(null) = spans.iter().find(|span| span.tokens.is_none())
+        && n_best.iter().all(|known| !known.text.is_empty())
+    {
+        let (start_logit, end_logit) = (null.start_logit, null.end_logit);
+        n_best.push(Candidate { text: String::new(), probability: 0.0, start_logit, end_logit });
+    }
+    fill_probabilities(&mut n_best);
+    let best = n_best.iter().find(|candidate| !candidate.text.is_empty());
+    let sum = |candidate: &Candidate| f64::from(candidate.start_logit) + f64::from(candidate.end_logit);
+    let null = n_best.iter().find(|candidate| candidate.text.is_empty());
+    let difference = settings.null_threshold.and(null.zip(best)).map(|(null, best)| sum(null) - sum(best));
+    let says_nothing = match (difference, settings.null_threshold) {
+        (Some(difference), Some(threshold)) => difference > threshold,
+        _ => false,
+    };
+    let text = best.filter(|_| !says_nothing).map_or_else(String::new, |best| best.text.clone());
+    PredictedAnswer { text, n_best, null_score_difference: difference }
+}
+
+/// Every pair of a good start and a good end that can be an answer.
+fn spans(question: &EncodedQuestion, scores: &[WindowScores], settings: AnswerSettings) -> Vec<Span> {
+    let mut spans = Vec::new();
+    for (window, scores) in question.windows.iter().zip(scores) {
+        let (starts, ends) =
+            (best(&scores.start, settings.n_best_size), best(&scores.end, settings.n_best_size));
+        let token = |place: usize| place.checked_sub(window.first).filter(|&at| at < window.tokens.len());
+        for &start in &starts {
+            for &end in &ends {
+                let (Some(first), Some(last)) = (token(start), token(end)) else { continue };
+                let fits = first <= last && last - first < settings.max_answer_length;
+                if fits && window.max_context[first] {
+                    spans.push(Span {
+                        tokens: Some((window.tokens.start + first, window.tokens.start + last)),
+                        start_logit: scores.start[start],
+                        end_logit: scores.end[end],
+                    });
+                }
+            }
+        }
+    }
+    spans
+}
+
+/// "No answer", by the window that is least sure of it.
+fn no_answer(scores: &[WindowScores]) -> Option<Span> {
+    let of_window =
+        |scores: &WindowScores| Span { tokens: None, start_logit: scores.start[0], end_logit: scores.end[0] };
+    scores.iter().map(of_window).reduce(|least, next| if next.score() < least.score() { next } else { least })
+}
+
+/// The places of the `n` highest scores, highest first, of equals the first.
+fn best(scores: &[f32], n: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..scores.len()).collect();
+    places.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    places.truncate(n);
+    places
+}
+
+/// Softmax over the scores of the candidates.
+fn fill_probabilities(candidates: &mut [Candidate]) {
+    let score = |candidate: &Candidate| f64::from(candidate.start_logit) + f64::from(candidate.end_logit);
+    let greatest = candidates.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = candidates.iter().map(|candidate| (score(candidate) - greatest).exp()).sum();
+    for candidate in candidates {
+        candidate.probability = (score(candidate) - greatest).exp() / total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_data::PlacedPiece;
+
+    use super::super::windows::Window;
+    use super::*;
+    use crate::tasks::EncodedPair;
+
+    const TEXT: &str = "ab cd ef gh";
+
+    /// Four words behind `[CLS] q [SEP]`, in two windows of three that begin at the first and at the second word.
+    fn question() -> EncodedQuestion {
+        let pieces = (0..4).map(|at| PlacedPiece { id: 0, start: 3 * at, end: 3 * at + 2 });
+        let window = |start: usize, max_context: [bool; 3]| Window {
+            encoded: EncodedPair { input_ids: vec![0; 7], segment_ids: vec![0; 7] },
+            tokens: start..start + 3,
+            first: 3,
+            max_context: max_context.to_vec(),
+            target: (0, 0),
+        };
+        let windows = vec![window(0, [true, true, false]), window(1, [false, true, true])];
+        EncodedQuestion { pieces: pieces.collect(), windows }
+    }
+
+    fn scores(start: [f32; 7], end: [f32; 7]) -> WindowScores {
+        WindowScores { start: start.to_vec(), end: end.to_vec() }
+    }
+
+    const SETTINGS: AnswerSettings =
+        AnswerSettings { n_best_size: 20, max_answer_length: 2, null_threshold: None };
+
+    #[test]
+    fn the_best_pair_that_can_be_an_answer_wins() {
+        // "ef" is best where it has not most context; the question's own word scores too; three words are too long.
+        let first = scores([9.0, 8.0, 0.0, 3.0, 1.0, 7.0, 0.0], [9.0, 8.0, 0.0, 0.0, 2.0, 7.5, 0.0]);
+        let second = scores([0.0, 0.0, 0.0, 6.0, 1.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.2, 0.0]);
+        let found = answer(TEXT, &question(), &[first, second], SETTINGS);
+        // 1.0 + 7.5 of "cd ef" in the first window.
+        assert_eq!(found.text, "cd ef");
+        assert_eq!(found.n_best[1].text, "ab cd");
+        assert_eq!(found.null_score_difference, None);
+        let total: f64 = found.n_best.iter().map(|candidate| candidate.probability).sum();
+        assert!(
+            (total - 1.0).abs() < 1e-12 && found.n_best.is_sorted_by(|a, b| a.probability >= b.probability)
+        );
+        // e^5.0 against e^8.5.
+        let ratio = found.n_best[0].probability / found.n_best[1].probability;
+        assert!((ratio.ln() - 3.5).abs() < 1e-9, "{ratio}");
+        let one = AnswerSettings { max_answer_length: 1, ..SETTINGS };
+        let first = scores([0.0; 7], [0.0; 7]);
+        let second = scores([0.0, 0.0, 0.0, 9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 9.0, 0.0, 1.0, 0.0]);
+        // "cd" of the second window has more context in the first one.
+        assert_eq!(answer(TEXT, &question(), &[first, second], one).text, "gh");
+    }
+
+    #[test]
+    fn no_answer_has_to_beat_the_best_one_by_the_threshold() {
+        // [CLS] of the second window is less sure, and counts: 2 + 1 against 1 + 1.5.
+        let first = scores([5.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0]);
+        let second = scores([2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        let with = |threshold: f64| {
+            let settings = AnswerSettings { null_threshold: Some(threshold), ..SETTINGS };
+            answer(TEXT, &question(), &[first.clone(), second.clone()], settings)
+        };
+        assert_eq!(with(0.0).null_score_difference, Some(0.5));
+        assert_eq!((with(0.0).text.as_str(), with(0.5).text.as_str()), ("", "ab"));
+        assert_eq!(with(0.0).n_best[0].text, "");
+        // It stays among the candidates when there is room for one only.
+        let settings = AnswerSettings { null_threshold: Some(9.0), n_best_size: 1, ..SETTINGS };
+        let weak = scores([-9.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [-9.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0]);
+        let found = answer(TEXT, &question(), &[weak.clone(), weak], settings);
+        assert_eq!(found.n_best.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["ab", ""]);
+    }
+
+    #[test]
+    fn a_window_without_an_answer_gives_none() {
+        let nothing = scores([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        let few = AnswerSettings { n_best_size: 1, ..SETTINGS };
+        let found = answer(TEXT, &question(), &[nothing.clone(), nothing], few);
+        assert_eq!((found.text.as_str(), found.n_best.len()), ("", 0));
+    }
+}

@@ -1,0 +1,197 @@
+//! SQuAD's files: paragraphs with questions, and the places of their answers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::tasks::TaskError;
+
+/// A question on a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What the file knows it by.
+    pub id: String,
+    /// The question.
+    pub question: String,
+    /// The text, shared by all its questions.
+    pub context: Arc<str>,
+    /// Right answers; of training one counts, the first.
+    pub answers: Vec<Answer>,
+    /// Whether the text has no answer (SQuAD 2.0).
+    pub is_impossible: bool,
+}
+
+/// An answer as it stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its words.
+    pub text: String,
+    /// Where it begins, in bytes of the text.
+    pub start: usize,
+}
+
+/// The questions of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionSet {
+    /// All of them, in the order of the file.
+    pub questions: Vec<Question>,
+    /// Whether some have no answer, or the file says that it is of version 2.
+    pub version_2: bool,
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    version: Option<serde_json::Value>,
+    data: Vec<Article>,
+}
+
+#[derive(Deserialize)]
+struct Article {
+    paragraphs: Vec<Paragraph>,
+}
+
+#[derive(Deserialize)]
+struct Paragraph {
+    context: String,
+    qas: Vec<RawQuestion>,
+}
+
+#[derive(Deserialize)]
+struct RawQuestion {
+    id: String,
+    question: String,
+    #[serde(default)]
+    answers: Vec<RawAnswer>,
+    #[serde(default)]
+    is_impossible: bool,
+}
+
+#[derive(Deserialize)]
+struct RawAnswer {
+    text: String,
+    /// In characters, as Python counts them.
+    answer_start: usize,
+}
+
+/// Reads a file of SQuAD 1.1 or 2.0, or of a set in its form. Without `has_answers` answers may be there or not.
+///
+/// # Errors
+/// [`TaskError::BadJson`] with line and column, [`TaskError::AnswerNotInText`], [`TaskError::NoAnswer`],
+/// [`TaskError::NoExamples`].
+pub fn read_questions(path: &Path, has_answers: bool) -> Result<QuestionSet, TaskError> {
+    let text = std::fs::read_to_string(path).map_err(|source| TaskError::Io { path: path.into(), source })?;
+    let file: File = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|source| TaskError::BadJson { path: path.into(), source })?;
+    let version = file.version.map(|version| version.to_string()).unwrap_or_default();
+    let says_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
+    let mut questions = Vec::new();
+    for Paragraph { context, qas } in file.data.into_iter().flat_map(|article| article.paragraphs) {
+        let context: Arc<str> = context.into();
+        // Bytes at which characters begin, and the end.
+        let places: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
+        for RawQuestion { id, question, answers, is_impossible } in qas {
+            let place = |RawAnswer { text, answer_start }: RawAnswer| {
+                let start = places.get(answer_start).copied().unwrap_or(context.len());
+                match context[start..].starts_with(&text) {
+                    true => Ok(Answer { text, start }),
+                    false => {
+                        let found: String = context[start..].chars().take(text.chars().count()).collect();
+                        let (path, id) = (path.into(), id.clone());
+                        Err(TaskError::AnswerNotInText { path, id, answer: text, answer_start, found })
+                    }
+                }
+            };
+            let answers = answers.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
+            let is_impossible = is_impossible || (says_2 && answers.is_empty());
+            if has_answers && answers.is_empty() && !is_impossible {
+                return Err(TaskError::NoAnswer { path: path.into(), id });
+            }
+            questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
+        }
+    }
+    if questions.is_empty() {
+        return Err(TaskError::NoExamples { path: path.into() });
+    }
+    let version_2 = says_2 || questions.iter().any(|question| question.is_impossible);
+    Ok(QuestionSet { questions, version_2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<QuestionSet, TaskError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json).unwrap();
+        read_questions(file.path(), true)
+    }
+
+    fn with(qas: &str) -> String {
+        format!(
+            r#"{{"version":"1.1","data":[{{"paragraphs":[{{"context":"Zoë sah Köln.","qas":[{qas}]}}]}}]}}"#
+        )
+    }
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        let set = read(&with(
+            r#"{"id":"q","question":"Was?","answers":[{"text":"Köln","answer_start":8}]},
+               {"id":"r","question":"Wer?","answers":[{"text":"Zoë","answer_start":0}]}"#,
+        ));
+        let set = set.unwrap();
+        let starts: Vec<usize> = set.questions.iter().map(|question| question.answers[0].start).collect();
+        assert_eq!(starts, [9, 0]);
+        assert!(!set.version_2 && Arc::ptr_eq(&set.questions[0].context, &set.questions[1].context));
+    }
+
+    #[test]
+    fn a_question_without_an_answer_is_of_version_2() {
+        let impossible = r#"{"id":"q","question":"Wann?","answers":[],"is_impossible":true}"#;
+        let set = read(&with(impossible)).unwrap();
+        assert!(set.version_2 && set.questions[0].is_impossible);
+        let said = read(
+            &with(r#"{"id":"q","question":"?","answers":[{"text":"Köln","answer_start":8}]}"#)
+                .replace("1.1", "v2.0"),
+        );
+        assert!(said.unwrap().version_2);
+    }
+
+    #[test]
+    fn an_answer_elsewhere_is_an_error() {
+        for (start, found) in [(7, " Köl"), (900, "")] {
+            let answer = format!(
+                r#"{{"id":"q7","question":"?","answers":[{{"text":"Köln","answer_start":{start}}}]}}"#
+            );
+            let error = read(&with(&answer)).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains("question q7")
+                    && text.contains("\"Köln\"")
+                    && text.contains(&format!("{found:?}")),
+                "{text}"
+            );
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+
+    #[test]
+    fn a_question_of_version_1_needs_its_answer_unless_it_is_to_be_predicted() {
+        let json = with(r#"{"id":"q9","question":"?","answers":[]}"#);
+        let error = read(&json).unwrap_err();
+        assert!(error.to_string().contains("question q9 has no answer"), "{error}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json).unwrap();
+        let set = read_questions(file.path(), false).unwrap();
+        assert!(!set.version_2 && set.questions[0].answers.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_squad_file_has_line_and_column() {
+        let error = read("{\"data\":[\n {\"paragraphs\": 7}]}").unwrap_err();
+        assert!(error.to_string().contains(":2:"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        assert!(matches!(read(r#"{"data":[]}"#).unwrap_err(), TaskError::NoExamples { .. }));
+    }
+}

@@ -1,0 +1,169 @@
+//! A text longer than the model's sequence, as windows that overlap.
+//!
+//! Ports `convert_examples_to_features` and `_check_is_max_context` of the reference's `run_squad.py`: `[CLS] question [SEP]
+//! window [SEP]`, windows begin every `doc_stride` tokens. Most tokens stand in several windows; an answer may begin in a
+//! window only at tokens that have more context there than in any other.
+
+use std::ops::Range;
+
+use bert_data::{PlacedPiece, Tokenizer};
+
+use super::squad::Question;
+use crate::tasks::{EncodedPair, SpecialIds};
+
+/// How texts are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSettings {
+    /// Longest sequence, special tokens included; the reference takes 384.
+    pub max_seq_length: usize,
+    /// Tokens from the beginning of a window to that of the next; 128.
+    pub doc_stride: usize,
+    /// Longer questions are cut; 64.
+    pub max_query_length: usize,
+}
+
+/// A question with its text as tokens.
+#[derive(Clone, Debug)]
+pub struct EncodedQuestion {
+    /// The text's tokens with their places in it.
+    pub pieces: Vec<PlacedPiece>,
+    /// What the model sees, in order.
+    pub windows: Vec<Window>,
+}
+
+/// One input of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Token ids and segments.
+    pub encoded: EncodedPair,
+    /// The text's tokens in it.
+    pub tokens: Range<usize>,
+    /// Where the first of them stands in the sequence.
+    pub first: usize,
+    /// For each of them whether no other window has more context around it.
+    pub max_context: Vec<bool>,
+    /// Places in the sequence of the first and last token of the answer; both 0, `[CLS]`, where the window lacks any of it.
+    pub target: (usize, usize),
+}
+
+impl EncodedQuestion {
+    /// Tokenizes a question and its text. The target is the first answer.
+    ///
+    /// # Panics
+    /// When the longest question leaves no room for the text: `max_seq_length` must be above `max_query_length + 3`.
+    #[must_use]
+    pub fn new(
+        question: &Question,
+        tokenizer: &Tokenizer,
+        special: SpecialIds,
+        settings: WindowSettings,
+    ) -> Self {
+        let mut query = Vec::new();
+        tokenizer.encode(&question.question, &mut query);
+        query.truncate(settings.max_query_length);
+        let pieces = tokenizer.encode_with_offsets(&question.context);
+        let room = settings.max_seq_length - query.len() - 3;
+        let spans = spans(pieces.len(), room, settings.doc_stride);
+        let answer = question.answers.first().filter(|_| !question.is_impossible);
+        let answer =
+            answer.and_then(|answer| covering(&pieces, answer.start..answer.start + answer.text.len()));
+        let windows = (0..spans.len()).map(|at| {
+            let tokens = spans[at].clone();
+            let first = query.len() + 2;
+            let ids = [special.cls].into_iter().chain(query.iter().copied()).chain([special.sep]);
+            let text = pieces[tokens.clone()].iter().map(|piece| piece.id).chain([special.sep]);
+            let input_ids: Vec<u32> = ids.chain(text).collect();
+            let segment_ids = (0..input_ids.len()).map(|place| u32::from(place >= first)).collect();
+            let inside =
+                answer.clone().filter(|answer| tokens.start <= answer.start && answer.end <= tokens.end);
+            let place = |token: usize| first + token - tokens.start;
+            Window {
+                encoded: EncodedPair { input_ids, segment_ids },
+                first,
+                max_context: tokens.clone().map(|token| most_context(&spans, token) == at).collect(),
+                target: inside.map_or((0, 0), |answer| (place(answer.start), place(answer.end - 1))),
+                tokens,
+            }
+        });
+        Self { windows: windows.collect(), pieces }
+    }
+}
+
+/// The windows over `tokens` tokens, at least one.
+fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    let mut start = 0;
+    loop {
+        let length = (tokens - start).min(room);
+        spans.push(start..start + length);
+        if start + length == tokens {
+            return spans;
+        }
+        start += length.min(stride);
+    }
+}
+
+/// The window in which a token has most context: the smaller of what stands left and right of it, and of equals the longer
+/// window; of windows that are equal in both the first.
+fn most_context(spans: &[Range<usize>], token: usize) -> usize {
+    let mut best: Option<(f64, usize)> = None;
+    for (at, span) in spans.iter().enumerate().filter(|(_, span)| span.contains(&token)) {
+        let context = (token - span.start).min(span.end - 1 - token);
+        let score = context as f64 + 0.01 * span.len() as f64;
+        if best.is_none_or(|(most, _)| score > most) {
+            best = Some((score, at));
+        }
+    }
+    best.map_or(usize::MAX, |(_, at)| at)
+}
+
+/// The tokens that have any of these bytes of the text; `None` when none has (an answer of characters that tokenizing drops).
+fn covering(pieces: &[PlacedPiece], bytes: Range<usize>) -> Option<Range<usize>> {
+    let start = pieces.iter().position(|piece| piece.end > bytes.start)?;
+    let end = pieces.iter().rposition(|piece| piece.start < bytes.end)? + 1;
+    (start < end).then_some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_begin_every_stride_until_the_end() {
+        assert_eq!(spans(10, 20, 5), [0..10]);
+        assert_eq!(spans(10, 4, 3), [0..4, 3..7, 6..10]);
+        // The last window is shorter.
+        assert_eq!(spans(11, 4, 3), [0..4, 3..7, 6..10, 9..11]);
+        // A stride beyond the window leaves nothing out: windows begin where the last one ended.
+        assert_eq!(spans(10, 4, 9), [0..4, 4..8, 8..10]);
+        assert_eq!(spans(0, 4, 3), [0..0]);
+    }
+
+    /// The example in the reference's comment, 11 words: the eighth stands at the end of the second window and has most context
+    /// in the third.
+    #[test]
+    fn a_token_counts_where_it_has_most_context() {
+        let spans = [0..5, 3..8, 6..11];
+        assert_eq!(most_context(&spans, 7), 2);
+        assert_eq!((most_context(&spans, 0), most_context(&spans, 10)), (0, 2));
+        // Of equals the longer window, then the first one.
+        assert_eq!(most_context(&[0..4, 2..7], 3), 1);
+        assert_eq!(most_context(&[0..5, 2..7], 3), 0);
+        for token in 0..11 {
+            let here =
+                |at: usize| usize::from(spans[at].contains(&token) && most_context(&spans, token) == at);
+            assert_eq!((0..3).map(here).sum::<usize>(), 1, "{token}");
+        }
+    }
+
+    #[test]
+    fn an_answer_inside_of_a_token_is_that_token() {
+        let piece = |start, end| PlacedPiece { id: 0, start, end };
+        let pieces = [piece(0, 4), piece(4, 5), piece(6, 9)];
+        assert_eq!(covering(&pieces, 4..5), Some(1..2));
+        assert_eq!(covering(&pieces, 1..3), Some(0..1));
+        assert_eq!(covering(&pieces, 2..7), Some(0..3));
+        assert_eq!(covering(&pieces, 5..6), None);
+        assert_eq!(covering(&pieces, 9..12), None);
+    }
+}
