@@ -139,8 +139,11 @@ fn check_head_gradients<M: Module>(worst: &mut Worst, model: &M, loss: &Tensor<1
     let gradients = named_gradients(model, &loss.backward());
     let expected = golden.floats.iter().filter_map(|(name, of)| Some((name.strip_prefix("grad.")?, of)));
     let mut checked = 0;
-    for (name, (_, expected)) in expected {
-        worst.check(name, &gradients[name].1, expected, 0.0, TOLERANCE);
+    for (name, (shape, expected)) in expected {
+        // Padding has scores too, and so gradients; PyTorch leaves row 0, the padding's, out of the table's.
+        let skipped = if name.contains("word_embeddings") { shape[1] } else { 0 };
+        let (got, expected) = (&gradients[name].1[skipped..], &expected[skipped..]);
+        worst.check(name, got, expected, GRADIENT_FLOOR, TOLERANCE);
         checked += 1;
     }
     assert_eq!(checked, 3);
