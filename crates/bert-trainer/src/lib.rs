@@ -12,6 +12,7 @@
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
 //! | questions on a text -> answers, exact match, F1 | [`question_answering`] |
+//! | tagged words -> entities, precision, recall, F1 | [`token_classification`] |
 //! | run -> page | [`report`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
@@ -47,6 +48,7 @@ pub mod stop;
 pub mod synthetic;
 pub mod tasks;
 pub mod text;
+pub mod token_classification;
 pub mod train_step;
 mod unfinished;
 

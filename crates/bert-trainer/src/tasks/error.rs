@@ -186,6 +186,17 @@ pub enum TaskError {
         found: String,
     },
 
+    /// A word without a tag.
+    #[error("{}:{line}: the word {word:?} has no tag in a last column", path.display())]
+    MissingTag {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The word.
+        word: String,
+    },
+
     /// A question without an answer in a set in which each has one.
     #[error("{}: question {id} has no answer (a set of version 2.0 says \"is_impossible\": true)", path.display())]
     NoAnswer {
@@ -215,6 +226,7 @@ impl TaskError {
             | TaskError::BadScore { .. }
             | TaskError::BadJson { .. }
             | TaskError::AnswerNotInText { .. }
+            | TaskError::MissingTag { .. }
             | TaskError::NoAnswer { .. } => 3,
         }
     }

@@ -16,7 +16,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Calls `each` with the number (from 1) and text of every line of the file. A file that ends with LF
 /// has no line after it.
-pub(super) fn for_each_line(
+pub(crate) fn for_each_line(
     path: &Path,
     each: impl FnMut(usize, &str) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {

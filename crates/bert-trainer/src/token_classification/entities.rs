@@ -1,0 +1,178 @@
+//! Entities from tags, and how many of them are right.
+//!
+//! An entity is right when its first word, its last word and its kind are. Where entities begin and end follows
+//! `conlleval`, the script of the CoNLL shared tasks, which `seqeval` ports: tags of the schemes IOB1, IOB2, IOE and
+//! IOBES are all understood, and a tag that the scheme does not allow at its place begins an entity.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+/// A stretch of words of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entity {
+    /// Its kind, as `PER`.
+    pub kind: String,
+    /// Its first word.
+    pub first: usize,
+    /// Its last word.
+    pub last: usize,
+}
+
+/// Right, predicted and real entities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EntityCounts {
+    /// Predicted ones that are real.
+    pub right: usize,
+    /// Predicted ones.
+    pub predicted: usize,
+    /// Real ones.
+    pub real: usize,
+}
+
+impl EntityCounts {
+    /// The share of the predicted ones that is real; 0 of none.
+    #[must_use]
+    pub fn precision(self) -> f64 {
+        share(self.right, self.predicted)
+    }
+
+    /// The share of the real ones that was predicted; 0 of none.
+    #[must_use]
+    pub fn recall(self) -> f64 {
+        share(self.right, self.real)
+    }
+
+    /// The harmonic mean of both.
+    #[must_use]
+    pub fn f1(self) -> f64 {
+        share(2 * self.right, self.predicted + self.real)
+    }
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Scores of some sentences: all entities, and those of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EntityScores {
+    /// Of all kinds.
+    pub all: EntityCounts,
+    /// Of each kind.
+    pub kinds: BTreeMap<String, EntityCounts>,
+}
+
+/// Compares the tags of sentences, real and predicted; of equal lengths each.
+#[must_use]
+pub fn score_entities<T: AsRef<str>>(real: &[Vec<T>], predicted: &[Vec<T>]) -> EntityScores {
+    assert_eq!(real.len(), predicted.len(), "tags for each sentence");
+    let mut scores = EntityScores::default();
+    for (real, predicted) in real.iter().zip(predicted) {
+        assert_eq!(real.len(), predicted.len(), "a tag for each word");
+        let (real, predicted): (BTreeSet<Entity>, BTreeSet<Entity>) =
+            (entities(real).into_iter().collect(), entities(predicted).into_iter().collect());
+        let mut count = |entity: &Entity, add: fn(&mut EntityCounts)| {
+            add(&mut scores.all);
+            add(scores.kinds.entry(entity.kind.clone()).or_default());
+        };
+        real.iter().for_each(|entity| count(entity, |counts| counts.real += 1));
+        predicted.iter().for_each(|entity| count(entity, |counts| counts.predicted += 1));
+        real.intersection(&predicted).for_each(|entity| count(entity, |counts| counts.right += 1));
+    }
+    scores
+}
+
+/// The entities of a sentence, in order.
+#[must_use]
+pub fn entities<T: AsRef<str>>(tags: &[T]) -> Vec<Entity> {
+    let mut entities = Vec::new();
+    let mut begun: Option<(usize, &str)> = None;
+    let mut before = ("O", "");
+    for (at, tag) in tags.iter().map(T::as_ref).chain(["O"]).enumerate() {
+        let now = divided(tag);
+        if let Some((first, kind)) = begun
+            && ends(before, now)
+        {
+            entities.push(Entity { kind: kind.to_string(), first, last: at - 1 });
+            begun = None;
+        }
+        if begins(before, now) {
+            begun = Some((at, now.1));
+        }
+        before = now;
+    }
+    entities
+}
+
+/// `B-PER` as its place in an entity and its kind.
+fn divided(tag: &str) -> (&str, &str) {
+    match tag.split_once('-') {
+        Some(parts) => parts,
+        None if tag == "O" => (tag, ""),
+        // A tag without a kind, as in sets with one kind of entity.
+        None => (tag, "_"),
+    }
+}
+
+fn ends(before: (&str, &str), now: (&str, &str)) -> bool {
+    let by_place =
+        matches!(before.0, "E" | "S") || (matches!(before.0, "B" | "I") && matches!(now.0, "B" | "S" | "O"));
+    by_place || (before.0 != "O" && before.1 != now.1)
+}
+
+fn begins(before: (&str, &str), now: (&str, &str)) -> bool {
+    let by_place =
+        matches!(now.0, "B" | "S") || (matches!(before.0, "E" | "S" | "O") && matches!(now.0, "E" | "I"));
+    by_place || (now.0 != "O" && before.1 != now.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(tags: &str) -> Vec<(String, usize, usize)> {
+        let tags: Vec<&str> = tags.split(' ').collect();
+        entities(&tags).into_iter().map(|entity| (entity.kind, entity.first, entity.last)).collect()
+    }
+
+    fn entity(kind: &str, first: usize, last: usize) -> (String, usize, usize) {
+        (kind.to_string(), first, last)
+    }
+
+    #[test]
+    fn every_scheme_is_understood() {
+        let expected = [entity("PER", 0, 1), entity("LOC", 3, 3)];
+        for tags in
+            ["B-PER I-PER O B-LOC", "I-PER I-PER O I-LOC", "B-PER E-PER O S-LOC", "I-PER E-PER O E-LOC"]
+        {
+            assert_eq!(found(tags), expected, "{tags}");
+        }
+        assert_eq!(found("O O"), []);
+        assert_eq!(found("B I O B"), [entity("_", 0, 1), entity("_", 3, 3)]);
+    }
+
+    #[test]
+    fn neighbours_and_odd_tags_begin_entities() {
+        assert_eq!(found("B-PER B-PER"), [entity("PER", 0, 0), entity("PER", 1, 1)]);
+        assert_eq!(found("B-PER I-LOC"), [entity("PER", 0, 0), entity("LOC", 1, 1)]);
+        assert_eq!(found("O I-ORG I-ORG B-ORG"), [entity("ORG", 1, 2), entity("ORG", 3, 3)]);
+        assert_eq!(found("B-MISC-2 I-MISC-2"), [entity("MISC-2", 0, 1)]);
+    }
+
+    #[test]
+    fn an_entity_is_right_as_a_whole_only() {
+        let sentences = |tags: &[&'static str]| -> Vec<Vec<&'static str>> {
+            tags.iter().map(|tags| tags.split(' ').collect()).collect()
+        };
+        let real = sentences(&["B-PER I-PER O B-LOC", "O B-ORG"]);
+        let predicted = sentences(&["B-PER O O B-LOC", "O B-LOC"]);
+        let scores = score_entities(&real, &predicted);
+        assert_eq!(scores.all, EntityCounts { right: 1, predicted: 3, real: 3 });
+        assert_eq!(scores.kinds["LOC"], EntityCounts { right: 1, predicted: 2, real: 1 });
+        assert!((scores.all.f1() - 1.0 / 3.0).abs() < 1e-12);
+        let of = scores.kinds["LOC"];
+        assert!((of.precision() - 0.5).abs() < 1e-12 && (of.recall() - 1.0).abs() < 1e-12);
+        assert_eq!(score_entities::<&str>(&[], &[]).all.f1(), 0.0);
+    }
+}
