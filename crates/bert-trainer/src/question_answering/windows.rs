@@ -126,7 +126,47 @@ fn covering(pieces: &[PlacedPiece], bytes: Range<usize>) -> Option<Range<usize>>
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
+    use bert_data::Vocabulary;
+
+    use super::super::squad::read_questions;
     use super::*;
+
+    /// On every question of XQuAD: a window has the whole answer, and its tokens are quoted as the answer or a little more.
+    #[test]
+    #[ignore = "needs ../shared"]
+    fn answers_of_four_languages_are_quoted_from_the_text() {
+        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+        let data = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from).join("data");
+        let settings = WindowSettings { max_seq_length: 384, doc_stride: 128, max_query_length: 64 };
+        for (language, vocabulary) in [
+            ("en", "bert-base-uncased-vocab.txt"),
+            ("de", "bert-base-uncased-vocab.txt"),
+            ("es", "bert-base-uncased-vocab.txt"),
+            ("zh", "bert-base-chinese-vocab.txt"),
+        ] {
+            let vocabulary = Vocabulary::read(&data.join("vocab").join(vocabulary)).unwrap();
+            let tokenizer = Tokenizer::new(&vocabulary, true);
+            let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
+            let set = read_questions(&data.join(format!("squad/xquad.{language}.json")), true).unwrap();
+            assert_eq!(set.questions.len(), 1190);
+            let mut exact = 0;
+            for question in &set.questions {
+                let encoded = EncodedQuestion::new(question, &tokenizer, special, settings);
+                let window = encoded.windows.iter().find(|window| window.target != (0, 0));
+                let window = window.unwrap_or_else(|| panic!("{language} {}: no window", question.id));
+                let piece = |place: usize| encoded.pieces[window.tokens.start + place - window.first];
+                let quoted = &question.context[piece(window.target.0).start..piece(window.target.1).end];
+                let answer = &question.answers[0].text;
+                assert!(quoted.contains(answer.trim()), "{language} {}: {quoted:?} {answer:?}", question.id);
+                exact += usize::from(quoted == answer);
+            }
+            // The others end inside of a word, or with a blank.
+            println!("{language}: {exact} of {} quoted to the character", set.questions.len());
+            assert!(exact * 100 > set.questions.len() * 97, "{language}: {exact}");
+        }
+    }
 
     #[test]
     fn windows_begin_every_stride_until_the_end() {
