@@ -158,6 +158,30 @@ pub enum Error {
         /// Examples of the first folder's dev set.
         first_examples: usize,
     },
+    /// Fine-tunings that are to be compared were scored on different examples.
+    #[error(
+        "{}: not the dev set of {}: {difference}; only answers to the same examples are compared",
+        path.display(),
+        first.display()
+    )]
+    OtherDevSet {
+        /// The folder.
+        path: PathBuf,
+        /// The folder that it is compared with.
+        first: PathBuf,
+        /// In what the sets differ.
+        difference: String,
+    },
+    /// A file with a fine-tuning's answers is not as it was written.
+    #[error("{}:{line}: {reason}", path.display())]
+    AnswersCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
     /// A folder in which a checkpoint was expected has none.
     #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
     NoCheckpoint {
@@ -257,8 +281,9 @@ impl Error {
             Self::UnknownDevice { .. }
             | Self::Configuration { .. }
             | Self::SeedTwice { .. }
-            | Self::DifferentDevSets { .. } => 2,
-            Self::NoInstances { .. } => 3,
+            | Self::DifferentDevSets { .. }
+            | Self::OtherDevSet { .. } => 2,
+            Self::NoInstances { .. } | Self::AnswersCorrupt { .. } => 3,
             Self::Mismatch { .. }
             | Self::RunDiffers { .. }
             | Self::NoCheckpoint { .. }

@@ -11,6 +11,7 @@
 //! | held-out data -> figures | [`evaluation`], [`baselines`] |
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
+//! | scores -> how sure they are | [`significance`] |
 //! | run -> page | [`report`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
@@ -41,6 +42,7 @@ pub mod pretrain;
 pub mod report;
 pub mod run_folder;
 pub mod schedule;
+pub mod significance;
 pub mod stop;
 pub mod synthetic;
 pub mod tasks;

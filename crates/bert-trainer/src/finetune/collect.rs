@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::report::read_json;
 use crate::tasks::{SeedRun, SeedSummary, Statistics};
 
-/// What of a configuration does not decide the scores of a seed.
+/// What of a configuration does not decide the scores of a seed. Of `grid` and `holdout` the chosen values and the number
+/// of training examples are compared.
 const PLACES: [&str; 6] = ["seeds", "output", "predict", "data", "checkpoint", "device"];
 
 /// Fine-tunings of one configuration.

@@ -30,6 +30,8 @@ pub struct Shared<'a> {
     pub dev: &'a Features,
     /// Labels of the dev examples.
     pub dev_labels: &'a [Label],
+    /// What is held out of train to choose by, with its labels; without it dev chooses.
+    pub held_out: Option<(&'a Features, &'a [Label])>,
     /// Device, with autodiff.
     pub device: &'a Device,
 }
@@ -43,11 +45,14 @@ pub struct EpochReport {
     pub epoch: f64,
     /// Mean training loss of its steps.
     pub train_loss: f64,
-    /// Scores on dev after it, when they were taken (`--select last`: at the end only).
+    /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
     pub dev: Option<Scores>,
+    /// Scores on what is held out of train, when they were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<Scores>,
 }
 
-/// A state of a run and what it does on dev.
+/// A state of a run and what it does on the set by which it is chosen.
 struct State {
     model: BertForSequenceClassification,
     scores: Scores,
@@ -66,8 +71,12 @@ pub struct Finished {
     pub outputs: Vec<Vec<f32>>,
     /// Its predictions on dev.
     pub predictions: Vec<Label>,
+    /// Its scores on what is held out of train.
+    pub held_out: Option<Scores>,
     /// Epochs trained when it was reached.
     pub epoch: f64,
+    /// Whether `--patience` ended the run.
+    pub stopped_early: bool,
     /// Whether it gives one answer to everything.
     pub degenerate: bool,
     /// Every epoch, in order.
@@ -97,19 +106,21 @@ pub fn run_seed(
     let mut best: Option<State> = None;
     let mut history: Vec<EpochReport> = Vec::new();
     let mut losses = Vec::new();
+    let (mut waited, mut stopped_early) = (0, false);
 
     for step in 0..steps {
-        let batch = train.batch(order.batch(step * batch_size, resolved.train_batch_size));
+        let batch = order.batch(step * batch_size, resolved.train_batch_size);
+        let micro_batches = train.micro_batches(&batch, config.gradient_accumulation_steps as usize);
         let loss = |model: &BertForSequenceClassification, batch: &ClassificationBatch, mode: Mode| {
             let logits = match &pooled {
                 Some(table) => model.classify(table.clone().select(0, batch.rows(device)), mode),
                 None => model.forward(batch.input(device), mode),
             };
-            MicroBatchLoss { total: task_loss(shared, logits, batch), parts: vec![] }
+            MicroBatchLoss { total: task_loss(shared, logits, batch, batch_size as f64), parts: vec![] }
         };
         let learning_rate = schedule.learning_rate(step);
         let (updated, report) =
-            train_step(model, &mut optimizer, &[batch], loss, learning_rate, (seed, step));
+            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, (seed, step));
         model = updated;
         let report = report.map_err(|failure| not_finite(step + 1, &failure.report))?;
         tell(FinetuneEvent::Step { seed, step: step + 1, steps, loss: report.loss });
@@ -125,19 +136,38 @@ pub fn run_seed(
         let epoch = seen as f64 / examples as f64;
         let train_loss = losses.iter().sum::<f64>() / losses.len() as f64;
         losses.clear();
-        history.push(EpochReport { step: step + 1, epoch, train_loss, dev: None });
+        history.push(EpochReport { step: step + 1, epoch, train_loss, dev: None, held_out: None });
         if last || config.select == Selection::Best {
             let state = evaluate_state(shared, &model, epoch);
-            tell(FinetuneEvent::Evaluated { seed, epoch, scores: state.scores.clone() });
-            history.last_mut().expect("pushed above").dev = Some(state.scores.clone());
+            let (scores, held_out) = (state.scores.clone(), shared.held_out.is_some());
+            tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
+            let report = history.last_mut().expect("pushed above");
+            *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
+            waited += 1;
             if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
-                best = Some(state);
+                (best, waited) = (Some(state), 0);
+            }
+            stopped_early = !last && config.patience.is_some_and(|patience| waited >= patience);
+            if stopped_early {
+                break;
             }
         }
     }
-    let State { model, scores, outputs, predictions, epoch } = best.expect("the last step is evaluated");
+    let best = best.expect("the last step is evaluated");
+    Ok(Finished { stopped_early, history, ..finished(shared, best) })
+}
+
+/// The chosen state and what it does on dev, which with `--holdout` was not asked before.
+fn finished(shared: &Shared<'_>, best: State) -> Finished {
+    let held_out = shared.held_out.map(|_| best.scores.clone());
+    let best = match held_out {
+        Some(_) => scored(shared, best.model, best.epoch, (shared.dev, shared.dev_labels)),
+        None => best,
+    };
+    let State { model, scores, outputs, predictions, epoch } = best;
     let degenerate = is_degenerate(&predictions);
-    Ok(Finished { model, scores, outputs, predictions, epoch, degenerate, history })
+    let (stopped_early, history) = (false, Vec::new());
+    Finished { model, scores, outputs, predictions, held_out, epoch, stopped_early, degenerate, history }
 }
 
 /// By the task's main metric; an undefined score (NaN) never beats one that is there.
@@ -166,8 +196,8 @@ pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
     (steps as u64).max(1)
 }
 
-fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch) -> Tensor<1> {
-    let rows = batch.examples.len() as f64;
+/// The batch's share of the loss of a step over `rows` examples.
+fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch, rows: f64) -> Tensor<1> {
     match shared.config.task.spec().kind {
         Kind::Classification { .. } => classification_loss(logits, batch.classes(shared.device), rows),
         Kind::Regression { .. } => regression_loss(logits, batch.scores(shared.device), rows),
@@ -175,11 +205,20 @@ fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch
 }
 
 fn evaluate_state(shared: &Shared<'_>, model: &BertForSequenceClassification, epoch: f64) -> State {
+    let set = shared.held_out.unwrap_or((shared.dev, shared.dev_labels));
+    scored(shared, model.clone().valid(), epoch, set)
+}
+
+fn scored(
+    shared: &Shared<'_>,
+    model: BertForSequenceClassification,
+    epoch: f64,
+    (features, labels): (&Features, &[Label]),
+) -> State {
     let kind = shared.config.task.spec().kind;
-    let model = model.clone().valid();
-    let outputs = predict(&model, shared.dev, kind, shared.device);
+    let outputs = predict(&model, features, kind, shared.device);
     let predictions = decide(&outputs, kind);
-    let scores = score(shared.config.task, &predictions, shared.dev_labels);
+    let scores = score(shared.config.task, &predictions, labels);
     State { model, scores, outputs, predictions, epoch }
 }
 

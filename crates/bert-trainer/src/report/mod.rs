@@ -8,6 +8,7 @@
 mod chart;
 mod findings;
 mod finetuning;
+mod grid;
 mod pretraining;
 mod record;
 
