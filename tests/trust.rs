@@ -222,10 +222,10 @@ fn only_answers_to_the_same_examples_are_compared() {
 #[test]
 fn a_grid_is_chosen_on_train_and_dev_is_left() {
     let folder = with_entailment();
-    let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 2 --seeds 1-2");
-    let grid = "--learning-rate 1e-9,1e-2 --train-batch-size 4,9";
+    let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 4 --seeds 1-2");
+    let grid = "--learning-rate 1e-9,3e-3 --train-batch-size 4,9";
     let ended = folder.ok(&format!("{line} {grid} --holdout 0.25 --output grid"));
-    assert!(ended.stderr.contains("seed 1, epoch 0.9: held-out accuracy"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("seed 1, epoch 1.1: held-out accuracy"), "{}", ended.stderr);
     assert!(!ended.stderr.contains(": dev accuracy"), "{}", ended.stderr);
     assert!(
         ended.stdout.starts_with("grid of 4: accuracy on 10 examples held out of train\n"),
@@ -243,7 +243,7 @@ fn a_grid_is_chosen_on_train_and_dev_is_left() {
     );
     assert_eq!(report["resolved"]["learning_rate"], cells[chosen]["learning_rate"]);
     assert_eq!(report["resolved"]["train_batch_size"], cells[chosen]["train_batch_size"]);
-    assert_eq!(report["config"]["learning_rate"], json!([1e-9, 1e-2]));
+    assert_eq!(report["config"]["learning_rate"], json!([1e-9, 3e-3]));
     assert_eq!(
         report["training"],
         json!({ "in_file": 40, "trained_on": 30, "held_out": 10, "subset_seed": 1 })

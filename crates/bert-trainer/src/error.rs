@@ -101,6 +101,18 @@ pub enum Error {
         /// Each difference in words.
         differences: Vec<String>,
     },
+    /// A fine-tuning is to be continued with another configuration.
+    #[error(
+        "{}: the fine-tuning was started with another configuration or other data: {}. --resume takes the same flags; \
+         without it the fine-tuning starts over",
+        path.display(), differences.join("; ")
+    )]
+    TuningDiffers {
+        /// The output folder.
+        path: PathBuf,
+        /// Each difference in words.
+        differences: Vec<String>,
+    },
     /// The output folder holds something already.
     #[error("{}: the folder already holds {what}; {hint}", path.display())]
     OutputExists {
@@ -251,12 +263,6 @@ pub enum Error {
         /// Its gradient norm.
         gradient_norm: f64,
     },
-    /// A signal asked for a stop of work that writes no checkpoints.
-    #[error("stopped by signal {signal}; nothing was committed, the same line starts it over")]
-    Interrupted {
-        /// The signal's number.
-        signal: i32,
-    },
     /// A signal asked for a stop; a checkpoint has been written.
     #[error("stopped by signal {signal} after step {step}; a checkpoint was written, continue with --resume")]
     Stopped {
@@ -286,6 +292,7 @@ impl Error {
             Self::NoInstances { .. } | Self::AnswersCorrupt { .. } => 3,
             Self::Mismatch { .. }
             | Self::RunDiffers { .. }
+            | Self::TuningDiffers { .. }
             | Self::NoCheckpoint { .. }
             | Self::CheckpointCorrupt { .. }
             | Self::RunCorrupt { .. }
@@ -293,7 +300,7 @@ impl Error {
             | Self::OptimizerState { .. } => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
             // 130 for SIGINT, 143 for SIGTERM.
-            Self::Stopped { signal, .. } | Self::Interrupted { signal } => 128 + *signal as u8,
+            Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }
             | Self::CheckpointNeedsRoom { .. }
             | Self::DeviceNotBuilt { .. }

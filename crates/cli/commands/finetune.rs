@@ -23,6 +23,10 @@ pub struct Args {
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
 
+    /// Go on with the fine-tuning in --output that was stopped or killed, bit for bit; finished runs are not run again.
+    #[arg(long)]
+    resume: bool,
+
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
@@ -52,7 +56,7 @@ impl Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let mut view = View::new(&args.config, args.quiet);
-    let report = finetune(&args.config, &stop, &mut |event| view.show(&event));
+    let report = finetune(&args.config, args.resume, &stop, &mut |event| view.show(&event));
     view.finish();
     let report = report?;
     match args.json {
@@ -101,6 +105,10 @@ impl View {
                 let set = if *held_out { "held-out" } else { "dev" };
                 self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: {set} {scores}"));
             }
+            FinetuneEvent::Resumed { seed, step } => self.progress.line(&match step {
+                Some(step) => format!("seed {seed}: goes on after step {step}"),
+                None => format!("seed {seed}: was finished before"),
+            }),
             FinetuneEvent::CellDone { cell, cells, report } => {
                 self.cells_done = *cell as u64;
                 self.progress.line(&format!("cell {cell} of {cells}: {report}"));

@@ -17,29 +17,33 @@ pub mod answers;
 pub mod collect;
 pub mod compare;
 pub mod config;
+mod exact;
 pub mod features;
 pub mod grid;
 mod output;
 mod runs;
+mod saved;
 pub mod seed_run;
 pub mod seeds;
 pub mod subset;
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{Disk, FileSystem, digest_bytes, write_json_atomic_on};
+use bert_data::files::{Disk, FileSystem, digest_bytes, digest_file, write_json_atomic_on};
 use bert_model::{
     BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
     read_pretrained_tensors,
 };
 use burn::tensor::Device;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
 use grid::{Cell, CellReport, GridReport};
 use output::{Output, save_model, write_dev_labels, write_outputs};
 use runs::{Start, run_cells};
+use saved::SavedRuns;
 use seed_run::{EpochReport, Finished, Shared, decide, predict};
 use subset::TrainingParts;
 
@@ -79,6 +83,13 @@ pub enum FinetuneEvent {
         /// Whether they are on what is held out of train, not on dev.
         held_out: bool,
     },
+    /// A run goes on where it was stopped.
+    Resumed {
+        /// The run's seed.
+        seed: u64,
+        /// The step after which it goes on; none where it was finished.
+        step: Option<u64>,
+    },
     /// A configuration of a grid is done.
     CellDone {
         /// Its number, from 1.
@@ -93,7 +104,7 @@ pub enum FinetuneEvent {
 }
 
 /// One run in the report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
     /// Its seed.
     pub seed: u64,
@@ -114,12 +125,12 @@ pub struct RunReport {
     /// Training loss and scores on dev, epoch by epoch.
     pub history: Vec<EpochReport>,
     /// What it answered.
-    #[serde(skip)]
+    #[serde(skip, default)]
     pub answers: Answered,
 }
 
 /// A run's answers to every labelled split.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answered {
     /// Dev.
     pub dev: Vec<Label>,
@@ -214,16 +225,18 @@ impl Splits {
     }
 }
 
-/// Fine-tunes, once per seed.
+/// Fine-tunes, once per seed; with `resume` goes on with what the same fine-tuning left in the output folder when it
+/// was stopped or killed.
 ///
 /// # Errors
 /// See [`Error`].
 pub fn finetune(
     config: &FinetuneConfig,
+    resume: bool,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    finetune_on(&Disk, config, stop, tell)
+    finetune_on(&Disk, config, resume, stop, tell)
 }
 
 /// [`finetune`] on a file system of choice.
@@ -233,6 +246,7 @@ pub fn finetune(
 pub fn finetune_on(
     files: &dyn FileSystem,
     config: &FinetuneConfig,
+    resume: bool,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
@@ -257,10 +271,17 @@ pub fn finetune_on(
     let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
     // Before the output is made: weights that cannot be used leave nothing behind.
     let first = Some(start_model(config, &start, config.seeds[0], &device, tell)?);
+    if resume && !config.output.exists() {
+        return Err(Error::NothingToResume { path: config.output.clone() });
+    }
     let output = Output::open(files, &config.output)?;
+    let several = cells.len() * config.seeds.len() > 1;
+    let identity = identity(config, &start, &splits)?;
+    let saved = SavedRuns::open(files, &config.output, resume, &identity, several, tell)?;
 
-    let from = Start { folder: &start, first };
+    let from = Start { folder: &start, first, saved: &saved };
     let (cell, runs, grid) = run_cells(&cells, from, &splits, &device, stop, tell)?;
+    let model = runs.model(&config.output)?;
     write_dev_labels(output.files, config, &splits.dev.examples)?;
     for run in &runs.reports {
         let (stem, answers) = (format!("seed-{}/dev_", run.seed), &run.answers);
@@ -270,12 +291,13 @@ pub fn finetune_on(
     if let Some(examples) = &to_predict {
         let features = Features::new(examples, &text.tokenizer, &text.vocabulary, resolved.max_seq_length);
         let kind = config.task.spec().kind;
-        let outputs = predict(&runs.model, &features, kind, &device);
+        let outputs = predict(model, &features, kind, &device);
         write_outputs(output.files, config, "", examples, &decide(&outputs, kind), &outputs)?;
     }
-    save_model(output.files, &config.output.join("model"), &runs.model, &runs.model_config, &text)?;
+    save_model(output.files, &config.output.join("model"), model, &runs.model_config, &text)?;
     let report = report(config, (cell, grid), start, &splits, runs.reports);
     write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
+    saved.remove()?;
     output.finish()?;
     Ok(report)
 }
@@ -443,6 +465,29 @@ fn report(
         model: config.output.join("model"),
         config: config.clone(),
     }
+}
+
+/// What decides the numbers of every run: settings, weights and data. Which seeds there are decides nothing for one.
+fn identity(config: &FinetuneConfig, start: &Path, splits: &Splits) -> Result<Value, Error> {
+    let mut settings = serde_json::to_value(config).expect("plain data");
+    for place in ["seeds", "output", "predict", "data", "checkpoint"] {
+        settings.as_object_mut().expect("a configuration").remove(place);
+    }
+    let digest = |split: &Option<LabelledSplit>| split.as_ref().map(|split| examples_digest(&split.examples));
+    let file = |name: &str| match start.join(name) {
+        path if path.exists() => digest_file(&path).map_err(Error::from),
+        _ => Ok(String::new()),
+    };
+    Ok(json!({
+        "config": settings,
+        "start": file("model.safetensors")?,
+        "vocabulary": file("vocab.txt")?,
+        "train": examples_digest(&splits.train.examples),
+        "held_out": digest(&splits.held_out),
+        "dev": examples_digest(&splits.dev.examples),
+        "dev_mismatched": digest(&splits.mismatched),
+        "test": digest(&splits.test),
+    }))
 }
 
 /// Texts and labels, in order.

@@ -5,6 +5,7 @@ use std::path::Path;
 use bert_model::{BertConfig, BertForSequenceClassification};
 
 use super::grid::{Cell, CellReport, GridReport};
+use super::saved::SavedRuns;
 use super::seed_run::{Shared, run_seed};
 use super::{FinetuneEvent, RunReport, Splits, run_report, start_model};
 use crate::error::Error;
@@ -16,18 +17,34 @@ pub(super) struct Start<'a> {
     pub(super) folder: &'a Path,
     /// The first run's model, made before the output was.
     pub(super) first: Option<(BertForSequenceClassification, BertConfig)>,
+    /// What was done before.
+    pub(super) saved: &'a SavedRuns<'a>,
 }
 
 /// The finished runs of a configuration.
 pub(super) struct Runs {
     /// Each, in the order of the seeds.
     pub(super) reports: Vec<RunReport>,
-    /// The model of the best.
-    pub(super) model: BertForSequenceClassification,
-    /// Its configuration.
+    /// The model of the best, and its configuration.
+    model: Option<BertForSequenceClassification>,
     pub(super) model_config: BertConfig,
-    /// By how much it is the best.
-    primary: f64,
+    /// Seed and score of the best.
+    best: (u64, f64),
+}
+
+impl Runs {
+    /// The model of the best.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointCorrupt`] when it was saved in an earlier process and is gone.
+    pub(super) fn model(&self, output: &Path) -> Result<&BertForSequenceClassification, Error> {
+        let reason = format!(
+            "the model of seed {}, which was finished, is gone; without --resume it is made again",
+            self.best.0
+        );
+        let path = || output.to_path_buf();
+        self.model.as_ref().ok_or_else(|| Error::CheckpointCorrupt { path: path(), reason })
+    }
 }
 
 /// Runs every configuration and keeps the runs of the one that is best on what is held out of train, of equals the
@@ -61,7 +78,7 @@ pub(super) fn run_cells<'a>(
             FinetuneEvent::Warning(_) if number > 0 => {}
             event => tell(event),
         };
-        let runs = run_seeds(&shared, &mut start, splits, stop, &mut silent)?;
+        let runs = run_seeds(&shared, number, &mut start, splits, stop, &mut silent)?;
         let score =
             |run: &RunReport| run.held_out.as_ref().unwrap_or(&run.dev).get(metric).unwrap_or(f64::NAN);
         let report = CellReport::new(cell, &runs.reports.iter().map(score).collect::<Vec<f64>>());
@@ -70,8 +87,10 @@ pub(super) fn run_cells<'a>(
         }
         let mean = report.statistics.mean;
         reports.push(report);
-        if chosen.as_ref().is_none_or(|(best, _)| is_better(mean, reports[*best].statistics.mean)) {
-            chosen = Some((number, runs));
+        let better = chosen.as_ref().is_none_or(|(best, _)| is_better(mean, reports[*best].statistics.mean));
+        let worse = if better { chosen.replace((number, runs)) } else { Some((number, runs)) };
+        if let Some((cell, runs)) = worse {
+            start.saved.run(cell, runs.best.0).forget_model()?;
         }
     }
     let (best, runs) = chosen.expect("there is at least one cell");
@@ -83,25 +102,42 @@ pub(super) fn run_cells<'a>(
 
 fn run_seeds(
     shared: &Shared<'_>,
+    cell: usize,
     start: &mut Start<'_>,
     splits: &Splits,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Runs, Error> {
     let Shared { config, device, .. } = *shared;
-    let mut reports = Vec::new();
+    let mut reports: Vec<RunReport> = Vec::new();
     let mut best: Option<Runs> = None;
     for &seed in config.seeds.iter() {
         let (model, model_config) = match start.first.take() {
             Some(first) => first,
             None => start_model(config, start.folder, seed, device, tell)?,
         };
-        let finished = run_seed(shared, seed, model, stop, tell)?;
-        let primary = finished.held_out.as_ref().unwrap_or(&finished.scores);
-        let primary = primary.get(config.task.spec().primary).unwrap_or(f64::NAN);
-        reports.push(run_report(shared, splits, seed, &finished));
-        if best.as_ref().is_none_or(|best| is_better(primary, best.primary)) {
-            best = Some(Runs { reports: Vec::new(), model: finished.model, model_config, primary });
+        let mut saved = start.saved.run(cell, seed);
+        let before = saved.finished(&model, tell)?;
+        let is_new = before.is_none();
+        let (report, model) = match before {
+            Some(before) => before,
+            None => {
+                let finished = run_seed(shared, seed, model, &mut saved, stop, tell)?;
+                (run_report(shared, splits, seed, &finished), Some(finished.model))
+            }
+        };
+        let score = report.held_out.as_ref().unwrap_or(&report.dev);
+        let score = score.get(config.task.spec().primary).unwrap_or(f64::NAN);
+        let is_best = best.as_ref().is_none_or(|best| is_better(score, best.best.1));
+        if let (true, Some(model)) = (is_new, &model) {
+            saved.finish(&report, model, is_best)?;
+        }
+        reports.push(report);
+        if is_best {
+            let runs = Runs { reports: Vec::new(), model, model_config, best: (seed, score) };
+            if let Some(worse) = best.replace(runs) {
+                start.saved.run(cell, worse.best.0).forget_model()?;
+            }
         }
     }
     Ok(Runs { reports, ..best.expect("there is at least one seed") })

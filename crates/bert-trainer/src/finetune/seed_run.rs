@@ -3,11 +3,12 @@
 use bert_model::{BertForSequenceClassification, Mode, classification_loss, regression_loss};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, activation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::FinetuneEvent;
 use super::config::{FinetuneConfig, Resolved, Selection};
 use super::features::{ClassificationBatch, Features, SampleOrder};
+use super::saved::{Restored, SavedRun};
 use crate::error::Error;
 use crate::host::{int_vector, values};
 use crate::optimizer::AdamW;
@@ -37,7 +38,7 @@ pub struct Shared<'a> {
 }
 
 /// An epoch of a run, or what was left of the last.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochReport {
     /// Finished steps.
     pub step: u64,
@@ -48,8 +49,23 @@ pub struct EpochReport {
     /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
     pub dev: Option<Scores>,
     /// Scores on what is held out of train, when they were taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<Scores>,
+}
+
+/// Where a run stands: all that is not in weights and moments.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Progress {
+    /// Finished steps.
+    pub(super) step: u64,
+    /// Losses of the steps since the last epoch.
+    losses: Vec<f64>,
+    /// Finished epochs.
+    history: Vec<EpochReport>,
+    /// Epochs since the best.
+    waited: u64,
+    /// Epochs until the best state, once there is one.
+    pub(super) best_epoch: Option<f64>,
 }
 
 /// A state of a run and what it does on the set by which it is chosen.
@@ -83,14 +99,15 @@ pub struct Finished {
     pub history: Vec<EpochReport>,
 }
 
-/// Trains `model` from `seed` and scores it.
+/// Trains `model` from `seed`, or goes on where `saved` stands, and scores it.
 ///
 /// # Errors
-/// [`Error::NotFinite`], and [`Error::Interrupted`] when a stop was asked for.
-pub fn run_seed(
+/// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was asked for, and errors of writing one.
+pub(super) fn run_seed(
     shared: &Shared<'_>,
     seed: u64,
     model: BertForSequenceClassification,
+    saved: &mut SavedRun<'_>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Finished, Error> {
@@ -98,18 +115,17 @@ pub fn run_seed(
     let (batch_size, examples) = (resolved.train_batch_size as u64, train.len() as u64);
     let schedule = schedule(shared);
     let steps = schedule.total_steps;
-    let mut model = model;
+    let mut optimizer = AdamW::new(config.optimizer(), &model);
+    let Restored { mut model, progress: mut at, best } =
+        saved.restore(model, &mut optimizer, device, tell)?;
+    let mut best = best.map(|(model, epoch)| evaluate_state(shared, model, epoch));
     // A frozen encoder in evaluation mode gives the same pooled output every epoch: it is computed once.
     let pooled = config.freeze_encoder.then(|| pooled_outputs(&model.clone().valid(), train, device));
-    let mut optimizer = AdamW::new(config.optimizer(), &model);
     let mut order = SampleOrder::new(seed, train.len());
-    let mut best: Option<State> = None;
-    let mut history: Vec<EpochReport> = Vec::new();
-    let mut losses = Vec::new();
-    let (mut waited, mut stopped_early) = (0, false);
+    let mut stopped_early = false;
 
-    for step in 0..steps {
-        let batch = order.batch(step * batch_size, resolved.train_batch_size);
+    while at.step < steps && !stopped_early {
+        let batch = order.batch(at.step * batch_size, resolved.train_batch_size);
         let micro_batches = train.micro_batches(&batch, config.gradient_accumulation_steps as usize);
         let loss = |model: &BertForSequenceClassification, batch: &ClassificationBatch, mode: Mode| {
             let logits = match &pooled {
@@ -118,43 +134,61 @@ pub fn run_seed(
             };
             MicroBatchLoss { total: task_loss(shared, logits, batch, batch_size as f64), parts: vec![] }
         };
-        let learning_rate = schedule.learning_rate(step);
+        let learning_rate = schedule.learning_rate(at.step);
         let (updated, report) =
-            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, (seed, step));
+            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, (seed, at.step));
         model = updated;
-        let report = report.map_err(|failure| not_finite(step + 1, &failure.report))?;
-        tell(FinetuneEvent::Step { seed, step: step + 1, steps, loss: report.loss });
-        if let Some(signal) = stop.requested() {
-            return Err(Error::Interrupted { signal });
+        let report = report.map_err(|failure| not_finite(at.step + 1, &failure.report))?;
+        at.step += 1;
+        tell(FinetuneEvent::Step { seed, step: at.step, steps, loss: report.loss });
+        at.losses.push(report.loss);
+        let seen = at.step * batch_size;
+        let last = at.step == steps;
+        let epoch_ends = last || seen / examples != (seen - batch_size) / examples;
+        if epoch_ends {
+            let epoch = seen as f64 / examples as f64;
+            end_epoch(shared, &model, (seed, epoch, last), &mut at, &mut best, tell);
+            stopped_early = !last && config.patience.is_some_and(|patience| at.waited >= patience);
         }
-        losses.push(report.loss);
-        let seen = (step + 1) * batch_size;
-        let last = step + 1 == steps;
-        if !last && seen / examples == (seen - batch_size) / examples {
-            continue;
+        if last || stopped_early {
+            break;
         }
-        let epoch = seen as f64 / examples as f64;
-        let train_loss = losses.iter().sum::<f64>() / losses.len() as f64;
-        losses.clear();
-        history.push(EpochReport { step: step + 1, epoch, train_loss, dev: None, held_out: None });
-        if last || config.select == Selection::Best {
-            let state = evaluate_state(shared, &model, epoch);
-            let (scores, held_out) = (state.scores.clone(), shared.held_out.is_some());
-            tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
-            let report = history.last_mut().expect("pushed above");
-            *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
-            waited += 1;
-            if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
-                (best, waited) = (Some(state), 0);
-            }
-            stopped_early = !last && config.patience.is_some_and(|patience| waited >= patience);
-            if stopped_early {
-                break;
-            }
+        let signal = stop.requested();
+        if (epoch_ends && saved.is_due()) || signal.is_some() || stop.take_checkpoint_request() {
+            saved.checkpoint(&model, &optimizer, &at, best.as_ref().map(|best| &best.model))?;
+        }
+        if let Some(signal) = signal {
+            return Err(Error::Stopped { signal, step: at.step });
         }
     }
     let best = best.expect("the last step is evaluated");
-    Ok(Finished { stopped_early, history, ..finished(shared, best) })
+    Ok(Finished { stopped_early, history: at.history, ..finished(shared, best) })
+}
+
+/// Notes an epoch, and scores the state after it where that is asked for.
+fn end_epoch(
+    shared: &Shared<'_>,
+    model: &BertForSequenceClassification,
+    (seed, epoch, last): (u64, f64, bool),
+    at: &mut Progress,
+    best: &mut Option<State>,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) {
+    let train_loss = at.losses.iter().sum::<f64>() / at.losses.len() as f64;
+    at.losses.clear();
+    let mut report = EpochReport { step: at.step, epoch, train_loss, dev: None, held_out: None };
+    if last || shared.config.select == Selection::Best {
+        let state = evaluate_state(shared, model.clone().valid(), epoch);
+        let (scores, held_out) = (state.scores.clone(), shared.held_out.is_some());
+        tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
+        *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
+        at.waited += 1;
+        if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
+            (at.waited, at.best_epoch) = (0, Some(epoch));
+            *best = Some(state);
+        }
+    }
+    at.history.push(report);
 }
 
 /// The chosen state and what it does on dev, which with `--holdout` was not asked before.
@@ -204,9 +238,9 @@ fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch
     }
 }
 
-fn evaluate_state(shared: &Shared<'_>, model: &BertForSequenceClassification, epoch: f64) -> State {
-    let set = shared.held_out.unwrap_or((shared.dev, shared.dev_labels));
-    scored(shared, model.clone().valid(), epoch, set)
+/// A state, given without autodiff, and what it does on the set that chooses.
+fn evaluate_state(shared: &Shared<'_>, model: BertForSequenceClassification, epoch: f64) -> State {
+    scored(shared, model, epoch, shared.held_out.unwrap_or((shared.dev, shared.dev_labels)))
 }
 
 fn scored(
