@@ -200,6 +200,8 @@ fn only_answers_to_the_same_examples_are_compared() {
         "cut/seed-1/dev_predictions.tsv",
         predictions.lines().take(9).map(|l| format!("{l}\n")).collect::<String>(),
     );
+    folder.copy("a", "old");
+    std::fs::remove_file(folder.at("old/dev_labels.tsv")).expect("a file removed");
     folder.copy("a", "strange");
     let labels = folder.text("strange/dev_labels.tsv");
     let (first, _) = labels.split_once('\n').expect("a header");
@@ -211,6 +213,7 @@ fn only_answers_to_the_same_examples_are_compared() {
         ("a", 2, "--paired: takes two folders"),
         ("a run", 1, "run: no finished fine-tuning here"),
         ("a cut", 3, "cut/seed-1/dev_predictions.tsv:8: 8 examples here, 20 in report.json"),
+        ("a old", 3, "old/dev_labels.tsv:0: not there: this fine-tuning is of an earlier version"),
         ("strange a", 3, "strange/dev_labels.tsv:2: \"perhaps\" is no label of task rte"),
     ] {
         let ended = folder.run(&format!("bert scores {line} --paired"));
@@ -280,4 +283,23 @@ fn a_grid_is_chosen_on_train_and_dev_is_left() {
         folder.read("swapped-grid/model/model.safetensors"),
         folder.read("grid/model/model.safetensors")
     );
+}
+
+#[test]
+fn the_calibration_of_the_best_run_is_on_its_page() {
+    let folder = with_entailment();
+    folder.ok(&format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --output tuned"));
+    let calibration = folder.json("tuned/report.json")[0]["runs"][0]["calibration"].clone();
+    let bins = calibration["bins"].as_array().expect("bins");
+    let examples: f64 = bins.iter().map(|bin| number(bin, "/examples")).sum();
+    let right: f64 = bins.iter().map(|bin| number(bin, "/examples") * number(bin, "/accuracy")).sum();
+    let accuracy = number(&folder.json("tuned/report.json")[0], "/runs/0/dev/accuracy");
+    assert!(examples == 20.0 && (right / 20.0 - accuracy).abs() < 1e-12, "{calibration}");
+    // Of two classes the answer is never less probable than a half.
+    assert!(bins.iter().all(|bin| number(bin, "/confidence") >= 0.5));
+    folder.ok("bert report tuned");
+    let page = folder.text("tuned/report.html");
+    let said = format!("Expected calibration error {:.3}", number(&calibration, "/expected_error"));
+    assert!(page.contains(&said) && page.contains("Calibration, seed 1"), "{said}");
+    assert_self_contained(&page);
 }

@@ -12,6 +12,7 @@
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
 //! | scores -> how sure they are | [`significance`] |
+//! | fine-tunings -> side by side | [`scores`] |
 //! | run -> page | [`report`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
@@ -42,6 +43,7 @@ pub mod pretrain;
 pub mod report;
 pub mod run_folder;
 pub mod schedule;
+pub mod scores;
 pub mod significance;
 pub mod stop;
 pub mod synthetic;

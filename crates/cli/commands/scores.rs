@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::finetune::collect::collect;
-use bert_trainer::finetune::compare::compare;
+use bert_trainer::scores::{collect, compare};
 use clap::Args as ClapArgs;
 
 use crate::exit::{print, print_json};

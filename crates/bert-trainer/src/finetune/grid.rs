@@ -151,7 +151,7 @@ impl fmt::Display for CellReport {
         let Self { learning_rate, train_batch_size, num_train_epochs, .. } = self;
         write!(
             f,
-            "learning_rate {learning_rate}, train_batch_size {train_batch_size}, num_train_epochs {num_train_epochs}"
+            "learning_rate {learning_rate:e}, train_batch_size {train_batch_size}, num_train_epochs {num_train_epochs}"
         )?;
         if self.chosen { write!(f, "  <- chosen") } else { Ok(()) }
     }

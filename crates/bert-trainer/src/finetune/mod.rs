@@ -13,9 +13,6 @@
 //! Ports `run_classifier.py` (head, truncation, schedule, step count); it shares [`crate::train_step`] with
 //! pre-training. One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
 
-pub mod answers;
-pub mod collect;
-pub mod compare;
 pub mod config;
 mod exact;
 pub mod features;
@@ -41,6 +38,7 @@ use serde_json::{Value, json};
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
 use grid::{Cell, CellReport, GridReport};
+pub(crate) use output::DEV_LABELS;
 use output::{Output, save_model, write_dev_labels, write_outputs};
 use runs::{Start, run_cells};
 use saved::SavedRuns;
@@ -51,6 +49,7 @@ use crate::checkpoint::resolve_model_folder;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::initialization::{FreshWeights, InitializationChoice};
+use crate::significance::{Calibration, calibration};
 use crate::stop::StopFlag;
 use crate::tasks::{
     Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, find_split, is_degenerate,
@@ -122,6 +121,8 @@ pub struct RunReport {
     pub test: Option<Scores>,
     /// How often each class of dev (row) was predicted as each class (column); not for a regression.
     pub confusion: Option<Vec<Vec<u64>>>,
+    /// How sure it was of its answers to dev, and how often right; not for a regression.
+    pub calibration: Option<Calibration>,
     /// Training loss and scores on dev, epoch by epoch.
     pub history: Vec<EpochReport>,
     /// What it answered.
@@ -420,6 +421,7 @@ fn run_report(shared: &Shared<'_>, splits: &Splits, seed: u64, finished: &Finish
             .map(|(s, a)| scored(s, a)),
         test: splits.test.as_ref().zip(answers.test.as_ref()).map(|(s, a)| scored(s, a)),
         confusion: confusion(task, &finished.predictions, shared.dev_labels),
+        calibration: calibration(shared.dev_labels, &finished.predictions, &finished.outputs),
         history: finished.history.clone(),
         answers,
     }

@@ -13,7 +13,7 @@ use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
 
 /// The labels of dev, in the order of every seed's `dev_predictions.tsv`.
-pub(super) const DEV_LABELS: &str = "dev_labels.tsv";
+pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
 
 /// `report.json` is written last.
 const CONTENTS: Contents = Contents {

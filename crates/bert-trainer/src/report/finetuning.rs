@@ -6,6 +6,7 @@ use std::path::Path;
 use bert_data::html::{escape, grouped};
 use serde_json::Value;
 
+use super::calibration::calibration_figure;
 use super::chart::{Chart, Curve, Level, Line};
 use super::findings::{Finding, Weight};
 use super::grid::grid_table;
@@ -51,6 +52,7 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     body.push_str(&course(&report, &dev));
     let best = best_run(&report, &dev);
     body.push_str(&confusion_table(best, dev.task.spec().class_names));
+    body.push_str(&calibration_figure(best));
     body.push_str(&errors_table(folder, best));
     body.push_str(&settings(
         &serde_json::json!({ "config": report["config"], "resolved": report["resolved"] }),

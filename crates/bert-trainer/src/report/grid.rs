@@ -13,7 +13,7 @@ pub(super) fn grid_table(report: &Value) -> String {
         let name = if cell.chosen { "chosen" } else { "" };
         let sd = s.sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
         let settings = [
-            cell.learning_rate.to_string(),
+            format!("{:e}", cell.learning_rate),
             cell.train_batch_size.to_string(),
             cell.num_train_epochs.to_string(),
         ];

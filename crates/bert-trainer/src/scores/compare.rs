@@ -153,12 +153,12 @@ fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
     if pairs.is_empty() {
         pairs = first.runs.iter().zip(&second.runs).collect();
     }
-    let pair = |((first_seed, a), (second_seed, b)): (&(u64, Vec<Label>), &(u64, Vec<Label>))| SeedPair {
+    let pairs = pairs.into_iter().map(|((first_seed, a), (second_seed, b))| SeedPair {
         first_seed: *first_seed,
         second_seed: *second_seed,
         test: McNemar::of(&first.labels, a, b),
-    };
-    pairs.into_iter().map(pair).collect()
+    });
+    pairs.collect()
 }
 
 impl fmt::Display for Side {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::files::read_limited;
 
-use super::output::DEV_LABELS;
 use crate::error::Error;
+use crate::finetune::DEV_LABELS;
 use crate::report::read_json;
 use crate::tasks::{Kind, Label, SeedSummary, Split, Task};
 
@@ -120,6 +120,10 @@ impl Files {
     /// The lines of a file with their numbers from 1, without the first `header`.
     fn lines(&self, file: &str, header: usize) -> Result<Vec<(usize, String)>, Error> {
         let path = self.folder.join(file);
+        if !path.exists() {
+            let reason = "not there: this fine-tuning is of an earlier version, or a file was removed";
+            return Err(self.wrong(file, 0, reason.to_string()));
+        }
         let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;
         let text = String::from_utf8(bytes).map_err(|_| self.wrong(file, 1, "invalid UTF-8".to_string()))?;
         let lines = text.split_terminator('\n').enumerate().skip(header);
