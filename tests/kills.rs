@@ -134,7 +134,7 @@ fn killed_runs_end_as_undisturbed_ones() {
     tally.print("pretrain", started);
 }
 
-/// A fine-tuning does not go on, it begins again: whatever a kill leaves must not stop the same command.
+/// Whatever a kill leaves must not stop the same command, neither as it was nor with `--resume`.
 #[test]
 fn killed_finetunings_end_as_undisturbed_ones() {
     let folder = Folder::with_run();
@@ -150,14 +150,17 @@ fn killed_finetunings_end_as_undisturbed_ones() {
 
     let (mut tally, mut random, started) = (Tally::default(), moments(3), Instant::now());
     while tally.kills < wanted() {
-        let (killed, success, stderr) = kill_after(folder.start(&line), long.mul_f64(1.1 * random.unit()));
+        let there = folder.at("tuned").exists();
+        let resume = if there && random.unit() < 0.7 { " --resume" } else { "" };
+        let child = folder.start(&format!("{line}{resume}"));
+        let (killed, success, stderr) = kill_after(child, long.mul_f64(1.1 * random.unit()));
         tally.kills += u64::from(killed);
         assert!(killed || success, "{stderr}");
         tally.in_writing += u64::from(folder.at("tuned/.unfinished").exists());
         if folder.at("tuned/report.json").exists() {
             let mut found = folder.snapshot("tuned");
-            // A kill right after the report may leave the marker behind.
-            found.remove(".unfinished");
+            // A kill right after the report may leave the marker behind, and what was saved of the runs.
+            found.retain(|name, _| name != ".unfinished" && !name.starts_with(".runs"));
             assert!(whole == found, "a finished fine-tuning differs");
             std::fs::remove_dir_all(folder.at("tuned")).expect("removed");
             tally.finished += 1;

@@ -151,7 +151,7 @@ fn a_stopped_fine_tuning_is_started_over_and_nothing_else_is_touched() {
     folder.write("half/.unfinished", "");
     folder.write("half/seed-9/dev_predictions.tsv", "of another run");
     folder.ok(&format!("{line} half"));
-    assert_eq!(folder.names("half"), ["model", "report.json", "seed-1"]);
+    assert_eq!(folder.names("half"), ["dev_labels.tsv", "model", "report.json", "seed-1"]);
     assert!(!folder.at("half/.unfinished").exists());
     assert_eq!(folder.read("half/model/model.safetensors"), folder.read("whole/model/model.safetensors"));
     let again = folder.run(&format!("{line} half"));

@@ -20,5 +20,6 @@ mod python; // shards and exported folders, read by the Python libraries they ar
 mod resume; // stopped, killed, corrupted: continued bit for bit
 mod said; // warnings with their figures, the share of [UNK], the room on disk
 mod tasks; // fine-tuning: reports, predictions, what is trained and what is not
-mod the_path;
-mod trainer; // a folder for the Trainer of transformers, and the same rows for ours // text to vocabulary, shards, model, evaluation, pages, export
+mod the_path; // text to vocabulary, shards, model, evaluation, pages, export
+mod trainer; // a folder for the Trainer of transformers, and the same rows for ours
+mod trust; // subsets, grids, early stopping, intervals and paired tests of fine-tunings

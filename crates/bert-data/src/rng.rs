@@ -78,6 +78,12 @@ pub enum Domain {
     FinetuneOrder = 48,
     /// Draws made while evaluating.
     Evaluation = 49,
+    /// Which training examples a fine-tuning uses: `[]`.
+    FinetuneSubset = 56,
+    /// Which training examples are held out to choose by: `[]`.
+    FinetuneHoldout = 57,
+    /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
+    Bootstrap = 58,
     /// Draws made by tests only.
     Test = 255,
 }

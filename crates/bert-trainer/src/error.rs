@@ -101,6 +101,18 @@ pub enum Error {
         /// Each difference in words.
         differences: Vec<String>,
     },
+    /// A fine-tuning is to be continued with another configuration.
+    #[error(
+        "{}: the fine-tuning was started with another configuration or other data: {}. --resume takes the same flags; \
+         without it the fine-tuning starts over",
+        path.display(), differences.join("; ")
+    )]
+    TuningDiffers {
+        /// The output folder.
+        path: PathBuf,
+        /// Each difference in words.
+        differences: Vec<String>,
+    },
     /// The output folder holds something already.
     #[error("{}: the folder already holds {what}; {hint}", path.display())]
     OutputExists {
@@ -157,6 +169,30 @@ pub enum Error {
         first_task: crate::tasks::Task,
         /// Examples of the first folder's dev set.
         first_examples: usize,
+    },
+    /// Fine-tunings that are to be compared were scored on different examples.
+    #[error(
+        "{}: not the dev set of {}: {difference}; only answers to the same examples are compared",
+        path.display(),
+        first.display()
+    )]
+    OtherDevSet {
+        /// The folder.
+        path: PathBuf,
+        /// The folder that it is compared with.
+        first: PathBuf,
+        /// In what the sets differ.
+        difference: String,
+    },
+    /// A file with a fine-tuning's answers is not as it was written.
+    #[error("{}:{line}: {reason}", path.display())]
+    AnswersCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
     },
     /// A folder in which a checkpoint was expected has none.
     #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
@@ -227,12 +263,6 @@ pub enum Error {
         /// Its gradient norm.
         gradient_norm: f64,
     },
-    /// A signal asked for a stop of work that writes no checkpoints.
-    #[error("stopped by signal {signal}; nothing was committed, the same line starts it over")]
-    Interrupted {
-        /// The signal's number.
-        signal: i32,
-    },
     /// A signal asked for a stop; a checkpoint has been written.
     #[error("stopped by signal {signal} after step {step}; a checkpoint was written, continue with --resume")]
     Stopped {
@@ -257,10 +287,12 @@ impl Error {
             Self::UnknownDevice { .. }
             | Self::Configuration { .. }
             | Self::SeedTwice { .. }
-            | Self::DifferentDevSets { .. } => 2,
-            Self::NoInstances { .. } => 3,
+            | Self::DifferentDevSets { .. }
+            | Self::OtherDevSet { .. } => 2,
+            Self::NoInstances { .. } | Self::AnswersCorrupt { .. } => 3,
             Self::Mismatch { .. }
             | Self::RunDiffers { .. }
+            | Self::TuningDiffers { .. }
             | Self::NoCheckpoint { .. }
             | Self::CheckpointCorrupt { .. }
             | Self::RunCorrupt { .. }
@@ -268,7 +300,7 @@ impl Error {
             | Self::OptimizerState { .. } => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
             // 130 for SIGINT, 143 for SIGTERM.
-            Self::Stopped { signal, .. } | Self::Interrupted { signal } => 128 + *signal as u8,
+            Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }
             | Self::CheckpointNeedsRoom { .. }
             | Self::DeviceNotBuilt { .. }

@@ -13,6 +13,8 @@
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
 //! | questions on a text -> answers, exact match, F1 | [`question_answering`] |
 //! | tagged words -> entities, precision, recall, F1 | [`token_classification`] |
+//! | scores -> how sure they are | [`significance`] |
+//! | fine-tunings -> side by side | [`scores`] |
 //! | run -> page | [`report`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
@@ -44,6 +46,8 @@ pub mod question_answering;
 pub mod report;
 pub mod run_folder;
 pub mod schedule;
+pub mod scores;
+pub mod significance;
 pub mod stop;
 pub mod synthetic;
 pub mod tasks;

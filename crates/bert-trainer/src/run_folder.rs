@@ -19,7 +19,7 @@ use crate::config::PretrainConfig;
 use crate::error::Error;
 use crate::initialization::InitializationChoice;
 
-const RUN: &str = "run.json";
+pub(crate) const RUN: &str = "run.json";
 
 /// An open run; no other process can open it until this one ends.
 pub struct RunFolder<'a> {
@@ -103,8 +103,8 @@ fn is_foreign(entry: &std::io::Result<std::fs::DirEntry>) -> bool {
     entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
 }
 
-/// Refuses another identity; gives the differences in what computes.
-fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
+/// Refuses another identity than that of a folder's `run.json`; gives the differences in what computes.
+pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
     let corrupt = |reason: String| Error::RunCorrupt { path: file.clone(), reason };
     let text = read_sealed(&file).map_err(|error| match error {

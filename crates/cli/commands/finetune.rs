@@ -23,6 +23,10 @@ pub struct Args {
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
 
+    /// Go on with the fine-tuning in --output that was stopped or killed, bit for bit; finished runs are not run again.
+    #[arg(long)]
+    resume: bool,
+
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
@@ -51,8 +55,8 @@ impl Args {
 /// What fine-tuning returns.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let mut view = View::new(&args.config.seeds, args.quiet);
-    let report = finetune(&args.config, &stop, &mut |event| view.show(&event));
+    let mut view = View::new(&args.config, args.quiet);
+    let report = finetune(&args.config, args.resume, &stop, &mut |event| view.show(&event));
     view.finish();
     let report = report?;
     match args.json {
@@ -65,29 +69,49 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 pub struct View {
     progress: Progress,
     seeds: Vec<u64>,
+    cells: u64,
+    cells_done: u64,
     started: Instant,
 }
 
 impl View {
-    /// A view of runs with these seeds.
-    pub fn new(seeds: &[u64], quiet: bool) -> Self {
-        Self { progress: Progress::new("finetune", 0, quiet), seeds: seeds.to_vec(), started: Instant::now() }
+    /// A view of the runs of this configuration.
+    pub fn new(config: &FinetuneConfig, quiet: bool) -> Self {
+        Self {
+            progress: Progress::new("finetune", 0, quiet),
+            seeds: config.seeds.to_vec(),
+            cells: config.grid_cells() as u64,
+            cells_done: 0,
+            started: Instant::now(),
+        }
     }
 
     /// Shows an event.
     pub fn show(&mut self, event: &FinetuneEvent) {
         match event {
             FinetuneEvent::Step { seed, step, steps, loss } => {
-                let runs_before = self.seeds.iter().position(|s| s == seed).unwrap_or(0) as u64;
-                let (done, all) = (runs_before * steps + step, self.seeds.len() as u64 * steps);
+                let runs = self.seeds.len() as u64;
+                let before = self.seeds.iter().position(|s| s == seed).unwrap_or(0) as u64;
+                // Cells have different numbers of steps; this is how far it would be if all were like the present one.
+                let done = (self.cells_done * runs + before) * steps + step;
+                let all = self.cells * runs * steps;
                 self.progress.set_total(all);
                 let seconds = self.started.elapsed().as_secs_f64();
                 let left = duration((all - done) as f64 * seconds / done as f64);
                 self.progress
                     .set(done, &format!("seed {seed}, step {step} of {steps}, loss {loss:.4}, {left} left"));
             }
-            FinetuneEvent::Evaluated { seed, epoch, scores } => {
-                self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: dev {scores}"));
+            FinetuneEvent::Evaluated { seed, epoch, scores, held_out } => {
+                let set = if *held_out { "held-out" } else { "dev" };
+                self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: {set} {scores}"));
+            }
+            FinetuneEvent::Resumed { seed, step } => self.progress.line(&match step {
+                Some(step) => format!("seed {seed}: goes on after step {step}"),
+                None => format!("seed {seed}: was finished before"),
+            }),
+            FinetuneEvent::CellDone { cell, cells, report } => {
+                self.cells_done = *cell as u64;
+                self.progress.line(&format!("cell {cell} of {cells}: {report}"));
             }
             FinetuneEvent::Warning(text) => self.progress.warn(text),
         }
@@ -100,11 +124,24 @@ impl View {
 }
 
 fn summary(report: &FinetuneReport) -> String {
-    let mut text = format!("dev\n{}", report.dev);
+    let grid = report.grid.as_ref().map_or(String::new(), |grid| format!("{grid}\n\n"));
+    let mut text = format!("{grid}dev\n{}", report.dev);
     for (name, summary) in [("dev, mismatched", &report.dev_mismatched), ("test", &report.test)] {
         if let Some(summary) = summary {
             let _ = write!(text, "\n{name}\n{summary}");
         }
+    }
+    let stopped = report.runs.iter().filter(|run| run.stopped_early);
+    let stopped: Vec<String> = stopped
+        .map(|run| {
+            format!("seed {} after {:.1} epochs", run.seed, run.history.last().map_or(0.0, |at| at.epoch))
+        })
+        .collect();
+    if !stopped.is_empty() {
+        let _ = write!(text, "\nended by --patience: {}", stopped.join(", "));
+    }
+    if let Some(warning) = report.training.warning() {
+        let _ = write!(text, "\nwarning: {warning}");
     }
     if report.is_sample {
         text.push_str(

@@ -241,8 +241,8 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
 }
 
 fn tune(config: &FinetuneConfig, quiet: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {
-    let mut view = FinetuneView::new(&config.seeds, quiet);
-    let report = finetune(config, stop, &mut |event| view.show(&event));
+    let mut view = FinetuneView::new(config, quiet);
+    let report = finetune(config, false, stop, &mut |event| view.show(&event));
     view.finish();
     Ok(report?)
 }

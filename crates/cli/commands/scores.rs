@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::finetune::collect::collect;
+use bert_trainer::scores::{collect, compare};
 use clap::Args as ClapArgs;
 
 use crate::exit::{print, print_json};
@@ -17,6 +17,11 @@ pub struct Args {
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
 
+    /// Test two fine-tunings against each other on the dev set that both answered: two folders, or those of two
+    /// configurations.
+    #[arg(long)]
+    paired: bool,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -25,8 +30,15 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When a folder has no report, or the reports are of different tasks.
+/// When a folder has no report, or the reports are of different tasks; with `--paired` also of different dev sets.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.paired {
+        let comparison = compare(&args.folders)?;
+        return match args.json {
+            true => print_json(&comparison),
+            false => print(&comparison.to_string()),
+        };
+    }
     let collection = collect(&args.folders)?;
     match args.json {
         true => print_json(&collection),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::grid::Choices;
+use super::seeds::Seeds;
 use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::error::Error;
 use crate::initialization::InitializationChoice;
@@ -17,7 +19,7 @@ use crate::tasks::Task;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// The best on dev by the task's main metric, evaluated after every epoch.
+    /// The best by the task's main metric, evaluated after every epoch.
     Best,
     /// The last.
     Last,
@@ -60,21 +62,40 @@ pub struct FinetuneConfig {
     #[arg(long, value_name = "DIR", required_if_eq("initialization", "counts"), requires = "initialization")]
     pub initialization_data: Option<PathBuf>,
 
-    /// One run per seed (classifier, sample order, dropout).
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1])]
-    pub seeds: Vec<u64>,
+    /// One run per seed (classifier, sample order, dropout): numbers and ranges, as in 1-5 or 1,2,7-9.
+    #[arg(long, value_name = "N,N-N,...", default_value_t = Seeds(vec![1]))]
+    pub seeds: Seeds,
 
-    /// Passes over the training set [default: by task].
-    #[arg(long, value_name = "X")]
-    pub num_train_epochs: Option<f64>,
-
-    /// Examples in a step [default: by task].
+    /// Train on so many examples of the training file only; a larger subset has every smaller in it.
     #[arg(long, value_name = "N")]
-    pub train_batch_size: Option<usize>,
+    pub max_train_examples: Option<usize>,
 
-    /// Highest learning rate [default: by task and --freeze-encoder].
-    #[arg(long, value_name = "RATE")]
-    pub learning_rate: Option<f64>,
+    /// Share of the training examples that is held out to choose epochs and cells of a grid by, so that dev is not
+    /// [default: 0.1 for a grid, else none].
+    #[arg(long, value_name = "X")]
+    pub holdout: Option<f64>,
+
+    /// Seed of the draws of --max-train-examples and --holdout.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[serde(default = "one")]
+    pub subset_seed: u64,
+
+    /// Passes over the training set; several values are a grid [default: by task].
+    #[arg(long, value_name = "X,...")]
+    pub num_train_epochs: Option<Choices<f64>>,
+
+    /// Examples in a step; several values are a grid [default: by task].
+    #[arg(long, value_name = "N,...")]
+    pub train_batch_size: Option<Choices<usize>>,
+
+    /// Micro-batches that a step is cut into, to save memory; their gradients add up to that of the whole.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[serde(default = "one")]
+    pub gradient_accumulation_steps: u64,
+
+    /// Highest learning rate; several values are a grid [default: by task and --freeze-encoder].
+    #[arg(long, value_name = "RATE,...")]
+    pub learning_rate: Option<Choices<f64>>,
 
     /// Share of the steps that warm up.
     #[arg(long, value_name = "X", default_value_t = 0.1)]
@@ -105,9 +126,13 @@ pub struct FinetuneConfig {
     #[arg(long, value_name = "N")]
     pub max_seq_length: Option<usize>,
 
-    /// Which state of each run counts.
+    /// Which state of each run counts; the best is chosen on dev, or on what --holdout holds out.
     #[arg(long, value_enum, default_value_t = Selection::Best)]
     pub select: Selection,
+
+    /// End a run after so many epochs in a row that were no better than the best before them.
+    #[arg(long, value_name = "N")]
+    pub patience: Option<u64>,
 
     /// Predict the examples of this file (the task's test form) with the best run's model.
     #[arg(long, value_name = "FILE")]
@@ -141,8 +166,21 @@ pub struct Resolved {
     pub precision: PrecisionChoice,
 }
 
+fn one() -> u64 {
+    1
+}
+
+/// The one value, or the default.
+fn one_of<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T) -> Result<T, Error> {
+    match choices.as_ref().map(Choices::values) {
+        None => Ok(default),
+        Some([value]) => Ok(*value),
+        Some(_) => Err(Error::Configuration { flag, reason: "one value is possible here".to_string() }),
+    }
+}
+
 impl FinetuneConfig {
-    /// Fills in the task's defaults and checks what clap cannot.
+    /// Fills in the task's defaults and checks what clap cannot. Of a grid this is done cell by cell.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
@@ -153,9 +191,9 @@ impl FinetuneConfig {
             false => defaults.learning_rate,
         };
         let resolved = Resolved {
-            num_train_epochs: self.num_train_epochs.unwrap_or(defaults.num_train_epochs),
-            train_batch_size: self.train_batch_size.unwrap_or(defaults.train_batch_size),
-            learning_rate: self.learning_rate.unwrap_or(learning_rate),
+            num_train_epochs: one_of("num-train-epochs", &self.num_train_epochs, defaults.num_train_epochs)?,
+            train_batch_size: one_of("train-batch-size", &self.train_batch_size, defaults.train_batch_size)?,
+            learning_rate: one_of("learning-rate", &self.learning_rate, learning_rate)?,
             max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
             precision: PrecisionChoice::or_default(self.precision, self.device),
         };
@@ -178,10 +216,38 @@ impl FinetuneConfig {
         let norm = self.max_gradient_norm;
         check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")?;
         resolved.precision.check(self.device, self.kernels)?;
+        let parts = self.gradient_accumulation_steps;
+        check(
+            parts > 0 && parts <= resolved.train_batch_size as u64,
+            "gradient-accumulation-steps",
+            "must be between 1 and --train-batch-size",
+        )?;
+        check(self.max_train_examples != Some(0), "max-train-examples", "must be at least 1")?;
+        let share = self.holdout.unwrap_or(0.1);
+        check(share > 0.0 && share < 1.0, "holdout", "must be between 0 and 1")?;
+        check(self.patience != Some(0), "patience", "must be at least 1")?;
+        check(
+            self.patience.is_none() || self.select == Selection::Best,
+            "patience",
+            "needs --select best: with last no epoch is scored but the last",
+        )?;
         check(!self.seeds.is_empty(), "seeds", "must name at least one")?;
         let distinct: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
         check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;
         Ok(resolved)
+    }
+
+    /// Configurations that the flags with several values make.
+    pub fn grid_cells(&self) -> usize {
+        let rates = self.learning_rate.as_ref().map_or(1, |choices| choices.values().len());
+        let sizes = self.train_batch_size.as_ref().map_or(1, |choices| choices.values().len());
+        let epochs = self.num_train_epochs.as_ref().map_or(1, |choices| choices.values().len());
+        rates * sizes * epochs
+    }
+
+    /// Share of the training examples that is held out, given or by default.
+    pub fn held_out_share(&self) -> Option<f64> {
+        self.holdout.or((self.grid_cells() > 1).then_some(0.1))
     }
 
     /// The optimizer's hyper-parameters.

@@ -98,6 +98,13 @@ impl Features {
         }
         batch
     }
+
+    /// The given examples as `parts` batches of nearly equal size, each padded for itself.
+    pub fn micro_batches(&self, examples: &[usize], parts: usize) -> Vec<ClassificationBatch> {
+        let bounds: Vec<usize> = (0..=parts).map(|part| part * examples.len() / parts).collect();
+        let parts = bounds.windows(2).filter(|w| w[0] < w[1]);
+        parts.map(|w| self.batch(examples[w[0]..w[1]].to_vec())).collect()
+    }
 }
 
 impl ClassificationBatch {

@@ -8,16 +8,19 @@ use bert_model::{Architecture, BertConfig, BertForSequenceClassification, save_p
 use super::config::FinetuneConfig;
 use crate::error::Error;
 use crate::run_folder::refuse_if_in_use;
-use crate::tasks::{Example, Label, write_errors, write_predictions, write_probabilities};
+use crate::tasks::{Example, Label, write_errors, write_labels, write_predictions, write_probabilities};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
+
+/// The labels of dev, in the order of every seed's `dev_predictions.tsv`.
+pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
 
 /// `report.json` is written last.
 const CONTENTS: Contents = Contents {
     last: "report.json",
     is_ours: |name| {
         let seed = name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
-        seed || ["model", "predictions.tsv", "probabilities.tsv"].contains(&name)
+        seed || ["model", "predictions.tsv", "probabilities.tsv", DEV_LABELS].contains(&name)
     },
 };
 
@@ -68,6 +71,16 @@ pub(super) fn write_outputs(
             write_errors(out, config.task, examples, predictions, outputs)
         })?;
     }
+    Ok(())
+}
+
+/// Writes [`DEV_LABELS`].
+pub(super) fn write_dev_labels(
+    files: &dyn FileSystem,
+    config: &FinetuneConfig,
+    examples: &[Example],
+) -> Result<(), Error> {
+    write_atomic_on(files, &config.output.join(DEV_LABELS), |out| write_labels(out, config.task, examples))?;
     Ok(())
 }
 

@@ -3,11 +3,12 @@
 use bert_model::{BertForSequenceClassification, Mode, classification_loss, regression_loss};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, activation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::FinetuneEvent;
 use super::config::{FinetuneConfig, Resolved, Selection};
 use super::features::{ClassificationBatch, Features, SampleOrder};
+use super::saved::{Restored, SavedRun};
 use crate::error::Error;
 use crate::host::{int_vector, values};
 use crate::optimizer::AdamW;
@@ -30,12 +31,14 @@ pub struct Shared<'a> {
     pub dev: &'a Features,
     /// Labels of the dev examples.
     pub dev_labels: &'a [Label],
+    /// What is held out of train to choose by, with its labels; without it dev chooses.
+    pub held_out: Option<(&'a Features, &'a [Label])>,
     /// Device, with autodiff.
     pub device: &'a Device,
 }
 
 /// An epoch of a run, or what was left of the last.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochReport {
     /// Finished steps.
     pub step: u64,
@@ -43,11 +46,29 @@ pub struct EpochReport {
     pub epoch: f64,
     /// Mean training loss of its steps.
     pub train_loss: f64,
-    /// Scores on dev after it, when they were taken (`--select last`: at the end only).
+    /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
     pub dev: Option<Scores>,
+    /// Scores on what is held out of train, when they were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<Scores>,
 }
 
-/// A state of a run and what it does on dev.
+/// Where a run stands: all that is not in weights and moments.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Progress {
+    /// Finished steps.
+    pub(super) step: u64,
+    /// Losses of the steps since the last epoch.
+    losses: Vec<f64>,
+    /// Finished epochs.
+    history: Vec<EpochReport>,
+    /// Epochs since the best.
+    waited: u64,
+    /// Epochs until the best state, once there is one.
+    pub(super) best_epoch: Option<f64>,
+}
+
+/// A state of a run and what it does on the set by which it is chosen.
 struct State {
     model: BertForSequenceClassification,
     scores: Scores,
@@ -66,22 +87,27 @@ pub struct Finished {
     pub outputs: Vec<Vec<f32>>,
     /// Its predictions on dev.
     pub predictions: Vec<Label>,
+    /// Its scores on what is held out of train.
+    pub held_out: Option<Scores>,
     /// Epochs trained when it was reached.
     pub epoch: f64,
+    /// Whether `--patience` ended the run.
+    pub stopped_early: bool,
     /// Whether it gives one answer to everything.
     pub degenerate: bool,
     /// Every epoch, in order.
     pub history: Vec<EpochReport>,
 }
 
-/// Trains `model` from `seed` and scores it.
+/// Trains `model` from `seed`, or goes on where `saved` stands, and scores it.
 ///
 /// # Errors
-/// [`Error::NotFinite`], and [`Error::Interrupted`] when a stop was asked for.
-pub fn run_seed(
+/// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was asked for, and errors of writing one.
+pub(super) fn run_seed(
     shared: &Shared<'_>,
     seed: u64,
     model: BertForSequenceClassification,
+    saved: &mut SavedRun<'_>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Finished, Error> {
@@ -89,55 +115,93 @@ pub fn run_seed(
     let (batch_size, examples) = (resolved.train_batch_size as u64, train.len() as u64);
     let schedule = schedule(shared);
     let steps = schedule.total_steps;
-    let mut model = model;
+    let mut optimizer = AdamW::new(config.optimizer(), &model);
+    let Restored { mut model, progress: mut at, best } =
+        saved.restore(model, &mut optimizer, device, tell)?;
+    let mut best = best.map(|(model, epoch)| evaluate_state(shared, model, epoch));
     // A frozen encoder in evaluation mode gives the same pooled output every epoch: it is computed once.
     let pooled = config.freeze_encoder.then(|| pooled_outputs(&model.clone().valid(), train, device));
-    let mut optimizer = AdamW::new(config.optimizer(), &model);
     let mut order = SampleOrder::new(seed, train.len());
-    let mut best: Option<State> = None;
-    let mut history: Vec<EpochReport> = Vec::new();
-    let mut losses = Vec::new();
+    let mut stopped_early = false;
 
-    for step in 0..steps {
-        let batch = train.batch(order.batch(step * batch_size, resolved.train_batch_size));
+    while at.step < steps && !stopped_early {
+        let batch = order.batch(at.step * batch_size, resolved.train_batch_size);
+        let micro_batches = train.micro_batches(&batch, config.gradient_accumulation_steps as usize);
         let loss = |model: &BertForSequenceClassification, batch: &ClassificationBatch, mode: Mode| {
             let logits = match &pooled {
                 Some(table) => model.classify(table.clone().select(0, batch.rows(device)), mode),
                 None => model.forward(batch.input(device), mode),
             };
-            MicroBatchLoss { total: task_loss(shared, logits, batch), parts: vec![] }
+            MicroBatchLoss { total: task_loss(shared, logits, batch, batch_size as f64), parts: vec![] }
         };
-        let learning_rate = schedule.learning_rate(step);
+        let learning_rate = schedule.learning_rate(at.step);
         let (updated, report) =
-            train_step(model, &mut optimizer, &[batch], loss, learning_rate, (seed, step));
+            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, (seed, at.step));
         model = updated;
-        let report = report.map_err(|failure| not_finite(step + 1, &failure.report))?;
-        tell(FinetuneEvent::Step { seed, step: step + 1, steps, loss: report.loss });
-        if let Some(signal) = stop.requested() {
-            return Err(Error::Interrupted { signal });
+        let report = report.map_err(|failure| not_finite(at.step + 1, &failure.report))?;
+        at.step += 1;
+        tell(FinetuneEvent::Step { seed, step: at.step, steps, loss: report.loss });
+        at.losses.push(report.loss);
+        let seen = at.step * batch_size;
+        let last = at.step == steps;
+        let epoch_ends = last || seen / examples != (seen - batch_size) / examples;
+        if epoch_ends {
+            let epoch = seen as f64 / examples as f64;
+            end_epoch(shared, &model, (seed, epoch, last), &mut at, &mut best, tell);
+            stopped_early = !last && config.patience.is_some_and(|patience| at.waited >= patience);
         }
-        losses.push(report.loss);
-        let seen = (step + 1) * batch_size;
-        let last = step + 1 == steps;
-        if !last && seen / examples == (seen - batch_size) / examples {
-            continue;
+        if last || stopped_early {
+            break;
         }
-        let epoch = seen as f64 / examples as f64;
-        let train_loss = losses.iter().sum::<f64>() / losses.len() as f64;
-        losses.clear();
-        history.push(EpochReport { step: step + 1, epoch, train_loss, dev: None });
-        if last || config.select == Selection::Best {
-            let state = evaluate_state(shared, &model, epoch);
-            tell(FinetuneEvent::Evaluated { seed, epoch, scores: state.scores.clone() });
-            history.last_mut().expect("pushed above").dev = Some(state.scores.clone());
-            if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
-                best = Some(state);
-            }
+        let signal = stop.requested();
+        if (epoch_ends && saved.is_due()) || signal.is_some() || stop.take_checkpoint_request() {
+            saved.checkpoint(&model, &optimizer, &at, best.as_ref().map(|best| &best.model))?;
+        }
+        if let Some(signal) = signal {
+            return Err(Error::Stopped { signal, step: at.step });
         }
     }
-    let State { model, scores, outputs, predictions, epoch } = best.expect("the last step is evaluated");
+    let best = best.expect("the last step is evaluated");
+    Ok(Finished { stopped_early, history: at.history, ..finished(shared, best) })
+}
+
+/// Notes an epoch, and scores the state after it where that is asked for.
+fn end_epoch(
+    shared: &Shared<'_>,
+    model: &BertForSequenceClassification,
+    (seed, epoch, last): (u64, f64, bool),
+    at: &mut Progress,
+    best: &mut Option<State>,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) {
+    let train_loss = at.losses.iter().sum::<f64>() / at.losses.len() as f64;
+    at.losses.clear();
+    let mut report = EpochReport { step: at.step, epoch, train_loss, dev: None, held_out: None };
+    if last || shared.config.select == Selection::Best {
+        let state = evaluate_state(shared, model.clone().valid(), epoch);
+        let (scores, held_out) = (state.scores.clone(), shared.held_out.is_some());
+        tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
+        *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
+        at.waited += 1;
+        if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
+            (at.waited, at.best_epoch) = (0, Some(epoch));
+            *best = Some(state);
+        }
+    }
+    at.history.push(report);
+}
+
+/// The chosen state and what it does on dev, which with `--holdout` was not asked before.
+fn finished(shared: &Shared<'_>, best: State) -> Finished {
+    let held_out = shared.held_out.map(|_| best.scores.clone());
+    let best = match held_out {
+        Some(_) => scored(shared, best.model, best.epoch, (shared.dev, shared.dev_labels)),
+        None => best,
+    };
+    let State { model, scores, outputs, predictions, epoch } = best;
     let degenerate = is_degenerate(&predictions);
-    Ok(Finished { model, scores, outputs, predictions, epoch, degenerate, history })
+    let (stopped_early, history) = (false, Vec::new());
+    Finished { model, scores, outputs, predictions, held_out, epoch, stopped_early, degenerate, history }
 }
 
 /// By the task's main metric; an undefined score (NaN) never beats one that is there.
@@ -166,20 +230,29 @@ pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
     (steps as u64).max(1)
 }
 
-fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch) -> Tensor<1> {
-    let rows = batch.examples.len() as f64;
+/// The batch's share of the loss of a step over `rows` examples.
+fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch, rows: f64) -> Tensor<1> {
     match shared.config.task.spec().kind {
         Kind::Classification { .. } => classification_loss(logits, batch.classes(shared.device), rows),
         Kind::Regression { .. } => regression_loss(logits, batch.scores(shared.device), rows),
     }
 }
 
-fn evaluate_state(shared: &Shared<'_>, model: &BertForSequenceClassification, epoch: f64) -> State {
+/// A state, given without autodiff, and what it does on the set that chooses.
+fn evaluate_state(shared: &Shared<'_>, model: BertForSequenceClassification, epoch: f64) -> State {
+    scored(shared, model, epoch, shared.held_out.unwrap_or((shared.dev, shared.dev_labels)))
+}
+
+fn scored(
+    shared: &Shared<'_>,
+    model: BertForSequenceClassification,
+    epoch: f64,
+    (features, labels): (&Features, &[Label]),
+) -> State {
     let kind = shared.config.task.spec().kind;
-    let model = model.clone().valid();
-    let outputs = predict(&model, shared.dev, kind, shared.device);
+    let outputs = predict(&model, features, kind, shared.device);
     let predictions = decide(&outputs, kind);
-    let scores = score(shared.config.task, &predictions, shared.dev_labels);
+    let scores = score(shared.config.task, &predictions, labels);
     State { model, scores, outputs, predictions, epoch }
 }
 

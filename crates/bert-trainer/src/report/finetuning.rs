@@ -6,10 +6,13 @@ use std::path::Path;
 use bert_data::html::{escape, grouped};
 use serde_json::Value;
 
+use super::calibration::calibration_figure;
 use super::chart::{Chart, Curve, Level, Line};
 use super::findings::{Finding, Weight};
+use super::grid::grid_table;
 use super::{Report, findings_list, page, read_json, settings, table, tiles};
 use crate::error::Error;
+use crate::finetune::subset::TrainingParts;
 use crate::tasks::{Metric, SeedSummary};
 
 /// Wrong answers shown, of the best run.
@@ -45,9 +48,11 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
             let _ = write!(body, "<h2>Scores on {title}</h2>\n{}", scores_table(&summary));
         }
     }
+    body.push_str(&grid_table(&report));
     body.push_str(&course(&report, &dev));
     let best = best_run(&report, &dev);
     body.push_str(&confusion_table(best, dev.task.spec().class_names));
+    body.push_str(&calibration_figure(best));
     body.push_str(&errors_table(folder, best));
     body.push_str(&settings(
         &serde_json::json!({ "config": report["config"], "resolved": report["resolved"] }),
@@ -57,8 +62,15 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
 }
 
 fn findings(report: &Value, dev: &SeedSummary) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
-        dev.warnings().into_iter().map(|text| Finding { weight: Weight::Warning, text }).collect();
+    let training = serde_json::from_value::<TrainingParts>(report["training"].clone()).ok();
+    let warnings = dev.warnings().into_iter().chain(training.and_then(|training| training.warning()));
+    let mut findings: Vec<Finding> = warnings.map(|text| Finding { weight: Weight::Warning, text }).collect();
+    let runs = report["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let stopped = runs.iter().filter(|run| run["stopped_early"].as_bool() == Some(true)).count();
+    if stopped > 0 {
+        let text = format!("{stopped} of {} runs were ended by --patience.", runs.len());
+        findings.push(Finding { weight: Weight::Note, text });
+    }
     if report["is_sample"].as_bool() == Some(true) {
         let text = "Scored on samples, not on the official files: not comparable with published figures."
             .to_string();
@@ -76,6 +88,11 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
             s.sd.map_or("one seed".to_string(), |sd| format!("SD {sd:.4} over {} seeds", dev.runs.len()));
         tiles.push(("mean on dev", format!("{:.4}", s.mean), format!("{primary}; {sd}")));
         tiles.push(("median", format!("{:.4}", s.median), format!("from {:.4} to {:.4}", s.min, s.max)));
+    }
+    if let Some(interval) = &dev.interval {
+        let value = format!("{:.3} to {:.3}", interval.low, interval.high);
+        let over = if dev.runs.len() == 1 { "examples" } else { "examples and seeds" };
+        tiles.push(("95 % interval of the mean", value, format!("bootstrap over {over}")));
     }
     if let Some(majority) = dev.majority_baseline.get(primary) {
         tiles.push((
@@ -139,10 +156,14 @@ fn course(report: &Value, dev: &SeedSummary) -> String {
         runs.iter().zip(COLORS.iter().cycle()).map(curve).collect()
     };
     let majority = dev.majority_baseline.get(primary);
+    let held_out = report["training"]["held_out"].as_u64() > Some(0);
+    // That of dev says little of what is held out.
+    let majority = majority.filter(|_| !held_out);
     let levels = majority.map(|value| Level { name: "majority class".into(), value }).into_iter().collect();
-    let scores = curves(&|at| at["dev"][primary.to_string()].as_f64());
+    let set = if held_out { "held_out" } else { "dev" };
+    let scores = curves(&|at| at[set][primary.to_string()].as_f64());
     let losses = curves(&|at| at["train_loss"].as_f64());
-    let (y, loss) = (score_axis(primary), "training loss");
+    let (y, loss) = (score_axis(primary, held_out), "training loss");
     format!(
         "<h2>Over the epochs</h2>\n{}{}",
         Chart { x: "epoch", y, curves: scores, levels }.svg(),
@@ -150,13 +171,14 @@ fn course(report: &Value, dev: &SeedSummary) -> String {
     )
 }
 
-fn score_axis(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Accuracy => "accuracy on dev",
-        Metric::F1 => "F1 on dev",
-        Metric::Matthews => "Matthews correlation on dev",
-        Metric::Pearson => "Pearson correlation on dev",
-        Metric::Spearman => "Spearman correlation on dev",
+fn score_axis(metric: Metric, held_out: bool) -> &'static str {
+    match (metric, held_out) {
+        (_, true) => "main score on what is held out",
+        (Metric::Accuracy, _) => "accuracy on dev",
+        (Metric::F1, _) => "F1 on dev",
+        (Metric::Matthews, _) => "Matthews correlation on dev",
+        (Metric::Pearson, _) => "Pearson correlation on dev",
+        (Metric::Spearman, _) => "Spearman correlation on dev",
     }
 }
 

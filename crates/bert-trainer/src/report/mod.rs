@@ -5,9 +5,11 @@
 //! loads nothing from outside, and what stands out in words. Beside the figures is what guessing
 //! and counting give, and for a run what others reached. Not for choosing between models.
 
+mod calibration;
 mod chart;
 mod findings;
 mod finetuning;
+mod grid;
 mod pretraining;
 mod record;
 

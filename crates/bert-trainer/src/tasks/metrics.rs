@@ -81,11 +81,11 @@ pub fn accuracy(predictions: &[usize], labels: &[usize]) -> f64 {
 }
 
 /// Counts of the four cases, class 1 being the positive one.
-struct Confusion {
-    true_positive: f64,
-    false_positive: f64,
-    false_negative: f64,
-    true_negative: f64,
+pub(crate) struct Confusion {
+    pub(crate) true_positive: f64,
+    pub(crate) false_positive: f64,
+    pub(crate) false_negative: f64,
+    pub(crate) true_negative: f64,
 }
 
 impl Confusion {
@@ -102,40 +102,60 @@ impl Confusion {
             true_negative: count(false, false),
         }
     }
+
+    pub(crate) fn f1(&self) -> f64 {
+        let right = 2.0 * self.true_positive;
+        ratio(right, right + self.false_positive + self.false_negative)
+    }
+
+    pub(crate) fn matthews(&self) -> f64 {
+        let c = self;
+        let predicted = (c.true_positive + c.false_positive) * (c.true_negative + c.false_negative);
+        let actual = (c.true_positive + c.false_negative) * (c.true_negative + c.false_positive);
+        ratio(
+            c.true_positive * c.true_negative - c.false_positive * c.false_negative,
+            predicted.sqrt() * actual.sqrt(),
+        )
+    }
 }
 
 /// Harmonic mean of precision and recall of class 1; 0 when class 1 is nowhere right.
 pub fn f1(predictions: &[usize], labels: &[usize]) -> f64 {
-    let c = Confusion::new(predictions, labels);
-    ratio(2.0 * c.true_positive, 2.0 * c.true_positive + c.false_positive + c.false_negative)
+    Confusion::new(predictions, labels).f1()
 }
 
 /// Matthews correlation of class 1 with the rest; 0 when either side is all one class.
 pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
-    let c = Confusion::new(predictions, labels);
-    let predicted = (c.true_positive + c.false_positive) * (c.true_negative + c.false_negative);
-    let actual = (c.true_positive + c.false_negative) * (c.true_negative + c.false_positive);
-    ratio(
-        c.true_positive * c.true_negative - c.false_positive * c.false_negative,
-        predicted.sqrt() * actual.sqrt(),
-    )
+    Confusion::new(predictions, labels).matthews()
 }
 
 /// Pearson correlation; 0 when either side is constant or not finite.
 pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
     check_lengths(predictions.len(), labels.len());
+    pearson_of(predictions, labels, None)
+}
+
+/// [`pearson`] where each pair counts as often as `weights` says, or once.
+pub(crate) fn pearson_of(predictions: &[f64], labels: &[f64], weights: Option<&[u32]>) -> f64 {
+    let weight = |at: usize| weights.map_or(1.0, |weights| f64::from(weights[at]));
     // Of equal values the mean can be off by a rounding, which would leave noise to correlate with.
+    let is_constant = |values: &[f64]| {
+        let mut drawn = (0..values.len()).filter(|&at| weight(at) > 0.0).map(|at| values[at]);
+        let first = drawn.next();
+        drawn.all(|value| Some(value) == first)
+    };
     if is_constant(predictions) || is_constant(labels) {
         return 0.0;
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let all: f64 = (0..labels.len()).map(weight).sum();
+    let mean = |values: &[f64]| values.iter().enumerate().map(|(at, v)| weight(at) * v).sum::<f64>() / all;
     let (mean_p, mean_l) = (mean(predictions), mean(labels));
     let (mut covariance, mut variance_p, mut variance_l) = (0.0, 0.0, 0.0);
-    for (p, l) in predictions.iter().zip(labels) {
+    for (at, (p, l)) in predictions.iter().zip(labels).enumerate() {
         let (p, l) = (p - mean_p, l - mean_l);
-        covariance += p * l;
-        variance_p += p * p;
-        variance_l += l * l;
+        covariance += weight(at) * p * l;
+        variance_p += weight(at) * p * p;
+        variance_l += weight(at) * l * l;
     }
     ratio(covariance, variance_p.sqrt() * variance_l.sqrt()).clamp(-1.0, 1.0)
 }
@@ -163,10 +183,6 @@ fn ranks(values: &[f64]) -> Vec<f64> {
         first = last;
     }
     ranks
-}
-
-fn is_constant(values: &[f64]) -> bool {
-    values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 fn ratio(numerator: f64, denominator: f64) -> f64 {

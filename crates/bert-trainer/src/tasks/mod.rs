@@ -42,10 +42,12 @@ pub use examples::{
     Example, Label, SplitFile, find_split, labels_of, read_file, read_predict_file, read_split,
 };
 pub(crate) use lines::for_each_line;
+pub(crate) use metrics::{Confusion, pearson_of};
 pub use metrics::{accuracy, confusion, f1, matthews, pearson, score, spearman};
 pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
 pub use predictions::{
-    write_errors, write_glue_submission, write_minbert_predictions, write_predictions, write_probabilities,
+    write_errors, write_glue_submission, write_labels, write_minbert_predictions, write_predictions,
+    write_probabilities,
 };
 pub use scores::{Metric, Scores};
 pub use spec::{Defaults, Kind, TaskSpec};

@@ -71,6 +71,25 @@ pub fn write_minbert_predictions(
     out.flush()
 }
 
+/// Writes `index<TAB>label` rows under that header: the labels as they stand in the task's files, scores to the last
+/// digit.
+///
+/// # Errors
+/// Those of the writer.
+///
+/// # Panics
+/// When an example has no label of the task's kind.
+pub fn write_labels(out: &mut dyn Write, task: Task, examples: &[Example]) -> io::Result<()> {
+    writeln!(out, "index\tlabel")?;
+    for example in examples {
+        match example.label.expect("a labelled example") {
+            Label::Score(score) => writeln!(out, "{}\t{score}", example.index)?,
+            class => writeln!(out, "{}\t{}", example.index, in_file(task, class))?,
+        }
+    }
+    out.flush()
+}
+
 /// Writes the class probabilities of each example as a tab-separated row without a header: the form of the
 /// reference's `test_results.tsv`. A regression has one column, the score.
 ///

@@ -9,8 +9,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::baseline::binomial_standard_error;
+use super::examples::Label;
 use super::scores::{Metric, Scores};
 use super::task::Task;
+use crate::significance::{Interval, confidence_interval};
 
 /// The outcome of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,6 +91,9 @@ pub struct SeedSummary {
     /// Standard error of one evaluation's accuracy on a set of this size, at the mean accuracy; `None` for
     /// tasks without an accuracy.
     pub binomial_standard_error: Option<f64>,
+    /// Where the mean of the task's main metric lies, where the answers are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
     /// Number of degenerate runs.
     pub degenerate_runs: usize,
     /// Scores of the majority class of train ([`super::majority_baseline`]).
@@ -113,6 +118,7 @@ impl SeedSummary {
             task,
             examples,
             binomial_standard_error: accuracy.map(|m| binomial_standard_error(m.statistics.mean, examples)),
+            interval: None,
             degenerate_runs: runs.iter().filter(|run| run.degenerate).count(),
             metrics,
             runs,
@@ -122,6 +128,16 @@ impl SeedSummary {
 }
 
 impl SeedSummary {
+    /// With the interval of the main metric, from the answers of each run to the examples with these labels.
+    ///
+    /// # Panics
+    /// When a run has not answered every example.
+    #[must_use]
+    pub fn with_interval(self, labels: &[Label], answers: &[&[Label]]) -> Self {
+        let interval = confidence_interval(self.task.spec().primary, labels, answers);
+        Self { interval, ..self }
+    }
+
     /// What a reader of the figures should be warned of: runs that answer everything alike, and a mean that is
     /// not above the majority class by two standard errors.
     pub fn warnings(&self) -> Vec<String> {
@@ -177,6 +193,9 @@ impl fmt::Display for SeedSummary {
         line("min", |s| Some(s.min))?;
         line("max", |s| Some(s.max))?;
         row(f, "majority", scores(&self.majority_baseline), "")?;
+        if let Some(interval) = &self.interval {
+            writeln!(f, "{}", interval.of_runs(seeds))?;
+        }
         if let Some(error) = self.binomial_standard_error {
             writeln!(f, "sampling error of one accuracy: {error:.4} (binomial)")?;
         }

@@ -17,6 +17,9 @@ use crate::tasks::{SeedRun, SeedSummary, Statistics};
 /// What of a configuration does not decide the scores of a seed.
 const PLACES: [&str; 6] = ["seeds", "output", "predict", "data", "checkpoint", "device"];
 
+/// Settings that reports of earlier versions lack, at the values that stand for them.
+const NEUTRAL: [(&str, u64); 2] = [("gradient_accumulation_steps", 1), ("subset_seed", 1)];
+
 /// Fine-tunings of one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
@@ -84,7 +87,11 @@ fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
     let mut settings = config.clone();
     // What was left to the task's defaults is compared by its value.
     settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
-    settings.retain(|name, _| !PLACES.contains(&name.as_str()));
+    let decides = |name: &str, value: &Value| {
+        let neutral = NEUTRAL.iter().any(|(of, neutral)| *of == name && value.as_u64() == Some(*neutral));
+        !(PLACES.contains(&name) || neutral || value.is_null())
+    };
+    settings.retain(|name, value| decides(name, value));
     settings.insert("start".to_string(), report["start"].clone());
     settings.insert("train_examples".to_string(), report["train_examples"].clone());
     Ok((settings, dev))

@@ -1,0 +1,211 @@
+//! Several values for a flag: a grid of configurations, and the choice among them.
+//!
+//! In: a configuration whose [`Choices`] have several values. Out: one configuration per cell, and a table of what each
+//! came to on the part of train that was held out. Dev takes no part in the choice, so its scores are not optimistic.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::{FinetuneConfig, Resolved};
+use crate::error::Error;
+use crate::tasks::{Metric, Statistics};
+
+/// More cells than anybody runs.
+const MOST_CELLS: usize = 1000;
+
+/// The values of a flag that may have several, with commas between them. In JSON one value, or a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Choices<T> {
+    /// One.
+    One(T),
+    /// Several: a grid.
+    Several(Vec<T>),
+}
+
+impl<T> Choices<T> {
+    /// All values.
+    pub fn values(&self) -> &[T] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Several(values) => values,
+        }
+    }
+}
+
+impl<T: FromStr<Err: fmt::Display>> FromStr for Choices<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let value = |part: &str| part.trim().parse().map_err(|error: T::Err| format!("{part:?}: {error}"));
+        let mut values = text.split(',').map(value).collect::<Result<Vec<T>, String>>()?;
+        Ok(match values.len() {
+            1 => Self::One(values.remove(0)),
+            _ => Self::Several(values),
+        })
+    }
+}
+
+/// One configuration of a grid.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    /// With one value for every flag.
+    pub(super) config: FinetuneConfig,
+    /// Its defaults filled in.
+    pub(super) resolved: Resolved,
+}
+
+/// The cells of a configuration, each checked: one, unless a flag has several values.
+///
+/// # Errors
+/// [`Error::Configuration`] naming the flag.
+pub(super) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
+    fn each<T: Clone + PartialEq>(
+        cells: Vec<FinetuneConfig>,
+        flag: &'static str,
+        choices: &Option<Choices<T>>,
+        set: fn(&mut FinetuneConfig, Choices<T>),
+    ) -> Result<Vec<FinetuneConfig>, Error> {
+        let Some(choices) = choices else { return Ok(cells) };
+        let values = choices.values();
+        let wrong = |reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
+        if values.is_empty() {
+            return wrong("must have a value");
+        }
+        if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
+            return wrong("the values must differ from each other");
+        }
+        if cells.len() * values.len() > MOST_CELLS {
+            return wrong("the grid has more than 1000 cells");
+        }
+        let with = |cell: &FinetuneConfig, value: &T| {
+            let mut cell = cell.clone();
+            set(&mut cell, Choices::One(value.clone()));
+            cell
+        };
+        Ok(cells.iter().flat_map(|cell| values.iter().map(move |value| with(cell, value))).collect())
+    }
+    let cells = vec![config.clone()];
+    let cells = each(cells, "learning-rate", &config.learning_rate, |cell, x| cell.learning_rate = Some(x))?;
+    let cells =
+        each(cells, "train-batch-size", &config.train_batch_size, |cell, x| cell.train_batch_size = Some(x))?;
+    let cells =
+        each(cells, "num-train-epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
+    let mut all = Vec::new();
+    for mut cell in cells {
+        // The cell is of the grid, so the same part is held out.
+        cell.holdout = config.held_out_share();
+        let resolved = cell.resolve()?;
+        all.push(Cell { config: cell, resolved });
+    }
+    Ok(all)
+}
+
+/// The grid of a fine-tuning, for the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GridReport {
+    /// The metric by whose mean over the seeds the choice was made.
+    pub metric: Metric,
+    /// Examples that were held out of train, on which it was measured.
+    pub held_out_examples: usize,
+    /// Each configuration, in the order of the flags.
+    pub cells: Vec<CellReport>,
+}
+
+/// A configuration of a grid and what it came to on the held-out part of train.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellReport {
+    /// Highest learning rate.
+    pub learning_rate: f64,
+    /// Examples in a step.
+    pub train_batch_size: usize,
+    /// Passes over the training set.
+    pub num_train_epochs: f64,
+    /// Over the seeds, on the held-out examples.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+    /// Whether it is the one that was chosen: the first of those with the highest mean.
+    pub chosen: bool,
+}
+
+impl CellReport {
+    /// The cell and its scores; not chosen yet.
+    pub(super) fn new(cell: &Cell, scores: &[f64]) -> Self {
+        Self {
+            learning_rate: cell.resolved.learning_rate,
+            train_batch_size: cell.resolved.train_batch_size,
+            num_train_epochs: cell.resolved.num_train_epochs,
+            statistics: Statistics::of(scores),
+            chosen: false,
+        }
+    }
+}
+
+impl fmt::Display for CellReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Statistics { mean, sd, median, max, .. } = self.statistics;
+        let sd = sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
+        write!(f, "{mean:.4}  {sd:>6}  {median:.4}  {max:.4}  ")?;
+        let Self { learning_rate, train_batch_size, num_train_epochs, .. } = self;
+        write!(
+            f,
+            "learning_rate {learning_rate:e}, train_batch_size {train_batch_size}, num_train_epochs {num_train_epochs}"
+        )?;
+        if self.chosen { write!(f, "  <- chosen") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for GridReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cells, metric, examples) = (self.cells.len(), self.metric, self.held_out_examples);
+        writeln!(f, "grid of {cells}: {metric} on {examples} examples held out of train")?;
+        write!(f, "    mean      sd  median     max  settings")?;
+        self.cells.iter().try_for_each(|cell| write!(f, "\n  {cell}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finetune::subset::tests::config;
+
+    #[test]
+    fn one_value_or_several() {
+        let choices = |text: &str| text.parse::<Choices<f64>>();
+        assert_eq!(choices("1e-4").unwrap(), Choices::One(1e-4));
+        assert_eq!(choices("1e-4, 3e-4").unwrap(), Choices::Several(vec![1e-4, 3e-4]));
+        assert!(choices("1e-4,fast").unwrap_err().contains("\"fast\""));
+        assert_eq!(serde_json::to_string(&choices("0.5").unwrap()).unwrap(), "0.5");
+        assert_eq!(serde_json::to_string(&choices("1,2").unwrap()).unwrap(), "[1.0,2.0]");
+        assert_eq!(serde_json::from_str::<Choices<usize>>("[16,32]").unwrap().values(), [16, 32]);
+    }
+
+    #[test]
+    fn the_cells_are_all_combinations() {
+        let grid =
+            cells(&config(&["--learning-rate", "1e-4,3e-4", "--train-batch-size", "16,32,64"])).unwrap();
+        let settings: Vec<(f64, usize, f64)> = (grid.iter())
+            .map(|cell| {
+                (cell.resolved.learning_rate, cell.resolved.train_batch_size, cell.resolved.num_train_epochs)
+            })
+            .collect();
+        let expected = [(1e-4, 16), (1e-4, 32), (1e-4, 64), (3e-4, 16), (3e-4, 32), (3e-4, 64)];
+        assert_eq!(settings, expected.map(|(rate, size)| (rate, size, 3.0)));
+        assert!(grid.iter().all(|cell| cell.config.held_out_share() == Some(0.1)));
+        let one = cells(&config(&["--learning-rate", "1e-4"])).unwrap();
+        assert!(one.len() == 1 && one[0].config.held_out_share().is_none());
+    }
+
+    #[test]
+    fn what_is_no_grid_is_refused() {
+        for (flags, said) in [
+            (["--learning-rate", "1e-4,1e-4"], "--learning-rate: the values must differ from each other"),
+            (["--train-batch-size", "16,0"], "--train-batch-size: must be at least 1"),
+            (["--num-train-epochs", "2,-1"], "--num-train-epochs: must be positive"),
+        ] {
+            assert_eq!(cells(&config(&flags)).unwrap_err().to_string(), said);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What a fine-tuning keeps on disk until its report is written, so that `--resume` goes on to the same bits.
+//!
+//! ```text
+//! OUTPUT/.runs/run.json                      what decides the numbers, sealed
+//! OUTPUT/.runs/cell-1-seed-2/checkpoints/    the run in progress: weights, moments, the best state so far
+//! OUTPUT/.runs/cell-1-seed-1/finished.json   a finished run: its report and answers, sealed
+//! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, of the best run only
+//! ```
+//!
+//! Sample order and dropout are functions of seed and step, so nothing else is needed. The folder goes when the report is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bert_data::files::{FileSystem, create_folder, digest_bytes, write_atomic_on};
+use bert_data::sealed::{read_sealed, write_sealed_on};
+use bert_model::{
+    BertForSequenceClassification, LoadPolicy, load_named_tensors, load_pretrained_weights,
+    named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
+};
+use burn::module::Module;
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::exact::{exact, inexact};
+use super::seed_run::Progress;
+use super::{Answered, FinetuneEvent, RunReport};
+use crate::checkpoint::{CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
+use crate::computer::computed_by;
+use crate::error::Error;
+use crate::optimizer::AdamW;
+use crate::run_folder::{RUN, compare};
+
+const FOLDER: &str = ".runs";
+const REMOVED: &str = ".runs-removed";
+const FINISHED: &str = "finished.json";
+const BEST: &str = "best.safetensors";
+
+/// Checkpoints at the ends of epochs are at least so far apart: small runs are done sooner than they are saved.
+const APART: Duration = Duration::from_secs(60);
+
+/// The saved runs of a fine-tuning in work.
+pub(super) struct SavedRuns<'a> {
+    files: &'a dyn FileSystem,
+    output: PathBuf,
+    keeps_finished: bool,
+}
+
+/// What is saved of a finished run.
+#[derive(Serialize, Deserialize)]
+struct FinishedRun {
+    report: RunReport,
+    answers: Answered,
+    /// Digest of its model.
+    model: String,
+}
+
+impl<'a> SavedRuns<'a> {
+    /// The saved runs in a locked output folder; those that are there are kept with `resume` alone.
+    ///
+    /// # Errors
+    /// [`Error::TuningDiffers`] when the runs there were begun differently.
+    pub(super) fn open(
+        files: &'a dyn FileSystem,
+        output: &Path,
+        resume: bool,
+        identity: &Value,
+        keeps_finished: bool,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Self, Error> {
+        let saved = Self { files, output: output.to_path_buf(), keeps_finished };
+        let folder = output.join(FOLDER);
+        if resume && folder.join(RUN).exists() {
+            let elsewhere = compare(&folder, identity).map_err(|error| match error {
+                Error::RunDiffers { differences, .. } => {
+                    Error::TuningDiffers { path: output.to_path_buf(), differences }
+                }
+                other => other,
+            })?;
+            if !elsewhere.is_empty() {
+                tell(FinetuneEvent::Warning(format!(
+                    "this fine-tuning began on another computer or program: {}. It goes on, but its bits may differ from \
+                     those of one that was never moved",
+                    elsewhere.join("; ")
+                )));
+            }
+            return Ok(saved);
+        }
+        saved.remove()?;
+        create_folder(files, &folder)?;
+        let whole = json!({ "identity": identity, "computed_by": computed_by() });
+        write_sealed_on(files, &folder.join(RUN), &whole)?;
+        Ok(saved)
+    }
+
+    /// Removes them: the output is whole, or begins anew. The name goes first, so that none is half there.
+    pub(super) fn remove(&self) -> Result<(), Error> {
+        let (folder, removed) = (self.output.join(FOLDER), self.output.join(REMOVED));
+        let gone = |path: &Path| match path.exists() {
+            true => self.files.remove_dir_all(path).map_err(|e| Error::io(path, e)),
+            false => Ok(()),
+        };
+        gone(&removed)?;
+        if folder.exists() {
+            self.files.rename(&folder, &removed).map_err(|e| Error::io(&folder, e))?;
+            self.files.sync_folder(&self.output).map_err(|e| Error::io(&self.output, e))?;
+        }
+        gone(&removed)
+    }
+
+    /// The place of a run.
+    pub(super) fn run(&self, cell: usize, seed: u64) -> SavedRun<'a> {
+        let folder = self.output.join(FOLDER).join(format!("cell-{}-seed-{seed}", cell + 1));
+        SavedRun {
+            files: self.files,
+            folder,
+            seed,
+            keeps_finished: self.keeps_finished,
+            last: Instant::now(),
+        }
+    }
+}
+
+/// One run's place.
+pub(super) struct SavedRun<'a> {
+    files: &'a dyn FileSystem,
+    folder: PathBuf,
+    seed: u64,
+    keeps_finished: bool,
+    last: Instant,
+}
+
+/// Where a run goes on.
+pub(super) struct Restored {
+    pub(super) model: BertForSequenceClassification,
+    pub(super) progress: Progress,
+    /// The best state so far, without autodiff, and the epochs until it.
+    pub(super) best: Option<(BertForSequenceClassification, f64)>,
+}
+
+impl<'a> SavedRun<'a> {
+    fn checkpoints(&self) -> CheckpointFolder<'a> {
+        CheckpointFolder::on(self.files, &self.folder)
+    }
+
+    /// The run's newest checkpoint, or its start.
+    ///
+    /// # Errors
+    /// When none of its checkpoints is good.
+    pub(super) fn restore(
+        &self,
+        model: BertForSequenceClassification,
+        optimizer: &mut AdamW,
+        device: &Device,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Restored, Error> {
+        let found = self.checkpoints().newest_good(&mut |error| {
+            tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+        })?;
+        let Some((path, state)) = found else {
+            return Ok(Restored { model, progress: Progress::default(), best: None });
+        };
+        let corrupt =
+            |e: serde_json::Error| Error::CheckpointCorrupt { path: path.clone(), reason: e.to_string() };
+        let progress: Progress = serde_json::from_value(inexact(state.run)).map_err(corrupt)?;
+        optimizer.restore(state.updates, read_optimizer(&path)?, &device.clone().inner())?;
+        let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
+        let best = progress.best_epoch.map(|epoch| -> Result<_, Error> {
+            let tensors = read_safetensors(&path.join(BEST))?;
+            Ok((load_named_tensors(model.clone(), tensors, LoadPolicy::Exact)?.0.valid(), epoch))
+        });
+        let best = best.transpose()?;
+        tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(progress.step) });
+        Ok(Restored { model, progress, best })
+    }
+
+    /// Whether the end of an epoch is a moment for a checkpoint.
+    pub(super) fn is_due(&self) -> bool {
+        self.last.elapsed() >= APART
+    }
+
+    /// Writes a checkpoint.
+    ///
+    /// # Errors
+    /// As [`CheckpointFolder::write`].
+    pub(super) fn checkpoint(
+        &mut self,
+        model: &BertForSequenceClassification,
+        optimizer: &AdamW,
+        progress: &Progress,
+        best: Option<&BertForSequenceClassification>,
+    ) -> Result<(), Error> {
+        let state = TrainerState {
+            step: progress.step,
+            updates: optimizer.updates(),
+            skipped: SkippedSteps::default(),
+            place: None,
+            run: exact(serde_json::to_value(progress).expect("plain data")),
+        };
+        self.checkpoints().write(&state, optimizer, 1, |writer| {
+            let mut add = |name: &str, model: &BertForSequenceClassification| {
+                let written = writer.add(name, &to_safetensors_bytes(model));
+                written.map_err(|e| Error::io(&self.folder.join(name), e))
+            };
+            add("model.safetensors", model)?;
+            best.map_or(Ok(()), |best| add(BEST, best))
+        })?;
+        self.last = Instant::now();
+        Ok(())
+    }
+
+    /// The run, if it was finished before, and its model, if that was the best; `shape` is a model of its kind.
+    ///
+    /// # Errors
+    /// When a file is not as it was written.
+    pub(super) fn finished(
+        &self,
+        shape: &BertForSequenceClassification,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Option<(RunReport, Option<BertForSequenceClassification>)>, Error> {
+        let path = self.folder.join(FINISHED);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let corrupt =
+            |path: &Path, reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
+        let json = read_sealed(&path).map_err(|e| corrupt(&path, e.to_string()))?;
+        let json = serde_json::from_slice(&json).map_err(|e| corrupt(&path, e.to_string()))?;
+        let saved: FinishedRun =
+            serde_json::from_value(inexact(json)).map_err(|e| corrupt(&path, e.to_string()))?;
+        let best = self.folder.join(BEST);
+        let model = match best.exists() {
+            false => None,
+            true => {
+                let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
+                if digest_bytes(&bytes) != saved.model {
+                    return Err(corrupt(&best, format!("not the file of {FINISHED}")));
+                }
+                let tensors = named_tensors_from_bytes(&bytes, &best)?;
+                Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid())
+            }
+        };
+        tell(FinetuneEvent::Resumed { seed: self.seed, step: None });
+        Ok(Some((RunReport { answers: saved.answers, ..saved.report }, model)))
+    }
+
+    /// Saves a finished run, unless it is the only one; its checkpoints are not needed any longer.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(super) fn finish(
+        &self,
+        report: &RunReport,
+        model: &BertForSequenceClassification,
+        is_best: bool,
+    ) -> Result<(), Error> {
+        if !self.keeps_finished {
+            return Ok(());
+        }
+        create_folder(self.files, &self.folder)?;
+        let bytes = to_safetensors_bytes(model);
+        if is_best {
+            write_atomic_on(self.files, &self.folder.join(BEST), |out| out.write_all(&bytes))?;
+        }
+        let (report, answers) = (report.clone(), report.answers.clone());
+        let run = FinishedRun { report, answers, model: digest_bytes(&bytes) };
+        let run = exact(serde_json::to_value(run).expect("plain data"));
+        write_sealed_on(self.files, &self.folder.join(FINISHED), &run)?;
+        let checkpoints = self.folder.join("checkpoints");
+        match checkpoints.exists() {
+            true => self.files.remove_dir_all(&checkpoints).map_err(|e| Error::io(&checkpoints, e)),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes the model of a finished run: another is better.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub(super) fn forget_model(&self) -> Result<(), Error> {
+        let path = self.folder.join(BEST);
+        match path.exists() {
+            true => self.files.remove_file(&path).map_err(|e| Error::io(&path, e)),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which examples of the training file a fine-tuning learns from: all, some (`--max-train-examples`), and without those
+//! that are held out to choose by (`--holdout`). Both draws depend on `--subset-seed` alone.
+
+use bert_data::rng::{Domain, Random, Stream};
+use serde::{Deserialize, Serialize};
+
+use super::config::FinetuneConfig;
+use crate::error::Error;
+use crate::tasks::Example;
+
+/// How the training file was divided, for the report.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainingParts {
+    /// Examples in the file.
+    pub in_file: usize,
+    /// Examples that were trained on.
+    pub trained_on: usize,
+    /// Examples that were held out.
+    pub held_out: usize,
+    /// The seed by which they were drawn.
+    pub subset_seed: u64,
+}
+
+impl TrainingParts {
+    /// What a reader of the figures should know: that they are of fewer examples than others train on.
+    pub fn warning(&self) -> Option<String> {
+        let Self { in_file, trained_on, held_out, subset_seed } = *self;
+        let held = if held_out > 0 { format!(", {held_out} held out to choose by") } else { String::new() };
+        (trained_on < in_file).then(|| {
+            format!(
+                "Trained on {trained_on} of the {in_file} training examples{held} (--subset-seed {subset_seed}): not \
+                 comparable with figures of all."
+            )
+        })
+    }
+}
+
+/// The examples to train on and those held out, both in the order of the file.
+///
+/// # Errors
+/// [`Error::Configuration`] when a part would be empty.
+pub(super) fn divide(
+    config: &FinetuneConfig,
+    examples: Vec<Example>,
+) -> Result<(Vec<Example>, Vec<Example>, TrainingParts), Error> {
+    let in_file = examples.len();
+    let most = config.max_train_examples.unwrap_or(in_file).min(in_file);
+    let used = chosen(in_file, most, Stream::new(config.subset_seed, Domain::FinetuneSubset, &[]));
+    let mut used = choose(examples, &used).0;
+    let mut held_out = Vec::new();
+    if let Some(share) = config.held_out_share() {
+        let count = (share * used.len() as f64).round() as usize;
+        if count == 0 || count == used.len() {
+            let reason = format!("{share} of {} training examples leaves one part empty", used.len());
+            return Err(Error::Configuration { flag: "holdout", reason });
+        }
+        let stream = Stream::new(config.subset_seed, Domain::FinetuneHoldout, &[]);
+        (held_out, used) = choose_and_rest(used, count, stream);
+    }
+    let parts = TrainingParts {
+        in_file,
+        trained_on: used.len(),
+        held_out: held_out.len(),
+        subset_seed: config.subset_seed,
+    };
+    Ok((used, held_out, parts))
+}
+
+fn choose_and_rest(examples: Vec<Example>, count: usize, stream: Stream) -> (Vec<Example>, Vec<Example>) {
+    let held = chosen(examples.len(), count, stream);
+    choose(examples, &held)
+}
+
+/// The first `count` of a permutation of `0..all`: of one stream a larger choice has every smaller in it.
+fn chosen(all: usize, count: usize, mut stream: Stream) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..all).collect();
+    stream.shuffle(&mut order);
+    let mut chosen = vec![false; all];
+    order[..count].iter().for_each(|&at| chosen[at] = true);
+    chosen
+}
+
+/// The chosen examples and the others.
+fn choose(examples: Vec<Example>, chosen: &[bool]) -> (Vec<Example>, Vec<Example>) {
+    let mut number = 0..;
+    examples.into_iter().partition(|_| chosen[number.next().expect("endless")])
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::tasks::Label;
+
+    pub(in crate::finetune) fn config(flags: &[&str]) -> FinetuneConfig {
+        use clap::{Args, FromArgMatches};
+        let always = ["--task", "rte", "--data", "d", "--checkpoint", "c", "--output", "o"];
+        let command = FinetuneConfig::augment_args(clap::Command::new("t").no_binary_name(true));
+        let matches = command.try_get_matches_from([&always[..], flags].concat()).unwrap();
+        FinetuneConfig::from_arg_matches(&matches).unwrap()
+    }
+
+    fn examples(count: usize) -> Vec<Example> {
+        let label = |at| Some(Label::Class(at % 2));
+        let one = |at: usize| Example {
+            index: at.to_string(),
+            text_a: String::new(),
+            text_b: None,
+            label: label(at),
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn parts(flags: &[&str]) -> (Vec<usize>, Vec<usize>) {
+        let (used, held, _) = divide(&config(flags), examples(100)).unwrap();
+        let numbers = |of: Vec<Example>| of.iter().map(|example| example.index.parse().unwrap()).collect();
+        (numbers(used), numbers(held))
+    }
+
+    #[test]
+    fn a_larger_subset_has_every_smaller_in_it() {
+        let (small, _) = parts(&["--max-train-examples", "10"]);
+        let (large, _) = parts(&["--max-train-examples", "40"]);
+        assert!(small.len() == 10 && large.len() == 40 && small.is_sorted());
+        assert!(small.iter().all(|example| large.contains(example)));
+        assert_ne!(small, (0..10).collect::<Vec<_>>());
+        assert_ne!(small, parts(&["--max-train-examples", "10", "--subset-seed", "2"]).0);
+        // The seeds of the runs do not matter.
+        assert_eq!(small, parts(&["--max-train-examples", "10", "--seeds", "8,9"]).0);
+        assert_eq!(parts(&["--max-train-examples", "1000"]).0, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_held_out_is_not_trained_on() {
+        let (train, held) = parts(&["--holdout", "0.2", "--max-train-examples", "50"]);
+        assert_eq!((train.len(), held.len()), (40, 10));
+        let mut both = [train, held].concat();
+        both.sort_unstable();
+        assert_eq!(both, parts(&["--max-train-examples", "50"]).0);
+        let none = divide(&config(&["--holdout", "0.001"]), examples(100)).unwrap_err();
+        assert_eq!(none.to_string(), "--holdout: 0.001 of 100 training examples leaves one part empty");
+    }
+
+    #[test]
+    fn fewer_examples_are_warned_of() {
+        let warning = |flags: &[&str]| divide(&config(flags), examples(100)).unwrap().2.warning();
+        assert_eq!(warning(&[]), None);
+        let text = warning(&["--holdout", "0.1"]).unwrap();
+        assert!(
+            text.starts_with("Trained on 90 of the 100 training examples, 10 held out to choose by"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! What the runs of a finished fine-tuning answered on dev, read back from its output folder.
+//!
+//! `dev_labels.tsv` has the examples' names and labels, `dev_predictions.tsv` of each seed the answers in the same order; of
+//! a regression they are in `dev_probabilities.tsv` to the last digit.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::files::read_limited;
+
+use crate::error::Error;
+use crate::finetune::DEV_LABELS;
+use crate::report::read_json;
+use crate::tasks::{Kind, Label, SeedSummary, Split, Task};
+
+/// The largest file that is read.
+const LARGEST: u64 = 1 << 30;
+
+/// The answers of a fine-tuning's runs to its dev set.
+#[derive(Clone, Debug)]
+pub struct DevAnswers {
+    /// The task.
+    pub task: Task,
+    /// What the task's file calls each example: its index, or its row.
+    pub names: Vec<String>,
+    /// The labels.
+    pub labels: Vec<Label>,
+    /// Seed and answers of each run.
+    pub runs: Vec<(u64, Vec<Label>)>,
+    /// Digest of texts and labels.
+    pub digest: String,
+}
+
+/// Reads the answers in an output folder of `finetune`.
+///
+/// # Errors
+/// [`Error::NoFinetuning`], [`Error::AnswersCorrupt`] naming file and line, or an error of reading.
+pub fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
+    let path = folder.join("report.json");
+    if !path.exists() {
+        return Err(Error::NoFinetuning { path: folder.to_path_buf() });
+    }
+    let report = read_json(&path)?;
+    let dev: SeedSummary = serde_json::from_value(report["dev"].clone())
+        .map_err(|e| Error::CheckpointCorrupt { path: path.clone(), reason: format!("dev: {e}") })?;
+    let files = Files { task: dev.task, folder: folder.to_path_buf(), examples: dev.examples };
+    let (names, labels) = files.labels()?;
+    let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
+    let runs = runs.collect::<Result<Vec<_>, Error>>()?;
+    if runs.is_empty() {
+        return Err(Error::CheckpointCorrupt { path, reason: "it has no runs".to_string() });
+    }
+    let digest = report["dev_digest"].as_str().unwrap_or_default().to_string();
+    Ok(DevAnswers { task: dev.task, names, labels, runs, digest })
+}
+
+/// The files of a fine-tuning.
+struct Files {
+    task: Task,
+    folder: PathBuf,
+    examples: usize,
+}
+
+impl Files {
+    /// Names and labels of the dev examples.
+    fn labels(&self) -> Result<(Vec<String>, Vec<Label>), Error> {
+        let (mut names, mut labels) = (Vec::new(), Vec::new());
+        for (line, text) in self.lines(DEV_LABELS, 1)? {
+            let (name, label) = text.split_once('\t').unwrap_or((&text, ""));
+            names.push(name.to_string());
+            labels.push(self.label(DEV_LABELS, line, label)?);
+        }
+        self.check_count(DEV_LABELS, labels.len())?;
+        Ok((names, labels))
+    }
+
+    /// The answers of a seed.
+    fn answers(&self, seed: u64) -> Result<Vec<Label>, Error> {
+        let spec = self.task.spec();
+        let (kind, header) = match (spec.kind, spec.submission_file_name(Split::Test)) {
+            (Kind::Regression { .. }, _) => ("probabilities", 0),
+            (Kind::Classification { .. }, Some(_)) => ("predictions", 1),
+            // The form of minBERT: the answer, then the text.
+            (Kind::Classification { .. }, None) => ("predictions", 0),
+        };
+        let file = format!("seed-{seed}/dev_{kind}.tsv");
+        let lines = self.lines(&file, header)?;
+        let answer = |(line, text): &(usize, String)| {
+            let answer = match (kind, header) {
+                ("predictions", 1) => text.split('\t').nth(1),
+                ("predictions", _) => text.split(" ||| ").next(),
+                _ => Some(text.as_str()),
+            };
+            self.label(&file, *line, answer.unwrap_or_default())
+        };
+        let answers = lines.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+        self.check_count(&file, answers.len())?;
+        Ok(answers)
+    }
+
+    fn check_count(&self, file: &str, found: usize) -> Result<(), Error> {
+        let expected = self.examples;
+        match found == expected {
+            true => Ok(()),
+            false => {
+                Err(self.wrong(file, found, format!("{found} examples here, {expected} in report.json")))
+            }
+        }
+    }
+
+    fn label(&self, file: &str, line: usize, text: &str) -> Result<Label, Error> {
+        let label = match self.task.spec().kind {
+            Kind::Classification { labels } => {
+                labels.iter().position(|label| *label == text).map(Label::Class)
+            }
+            Kind::Regression { .. } => text.parse().ok().map(Label::Score),
+        };
+        label.ok_or_else(|| self.wrong(file, line, format!("{text:?} is no label of task {}", self.task)))
+    }
+
+    /// The lines of a file with their numbers from 1, without the first `header`.
+    fn lines(&self, file: &str, header: usize) -> Result<Vec<(usize, String)>, Error> {
+        let path = self.folder.join(file);
+        if !path.exists() {
+            let reason = "not there: this fine-tuning is of an earlier version, or a file was removed";
+            return Err(self.wrong(file, 0, reason.to_string()));
+        }
+        let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;
+        let text = String::from_utf8(bytes).map_err(|_| self.wrong(file, 1, "invalid UTF-8".to_string()))?;
+        let lines = text.split_terminator('\n').enumerate().skip(header);
+        Ok(lines.map(|(at, line)| (at + 1, line.to_string())).collect())
+    }
+
+    fn wrong(&self, file: &str, line: usize, reason: String) -> Error {
+        Error::AnswersCorrupt { path: self.folder.join(file), line, reason }
+    }
+}

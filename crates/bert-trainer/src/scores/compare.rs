@@ -1,0 +1,202 @@
+//! Two fine-tunings against each other on one dev set: `bert scores A B --paired`.
+//!
+//! In: output folders of `finetune`, two, or those of two configurations. Out: a [`Comparison`]: the difference of the mean
+//! scores with a paired bootstrap over examples and seeds and, for an accuracy, McNemar's test seed by seed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::answers::{DevAnswers, read_answers};
+use super::collect::collect;
+use crate::error::Error;
+use crate::significance::{McNemar, PairedTest, paired_test};
+use crate::tasks::{Label, Metric, Statistics, Task, score};
+
+/// One side of a comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Side {
+    /// Its output folders.
+    pub folders: Vec<PathBuf>,
+    /// Its seeds.
+    pub seeds: Vec<u64>,
+    /// The main metric over the seeds.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// McNemar's test of one run of each side.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SeedPair {
+    /// Seed of the first side's run.
+    pub first_seed: u64,
+    /// Seed of the second side's.
+    pub second_seed: u64,
+    /// The test.
+    #[serde(flatten)]
+    pub test: McNemar,
+}
+
+/// Two fine-tunings on one dev set.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The task.
+    pub task: Task,
+    /// Examples of the dev set.
+    pub examples: usize,
+    /// The first.
+    pub first: Side,
+    /// The second.
+    pub second: Side,
+    /// The main metric, first less second.
+    pub test: PairedTest,
+    /// Run against run, of a task whose main metric is the accuracy: those of equal seeds, else in order.
+    pub mcnemar: Vec<SeedPair>,
+}
+
+/// Compares two output folders, or the two configurations that several are of.
+///
+/// # Errors
+/// [`Error::Configuration`] when there are not two sides, [`Error::OtherDevSet`] and [`Error::DifferentDevSets`] when
+/// they were not scored on the same examples, and errors of reading.
+pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
+    let sides: Vec<Vec<PathBuf>> = match folders {
+        [first, second] => vec![vec![first.clone()], vec![second.clone()]],
+        _ => {
+            let groups = collect(folders)?.groups.into_iter().map(|group| group.folders).collect::<Vec<_>>();
+            if groups.len() != 2 {
+                let reason = format!(
+                    "takes two folders, or those of two configurations; here {} of {} configurations",
+                    folders.len(),
+                    groups.len()
+                );
+                return Err(Error::Configuration { flag: "paired", reason });
+            }
+            groups
+        }
+    };
+    let [first, second] = [&sides[0], &sides[1]].map(|folders| read_side(folders));
+    let (first, second) = (first?, second?);
+    check_same(&first, &sides[0][0], &second, &sides[1][0])?;
+    let metric = first.task.spec().primary;
+    let test = paired(metric, &first, &second)?;
+    let side = |answers: &DevAnswers, folders: &[PathBuf]| {
+        let value = |(_, run): &(u64, Vec<Label>)| score(answers.task, run, &answers.labels).get(metric);
+        let values: Vec<f64> = answers.runs.iter().filter_map(value).collect();
+        let seeds = answers.runs.iter().map(|(seed, _)| *seed).collect();
+        Side { folders: folders.to_vec(), seeds, statistics: Statistics::of(&values) }
+    };
+    Ok(Comparison {
+        task: first.task,
+        examples: first.labels.len(),
+        mcnemar: if metric == Metric::Accuracy { seed_pairs(&first, &second) } else { Vec::new() },
+        first: side(&first, &sides[0]),
+        second: side(&second, &sides[1]),
+        test,
+    })
+}
+
+/// The answers in the folders of one configuration, by seed.
+fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
+    let mut all = read_answers(&folders[0])?;
+    for folder in &folders[1..] {
+        let more = read_answers(folder)?;
+        check_same(&all, &folders[0], &more, folder)?;
+        all.runs.extend(more.runs);
+    }
+    all.runs.sort_by_key(|(seed, _)| *seed);
+    Ok(all)
+}
+
+/// Refuses to compare answers to other examples.
+fn check_same(first: &DevAnswers, first_path: &Path, second: &DevAnswers, path: &Path) -> Result<(), Error> {
+    let (task, examples) = (second.task, second.labels.len());
+    let (first_task, first_examples) = (first.task, first.labels.len());
+    if (task, examples) != (first_task, first_examples) {
+        return Err(Error::DifferentDevSets {
+            path: path.to_path_buf(),
+            task,
+            examples,
+            first_task,
+            first_examples,
+        });
+    }
+    let other = |difference: String| {
+        Err(Error::OtherDevSet { path: path.to_path_buf(), first: first_path.to_path_buf(), difference })
+    };
+    let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
+    if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
+        return other(format!("row {row} is another example, or has another label"));
+    }
+    match first.digest == second.digest {
+        true => Ok(()),
+        false => other("the texts differ".to_string()),
+    }
+}
+
+fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<PairedTest, Error> {
+    fn runs(side: &DevAnswers) -> Vec<&[Label]> {
+        side.runs.iter().map(|(_, run)| run.as_slice()).collect()
+    }
+    let (a, b) = (runs(first), runs(second));
+    let same_seeds = first.runs.iter().map(|run| run.0).eq(second.runs.iter().map(|run| run.0));
+    paired_test(metric, &first.labels, &a, &b, same_seeds).ok_or_else(|| Error::Configuration {
+        flag: "paired",
+        reason: format!("the {metric} of task {} is no figure of single answers", first.task),
+    })
+}
+
+fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
+    let with_seed = |seed: u64| second.runs.iter().find(|(of, _)| *of == seed);
+    let mut pairs: Vec<_> = first.runs.iter().filter_map(|run| Some((run, with_seed(run.0)?))).collect();
+    if pairs.is_empty() {
+        pairs = first.runs.iter().zip(&second.runs).collect();
+    }
+    let pairs = pairs.into_iter().map(|((first_seed, a), (second_seed, b))| SeedPair {
+        first_seed: *first_seed,
+        second_seed: *second_seed,
+        test: McNemar::of(&first.labels, a, b),
+    });
+    pairs.collect()
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Statistics { mean, sd, .. } = self.statistics;
+        let sd = sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
+        let folders: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
+        write!(f, "{mean:.4}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PairedTest { metric, difference, low, high, level, p, resamples, seeds_paired } = self.test;
+        writeln!(f, "{} on dev, {} examples: {metric}", self.task, self.examples)?;
+        writeln!(
+            f,
+            "            mean      sd  seeds  folders\n  first   {}\n  second  {}",
+            self.first, self.second
+        )?;
+        writeln!(
+            f,
+            "difference, first less second: {difference:+.4}, {:.0} % interval {low:+.4} to {high:+.4}",
+            100.0 * level
+        )?;
+        let seeds = if seeds_paired { "seeds in pairs" } else { "seeds of each" };
+        write!(f, "paired bootstrap over examples and {seeds}: p = {p:.4} ({resamples} resamples)")?;
+        if self.mcnemar.is_empty() {
+            return Ok(());
+        }
+        write!(
+            f,
+            "\nMcNemar's exact test, run against run: examples that only one of them gets right\n  seeds          first  second       p"
+        )?;
+        for SeedPair { first_seed, second_seed, test } in &self.mcnemar {
+            let seeds = format!("{first_seed} and {second_seed}");
+            write!(f, "\n  {seeds:<13}  {:>5}  {:>6}  {:.4}", test.only_first, test.only_second, test.p)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! Finished fine-tunings beside each other: `bert scores`.
+//!
+//! | question | function | file |
+//! |---|---|---|
+//! | what do the seeds of a job array, or the cells of a grid, come to together? | [`collect()`] | `collect.rs` |
+//! | is one better than the other? | [`compare()`] | `compare.rs` |
+//! | what did the runs answer? | [`read_answers`] | `answers.rs` |
+
+mod answers;
+mod collect;
+mod compare;
+
+pub use answers::{DevAnswers, read_answers};
+pub use collect::{Collection, Group, collect};
+pub use compare::{Comparison, SeedPair, Side, compare};

@@ -1,0 +1,305 @@
+//! What makes the figures of a fine-tuning trustworthy: seeds, subsets, accumulation, early stopping, intervals, paired
+//! tests, and grids that leave dev alone.
+
+use serde_json::{Value, json};
+
+use crate::common::{Folder, assert_self_contained, entailment, number};
+
+const QUICK: &str =
+    "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --train-batch-size 8";
+
+fn with_entailment() -> Folder {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 40));
+    folder.write("glue/RTE/dev.tsv", entailment(40, 20));
+    folder
+}
+
+#[test]
+fn seeds_are_numbers_and_ranges() {
+    let folder = with_entailment();
+    let report =
+        folder.ok(&format!("{QUICK} --num-train-epochs 1 --seeds 2-3,7 --output tuned --json")).json();
+    let seeds: Vec<&Value> =
+        report["runs"].as_array().expect("runs").iter().map(|run| &run["seed"]).collect();
+    assert_eq!(seeds, [&json!(2), &json!(3), &json!(7)]);
+    assert_eq!(report["config"]["seeds"], json!([2, 3, 7]));
+    assert_eq!(
+        folder.names("tuned"),
+        ["dev_labels.tsv", "model", "report.json", "seed-2", "seed-3", "seed-7"]
+    );
+    // The saved list is read back.
+    folder.ok("finetune --config tuned --output again --quiet");
+    assert_eq!(folder.json("again/report.json")[0]["config"]["seeds"], json!([2, 3, 7]));
+}
+
+#[test]
+fn a_subset_is_said_and_pure_in_its_seed() {
+    let folder = with_entailment();
+    let tune = |flags: &str, output: &str| {
+        folder.ok(&format!("{QUICK} --num-train-epochs 1 --max-train-examples 16 {flags} --output {output}"))
+    };
+    let ended = tune("", "some");
+    assert!(ended.stdout.contains("warning: Trained on 16 of the 40 training examples"), "{}", ended.stdout);
+    let report = &folder.json("some/report.json")[0];
+    let parts = json!({ "in_file": 40, "trained_on": 16, "held_out": 0, "subset_seed": 1 });
+    assert_eq!((&report["training"], &report["train_examples"]), (&parts, &json!(16)));
+    assert_eq!(report["runs"][0]["history"][0]["step"], json!(2), "two batches are an epoch");
+    let warnings = report["warnings"].as_array().expect("warnings");
+    assert!(warnings.last().and_then(Value::as_str).expect("text").starts_with("Trained on 16 of the 40"));
+    folder.ok("bert report some");
+    assert!(folder.text("some/report.html").contains("Trained on 16 of the 40"));
+    tune("", "same");
+    tune("--subset-seed 2", "other");
+    let weights = |output: &str| folder.read(&format!("{output}/model/model.safetensors"));
+    assert_eq!(weights("some"), weights("same"));
+    assert_ne!(weights("some"), weights("other"));
+    // As many as there are is no subset.
+    let ended = folder.ok(&format!("{QUICK} --num-train-epochs 1 --max-train-examples 40 --output all"));
+    assert!(!ended.stdout.contains("Trained on"), "{}", ended.stdout);
+}
+
+#[test]
+fn micro_batches_are_one_batch() {
+    let folder = with_entailment();
+    let mut config = folder.config();
+    config["hidden_dropout_prob"] = 0.0.into();
+    config["attention_probs_dropout_prob"] = 0.0.into();
+    folder.write("still.json", config.to_string());
+    folder.ok("pretrain --data data --model still.json --steps 1 --batch-size 8 --output still");
+    let line =
+        QUICK.replace("--checkpoint run", "--checkpoint still --num-train-epochs 2 --learning-rate 1e-3");
+    for parts in [1, 3, 8] {
+        folder.ok(&format!("{line} --gradient-accumulation-steps {parts} --output in-{parts}"));
+    }
+    let losses = |parts: usize| -> Vec<f64> {
+        let report = &folder.json(&format!("in-{parts}/report.json"))[0];
+        (0..2).map(|epoch| number(report, &format!("/runs/0/history/{epoch}/train_loss"))).collect()
+    };
+    let whole = losses(1);
+    for parts in [3, 8] {
+        for (a, b) in whole.iter().zip(losses(parts)) {
+            assert!((a - b).abs() < 1e-5 * a, "in {parts} parts {b}, whole {a}");
+        }
+    }
+}
+
+#[test]
+fn patience_ends_a_run_and_says_so() {
+    let folder = with_entailment();
+    // At this rate nothing changes, so that no epoch is better than the first.
+    let line = format!("{QUICK} --learning-rate 1e-9 --num-train-epochs 9 --seeds 1-2 --output");
+    let ended = folder.ok(&format!("{line} tuned --patience 2"));
+    assert!(
+        ended.stdout.contains("ended by --patience: seed 1 after 3.0 epochs, seed 2 after 3.0 epochs"),
+        "{}",
+        ended.stdout
+    );
+    let report = &folder.json("tuned/report.json")[0];
+    let run = &report["runs"][0];
+    assert_eq!((run["stopped_early"].as_bool(), number(run, "/epoch")), (Some(true), 1.0));
+    assert_eq!(run["history"].as_array().map(Vec::len), Some(3));
+    folder.ok("bert report tuned");
+    assert!(folder.text("tuned/report.html").contains("2 of 2 runs were ended by --patience"));
+    // What was done until then is what a run without it does.
+    folder.ok(&format!("{line} whole"));
+    let whole = &folder.json("whole/report.json")[0];
+    assert_eq!(whole["runs"][0]["history"].as_array().map(Vec::len), Some(9));
+    assert_eq!(whole["runs"][0]["history"][2], run["history"][2]);
+    assert_eq!(whole["runs"][0]["stopped_early"], json!(false));
+    assert_eq!(folder.read("whole/model/model.safetensors"), folder.read("tuned/model/model.safetensors"));
+}
+
+#[test]
+fn an_interval_stands_beside_the_mean() {
+    let folder = with_entailment();
+    let line = format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --seeds 1-3 --output tuned");
+    let ended = folder.ok(&line);
+    let report = &folder.json("tuned/report.json")[0];
+    let interval = &report["dev"]["interval"];
+    let (low, high) = (number(interval, "/low"), number(interval, "/high"));
+    let mean = number(report, "/dev/metrics/0/mean");
+    assert!(low < mean && mean < high && low >= 0.0 && high <= 1.0, "{interval}");
+    assert_eq!((&interval["metric"], number(interval, "/resamples")), (&json!("accuracy"), 10_000.0));
+    // Not narrower than the examples alone make it, of which there are 20: three seeds answer much alike.
+    assert!(high - low > 0.1, "{interval}");
+    let said = format!(
+        "95 % interval of the mean accuracy: {low:.4} to {high:.4} (bootstrap over examples and seeds)"
+    );
+    assert!(ended.stdout.contains(&said), "{said}\n{}", ended.stdout);
+    folder.ok("bert report tuned");
+    let page = folder.text("tuned/report.html");
+    assert_self_contained(&page);
+    assert!(page.contains(&format!("<b>{low:.3} to {high:.3}</b>")), "the interval is a first figure");
+}
+
+#[test]
+fn two_fine_tunings_are_tested_in_pairs() {
+    let folder = with_entailment();
+    let line = format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --seeds");
+    folder.ok(&format!("{line} 1-2 --output a"));
+    folder.ok(&format!("{line} 1-2 --random-init --output b"));
+    folder.ok(&format!("{line} 5 --random-init --output c"));
+    let ended = folder.ok("bert scores a b --paired");
+    assert!(ended.stdout.contains("rte on dev, 20 examples: accuracy"), "{}", ended.stdout);
+    let test = folder.ok("bert scores a b --paired --json").json();
+    let mean =
+        |output: &str| number(&folder.json(&format!("{output}/report.json"))[0], "/dev/metrics/0/mean");
+    let difference = mean("a") - mean("b");
+    assert!((number(&test, "/test/difference") - difference).abs() < 1e-12, "{test}");
+    assert!(number(&test, "/test/low") <= difference && difference <= number(&test, "/test/high"));
+    assert_eq!(test["test"]["seeds_paired"], json!(true));
+    let back = folder.ok("bert scores b a --paired --json").json();
+    assert_eq!(number(&back, "/test/low"), -number(&test, "/test/high"));
+    assert_eq!(back["test"]["p"], test["test"]["p"]);
+
+    // McNemar's counts are those of the files.
+    let answers = |output: &str, seed: usize| -> Vec<bool> {
+        let labels = folder.text(&format!("{output}/dev_labels.tsv"));
+        let answers = folder.text(&format!("{output}/seed-{seed}/dev_predictions.tsv"));
+        labels.lines().zip(answers.lines()).skip(1).map(|(a, b)| a == b).collect()
+    };
+    for (at, seed) in [1, 2].into_iter().enumerate() {
+        let (a, b) = (answers("a", seed), answers("b", seed));
+        let only = |x: &[bool], y: &[bool]| x.iter().zip(y).filter(|(x, y)| **x && !**y).count() as f64;
+        assert_eq!(number(&test, &format!("/mcnemar/{at}/first_seed")), seed as f64);
+        assert_eq!(number(&test, &format!("/mcnemar/{at}/only_first")), only(&a, &b));
+        assert_eq!(number(&test, &format!("/mcnemar/{at}/only_second")), only(&b, &a));
+    }
+
+    // A fine-tuning does not differ from itself; three folders are two configurations.
+    let same = folder.ok("bert scores a a --paired --json").json();
+    assert_eq!((number(&same, "/test/p"), number(&same, "/test/high")), (1.0, 0.0));
+    let three = folder.ok("bert scores a b c --paired --json").json();
+    let seeds = [&three["first"]["seeds"], &three["second"]["seeds"]];
+    assert!(seeds.contains(&&json!([1, 2])) && seeds.contains(&&json!([1, 2, 5])), "{three}");
+    assert_eq!(three["test"]["seeds_paired"], json!(false));
+}
+
+#[test]
+fn only_answers_to_the_same_examples_are_compared() {
+    let folder = with_entailment();
+    let tune = |data: &str, output: &str| {
+        let line = QUICK.replace("--data glue", &format!("--data {data}"));
+        folder.ok(&format!("{line} --num-train-epochs 1 --output {output}"));
+    };
+    tune("glue", "a");
+    let dev = entailment(40, 20);
+    for (name, dev) in [
+        ("shorter", entailment(40, 19)),
+        ("others", entailment(41, 20)),
+        ("text", dev.replacen("\tthe ", "\tsome ", 1).replacen("\tThe ", "\tSome ", 1)),
+    ] {
+        folder.write(&format!("{name}/train.tsv"), entailment(0, 40));
+        folder.write(&format!("{name}/dev.tsv"), dev);
+        tune(name, &format!("of-{name}"));
+    }
+    folder.copy("a", "cut");
+    let predictions = folder.text("cut/seed-1/dev_predictions.tsv");
+    folder.write(
+        "cut/seed-1/dev_predictions.tsv",
+        predictions.lines().take(9).map(|l| format!("{l}\n")).collect::<String>(),
+    );
+    folder.copy("a", "old");
+    std::fs::remove_file(folder.at("old/dev_labels.tsv")).expect("a file removed");
+    folder.copy("a", "strange");
+    let labels = folder.text("strange/dev_labels.tsv");
+    let (first, _) = labels.split_once('\n').expect("a header");
+    folder.write("strange/dev_labels.tsv", format!("{first}\n0\tperhaps\n"));
+    for (line, code, said) in [
+        ("a of-shorter", 2, "of-shorter: rte on 19 examples, the first folder has rte on 20"),
+        ("a of-others", 2, "of-others: not the dev set of a: row 0 is another example"),
+        ("a of-text", 2, "of-text: not the dev set of a: the texts differ"),
+        ("a", 2, "--paired: takes two folders"),
+        ("a run", 1, "run: no finished fine-tuning here"),
+        ("a cut", 3, "cut/seed-1/dev_predictions.tsv:8: 8 examples here, 20 in report.json"),
+        ("a old", 3, "old/dev_labels.tsv:0: not there: this fine-tuning is of an earlier version"),
+        ("strange a", 3, "strange/dev_labels.tsv:2: \"perhaps\" is no label of task rte"),
+    ] {
+        let ended = folder.run(&format!("bert scores {line} --paired"));
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{line}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_grid_is_chosen_on_train_and_dev_is_left() {
+    let folder = with_entailment();
+    let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 4 --seeds 1-2");
+    let grid = "--learning-rate 1e-9,3e-3 --train-batch-size 4,9";
+    let ended = folder.ok(&format!("{line} {grid} --holdout 0.25 --output grid"));
+    assert!(ended.stderr.contains("seed 1, epoch 1.1: held-out accuracy"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(": dev accuracy"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.starts_with("grid of 4: accuracy on 10 examples held out of train\n"),
+        "{}",
+        ended.stdout
+    );
+    let cells = ended.stdout.lines().filter(|line| line.contains("learning_rate ")).count();
+    assert_eq!((cells, ended.stdout.matches("<- chosen").count()), (4, 1), "{}", ended.stdout);
+    let report = &folder.json("grid/report.json")[0];
+    let cells = report["grid"]["cells"].as_array().expect("cells");
+    let chosen = cells.iter().position(|cell| cell["chosen"] == json!(true)).expect("one is chosen");
+    let means: Vec<f64> = cells.iter().map(|cell| number(cell, "/mean")).collect();
+    assert!(
+        means.iter().all(|mean| *mean <= means[chosen]) && means[..chosen].iter().all(|m| *m < means[chosen])
+    );
+    assert_eq!(report["resolved"]["learning_rate"], cells[chosen]["learning_rate"]);
+    assert_eq!(report["resolved"]["train_batch_size"], cells[chosen]["train_batch_size"]);
+    assert_eq!(report["config"]["learning_rate"], json!([1e-9, 3e-3]));
+    assert_eq!(
+        report["training"],
+        json!({ "in_file": 40, "trained_on": 30, "held_out": 10, "subset_seed": 1 })
+    );
+    let history = &report["runs"][0]["history"][0];
+    assert!(history["dev"].is_null() && number(history, "/held_out/accuracy") <= 1.0, "{history}");
+    folder.ok("bert report grid");
+    let page = folder.text("grid/report.html");
+    assert!(
+        page.contains("The grid: accuracy on 10 examples held out of train")
+            && page.contains("<td>chosen</td>")
+    );
+
+    // A grid is a loop: the chosen cell alone gives the same runs and the same model.
+    let (rate, size) = (&cells[chosen]["learning_rate"], &cells[chosen]["train_batch_size"]);
+    let flags = format!("--learning-rate {rate} --train-batch-size {size} --holdout 0.25");
+    folder.ok(&format!("{line} {flags} --output alone"));
+    let alone = &folder.json("alone/report.json")[0];
+    assert_eq!((&alone["runs"], &alone["dev"]), (&report["runs"], &report["dev"]));
+    assert_eq!(folder.read("alone/model/model.safetensors"), folder.read("grid/model/model.safetensors"));
+    assert!(alone["grid"].is_null());
+    // Dev has no say: with other labels there the choice is the same.
+    let swap = |text: &str| {
+        text.replace("\tentailment", "\tX")
+            .replace("\tnot_entailment", "\tentailment")
+            .replace("\tX", "\tnot_entailment")
+    };
+    folder.write("swapped/train.tsv", entailment(0, 40));
+    folder.write("swapped/dev.tsv", swap(&entailment(40, 20)));
+    let line = line.replace("--data glue", "--data swapped");
+    folder.ok(&format!("{line} {grid} --holdout 0.25 --output swapped-grid"));
+    assert_eq!(folder.json("swapped-grid/report.json")[0]["grid"], report["grid"]);
+    assert_eq!(
+        folder.read("swapped-grid/model/model.safetensors"),
+        folder.read("grid/model/model.safetensors")
+    );
+}
+
+#[test]
+fn the_calibration_of_the_best_run_is_on_its_page() {
+    let folder = with_entailment();
+    folder.ok(&format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --output tuned"));
+    let calibration = folder.json("tuned/report.json")[0]["runs"][0]["calibration"].clone();
+    let bins = calibration["bins"].as_array().expect("bins");
+    let examples: f64 = bins.iter().map(|bin| number(bin, "/examples")).sum();
+    let right: f64 = bins.iter().map(|bin| number(bin, "/examples") * number(bin, "/accuracy")).sum();
+    let accuracy = number(&folder.json("tuned/report.json")[0], "/runs/0/dev/accuracy");
+    assert!(examples == 20.0 && (right / 20.0 - accuracy).abs() < 1e-12, "{calibration}");
+    // Of two classes the answer is never less probable than a half.
+    assert!(bins.iter().all(|bin| number(bin, "/confidence") >= 0.5));
+    folder.ok("bert report tuned");
+    let page = folder.text("tuned/report.html");
+    let said = format!("Expected calibration error {:.3}", number(&calibration, "/expected_error"));
+    assert!(page.contains(&said) && page.contains("Calibration, seed 1"), "{said}");
+    assert_self_contained(&page);
+}
