@@ -12,6 +12,7 @@
 //! | task files -> examples, metrics, predictions | [`tasks`] |
 //! | checkpoint -> fine-tuned classifier | [`finetune`] |
 //! | run -> page | [`report`] |
+//! | model -> predictions, features, what flips | [`inference`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
 //! Which backend computes is decided in [`device`] alone. The library prints nothing and ends no
@@ -30,6 +31,7 @@ pub mod export;
 pub mod fill_mask;
 pub mod finetune;
 mod host;
+pub mod inference;
 pub mod initialization;
 pub mod log_bilinear;
 pub mod metrics_log;

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use bert_data::{Manifest, Tokenizer, Vocabulary};
+use bert_model::BertConfig;
 
 use crate::error::Error;
 use crate::tasks::{EncodedPair, SpecialIds, encode_pair};
@@ -66,6 +67,26 @@ impl Text {
             words: self.vocabulary.tokens(),
             do_lower_case: self.do_lower_case,
             max_length,
+        }
+    }
+
+    /// Checks that a model takes sequences of `max_length` tokens of this vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`].
+    pub fn check_fits(&self, model: &BertConfig, max_length: usize) -> Result<(), Error> {
+        let mut differences = Vec::new();
+        if max_length > model.max_position_embeddings {
+            let most = model.max_position_embeddings;
+            differences.push(format!("the model takes {most} positions, --max-seq-length is {max_length}"));
+        }
+        if self.vocabulary.len() > model.vocab_size {
+            let (known, size) = (model.vocab_size, self.vocabulary.len());
+            differences.push(format!("the model knows {known} tokens, vocab.txt has {size}"));
+        }
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Mismatch { differences }),
         }
     }
 

@@ -65,6 +65,11 @@ impl Features {
         self.encoded.is_empty()
     }
 
+    /// An example as the model sees it.
+    pub fn encoded(&self, example: usize) -> &EncodedPair {
+        &self.encoded[example]
+    }
+
     /// All examples by length, in batches: for evaluation, where order does not matter but padding costs.
     pub fn by_length(&self, batch_size: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..self.len()).collect();

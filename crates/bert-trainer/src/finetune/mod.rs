@@ -175,7 +175,7 @@ pub fn finetune_on(
     })?;
     let text = Text::open(&start)?;
     let model = BertConfig::read(start.join("config.json"))?;
-    check_lengths(&model, &resolved, &text)?;
+    text.check_fits(&model, resolved.max_seq_length)?;
     let tokens = resolved.train_batch_size * resolved.max_seq_length;
     if let Some(slow) = resolved.precision.warning(config.device, &model, tokens) {
         tell(FinetuneEvent::Warning(slow));
@@ -257,22 +257,6 @@ fn read_split(
 fn missing(config: &FinetuneConfig, split: Split) -> Error {
     let reason = format!("{} has no labelled {split} split", config.task);
     Error::Configuration { flag: "task", reason }
-}
-
-fn check_lengths(model: &BertConfig, resolved: &Resolved, text: &Text) -> Result<(), Error> {
-    let mut differences = Vec::new();
-    if resolved.max_seq_length > model.max_position_embeddings {
-        let (most, asked) = (model.max_position_embeddings, resolved.max_seq_length);
-        differences.push(format!("the model takes {most} positions, --max-seq-length is {asked}"));
-    }
-    if text.vocabulary.len() > model.vocab_size {
-        let (known, size) = (model.vocab_size, text.vocabulary.len());
-        differences.push(format!("the model knows {known} tokens, vocab.txt has {size}"));
-    }
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Mismatch { differences }),
-    }
 }
 
 /// What `--random-init` begins with.

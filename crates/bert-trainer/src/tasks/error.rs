@@ -126,6 +126,41 @@ pub enum TaskError {
         line: usize,
     },
 
+    /// A line where a text should be.
+    #[error("{}:{line}: the line is empty, expected a text", path.display())]
+    EmptyText {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+
+    /// A line of JSON Lines that is no object.
+    #[error("{}:{line}: not a JSON object: {reason}", path.display())]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+    },
+
+    /// A value of another kind than its column has.
+    #[error("{}:{line}: \"{column}\" is {found}, expected {expected}", path.display())]
+    WrongValue {
+        /// The file.
+        path: PathBuf,
+        /// The line; of a Parquet file the row, from 1.
+        line: usize,
+        /// The column or key.
+        column: String,
+        /// What is there: `missing`, `a number`.
+        found: &'static str,
+        /// What should be there.
+        expected: &'static str,
+    },
+
     /// A label that the task does not have.
     #[error("{}:{line}: unknown label \"{label}\"; the labels of task {task} are {}", path.display(), known.join(", "))]
     UnknownLabel {
@@ -174,6 +209,9 @@ impl TaskError {
             | TaskError::MissingColumn { .. }
             | TaskError::WrongColumns { .. }
             | TaskError::MissingSeparator { .. }
+            | TaskError::EmptyText { .. }
+            | TaskError::NotJson { .. }
+            | TaskError::WrongValue { .. }
             | TaskError::UnknownLabel { .. }
             | TaskError::BadScore { .. } => 3,
         }

@@ -41,6 +41,7 @@ pub use error::TaskError;
 pub use examples::{
     Example, Label, SplitFile, find_split, labels_of, read_file, read_predict_file, read_split,
 };
+pub(crate) use lines::lines_of;
 pub use metrics::{accuracy, confusion, f1, matthews, pearson, score, spearman};
 pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
 pub use predictions::{
