@@ -44,9 +44,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
 
-    /// Cut texts to N tokens, special ones included.
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = at_least(5))]
-    max_seq_length: usize,
+    /// Cut texts to N tokens, special ones included [default: 128, or the model's positions where they are fewer].
+    #[arg(long, value_name = "N", value_parser = at_least(5))]
+    max_seq_length: Option<usize>,
 
     /// What computes.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]

@@ -17,6 +17,7 @@ pub mod config;
 pub mod features;
 mod output;
 pub mod seed_run;
+mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -39,8 +40,8 @@ use crate::error::Error;
 use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::stop::StopFlag;
 use crate::tasks::{
-    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, find_split, labels_of,
-    majority_baseline, read_file, read_predict_file,
+    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, labels_of, majority_baseline,
+    read_file, read_predict_file,
 };
 use crate::text::Text;
 
@@ -167,6 +168,7 @@ pub fn finetune_on(
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
     let resolved = config.resolve()?;
+    let config = &config.described()?;
     config.kernels.select();
     resolved.precision.select();
     let device = config.device.open()?.autodiff();
@@ -239,10 +241,10 @@ fn read_split(
     split: Split,
 ) -> Result<Option<LabelledSplit>, Error> {
     let spec = config.task.spec();
-    if spec.file_name(split).is_none() || !spec.has_labels(split) {
+    if !spec.has_split(split) || !spec.has_labels(split) {
         return Ok(None);
     }
-    let file = match find_split(config.task, &config.data, split) {
+    let file = match config.find_split(split) {
         Ok(file) => file,
         // Only these two must be there.
         Err(error) if matches!(split, Split::Train | Split::Dev) => return Err(error.into()),

@@ -101,8 +101,7 @@ impl Classifier {
 
     /// The answers to texts, in their order.
     pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
-        let features =
-            Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length);
+        let features = Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length);
         let rows = predict(&self.model, &features, self.kind, &self.device);
         let decided = decide(&rows, self.kind);
         rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
@@ -130,7 +129,9 @@ fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
     let scores = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
     match (config.problem_type.as_deref(), config.num_labels) {
         (None | Some("regression"), 1) => Ok((names, scores)),
-        (Some("regression"), labels) => refuse(format!("is regression with {labels} outputs; one is supported")),
+        (Some("regression"), labels) => {
+            refuse(format!("is regression with {labels} outputs; one is supported"))
+        }
         (None | Some("single_label_classification"), _) => Ok((names, classes)),
         (Some(other), _) => {
             refuse(format!("is {other}; single_label_classification and regression are supported"))

@@ -44,7 +44,8 @@ pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write
     let mut count = 0;
     extractor.each_line(input, &mut |lines| {
         for line in lines {
-            serde_json::to_writer(&mut *out, &json(extractor, line)).map_err(|error| unwritten(error.into()))?;
+            serde_json::to_writer(&mut *out, &json(extractor, line))
+                .map_err(|error| unwritten(error.into()))?;
             out.write_all(b"\n").map_err(unwritten)?;
         }
         count += lines.len() as u64;
@@ -76,7 +77,11 @@ fn rounded(x: f32) -> f64 {
 ///
 /// # Errors
 /// Those of [`Extractor::each_line`]; [`Error::Results`].
-pub fn write_parquet(extractor: &Extractor, input: &Path, out: &mut (dyn Write + Send)) -> Result<u64, Error> {
+pub fn write_parquet(
+    extractor: &Extractor,
+    input: &Path,
+    out: &mut (dyn Write + Send),
+) -> Result<u64, Error> {
     let schema = schema(extractor);
     // Numbers like these do not repeat: a dictionary would be given up after its first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
@@ -108,7 +113,8 @@ fn item() -> Arc<Field> {
 
 fn schema(extractor: &Extractor) -> Arc<Schema> {
     let list = DataType::FixedSizeList(item(), extractor.hidden_size() as i32);
-    let layers = extractor.layers().iter().map(|layer| Field::new(format!("layer_{layer}"), list.clone(), false));
+    let layers =
+        extractor.layers().iter().map(|layer| Field::new(format!("layer_{layer}"), list.clone(), false));
     let fixed = [("line", DataType::Int64), ("position", DataType::Int32), ("token", DataType::Utf8)];
     let fixed = fixed.into_iter().map(|(name, kind)| Field::new(name, kind, false));
     Arc::new(Schema::new(fixed.chain(layers).collect::<Vec<Field>>()))

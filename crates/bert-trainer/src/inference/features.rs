@@ -19,6 +19,8 @@ use crate::text::{PAIR_SEPARATOR, Text};
 /// Lines that are held at a time; every token of each has a vector for each layer.
 const WINDOW: usize = 32;
 const BATCH: usize = 8;
+/// The reference's `max_seq_length`.
+const DEFAULT_LENGTH: usize = 128;
 
 /// The hidden states of one line.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +45,8 @@ pub struct Extractor {
 
 impl Extractor {
     /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]) for some of its layers, counted from 0 or,
-    /// below it, from the last. Texts are cut to `max_length` tokens.
+    /// below it, from the last. Texts are cut to `max_length` tokens; without it to the reference's 128, or to the model's
+    /// positions where they are fewer.
     ///
     /// # Errors
     /// [`Error::Configuration`] when the model has no such layer, [`Error::Mismatch`] when it has not so many positions;
@@ -51,7 +54,7 @@ impl Extractor {
     pub fn open(
         folder: &Path,
         layers: &[i32],
-        max_length: usize,
+        max_length: Option<usize>,
         device: DeviceName,
     ) -> Result<Self, Error> {
         let device = device.open()?;
@@ -62,6 +65,7 @@ impl Extractor {
             return Err(Error::Configuration { flag: "layers", reason });
         }
         let text = Text::open(folder)?;
+        let max_length = max_length.unwrap_or(DEFAULT_LENGTH.min(config.max_position_embeddings));
         text.check_fits(&config, max_length)?;
         let hidden_size = config.hidden_size;
         Ok(Self { model, text, layers: layers.to_vec(), hidden_size, max_length, device })

@@ -70,8 +70,11 @@ fn columns(path: &Path, line: usize, text: &str) -> Result<(String, Option<Strin
 }
 
 fn object(path: &Path, line: usize, text: &str) -> Result<(String, Option<String>), TaskError> {
-    let mut object: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|error| TaskError::NotJson { path: path.into(), line, reason: error.to_string() })?;
+    let mut object: Map<String, Value> = serde_json::from_str(text).map_err(|error| TaskError::NotJson {
+        path: path.into(),
+        line,
+        reason: error.to_string(),
+    })?;
     let mut take = |column: &str| match object.remove(column) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),

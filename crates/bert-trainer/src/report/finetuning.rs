@@ -154,6 +154,7 @@ fn score_axis(metric: Metric) -> &'static str {
     match metric {
         Metric::Accuracy => "accuracy on dev",
         Metric::F1 => "F1 on dev",
+        Metric::MacroF1 => "macro F1 on dev",
         Metric::Matthews => "Matthews correlation on dev",
         Metric::Pearson => "Pearson correlation on dev",
         Metric::Spearman => "Spearman correlation on dev",

@@ -77,7 +77,7 @@ mod tests {
         let mut lines = Vec::new();
         lines_of(bytes, Path::new("x.tsv"), |line, text| {
             lines.push((line, text.to_string()));
-            Ok(())
+            Ok::<_, TaskError>(())
         })?;
         Ok(lines)
     }
