@@ -16,6 +16,7 @@ mod kills; // killed at random moments until done: nothing lost, nothing doubled
 mod licences; // of what the programs are made of
 mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set
+mod probe; // a word changed, and which predictions flip
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod resume; // stopped, killed, corrupted: continued bit for bit
 mod said; // warnings with their figures, the share of [UNK], the room on disk

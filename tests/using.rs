@@ -39,7 +39,7 @@ fn predictions_are_those_of_the_fine_tuning() {
     let predictions = folder.text("tuned/seed-1/dev_predictions.tsv");
     assert_eq!(answers.len(), 20);
     for (at, answer) in answers.iter().enumerate() {
-        assert_eq!((&answer["line"], &answer["text"]), (&json!((at + 1).to_string()), &json!(pairs[at][1])));
+        assert_eq!((&answer["line"], &answer["text"]), (&json!(at + 1), &json!(pairs[at][1])));
         assert_eq!(answer["text_b"], json!(pairs[at][2]));
         let row: Vec<f64> = probabilities
             .lines()
@@ -72,7 +72,7 @@ fn predictions_are_those_of_the_fine_tuning() {
     let many = lines(&many.stdout);
     assert_eq!(many.len(), 2200);
     for (at, answer) in many.iter().enumerate() {
-        assert_eq!(answer["line"], json!((at + 1).to_string()));
+        assert_eq!(answer["line"], json!(at + 1));
         let (one, other) = (number(answer, "/probabilities/entailment"), &answers[at % 20]);
         assert!((one - number(other, "/probabilities/entailment")).abs() < 1e-6, "line {}", at + 1);
     }

@@ -99,7 +99,8 @@ impl Text {
         }
     }
 
-    fn ids(&self, text: &str) -> Vec<u32> {
+    /// The ids of a text, without `[CLS]` and `[SEP]`; `[MASK]` in it is the mask.
+    pub fn ids(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         for (i, part) in text.split("[MASK]").enumerate() {
             if i > 0 {

@@ -13,6 +13,7 @@ pub mod make_vocab;
 pub mod merge;
 pub mod predict;
 pub mod pretrain;
+pub mod probe;
 pub mod quickstart;
 pub mod report;
 pub mod scores;

@@ -55,6 +55,12 @@ impl Features {
         }
     }
 
+    /// Examples that are ids already, none longer than `max_length`, without labels.
+    pub fn of_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
+        let labels = vec![None; encoded.len()];
+        Self { encoded, labels, pad_id: vocabulary.pad_id() as i32, max_length }
+    }
+
     /// Number of examples.
     pub fn len(&self) -> usize {
         self.encoded.len()

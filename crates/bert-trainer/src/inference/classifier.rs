@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::finetune::features::Features;
 use crate::finetune::seed_run::{decide, predict};
 use crate::report::read_json;
-use crate::tasks::{Example, Kind, Label};
+use crate::tasks::{EncodedPair, Example, Kind, Label};
 use crate::text::Text;
 
 /// What a classifier says of one text.
@@ -101,8 +101,24 @@ impl Classifier {
 
     /// The answers to texts, in their order.
     pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
-        let features = Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length);
-        let rows = predict(&self.model, &features, self.kind, &self.device);
+        self.of(&Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length))
+    }
+
+    /// The answers to texts that are ids already, none longer than [`Self::max_length`].
+    pub(crate) fn answer_encoded(&self, encoded: Vec<EncodedPair>) -> Vec<Answer> {
+        self.of(&Features::of_encoded(encoded, &self.text.vocabulary, self.max_length))
+    }
+
+    pub(crate) fn text(&self) -> &Text {
+        &self.text
+    }
+
+    pub(crate) fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    fn of(&self, features: &Features) -> Vec<Answer> {
+        let rows = predict(&self.model, features, self.kind, &self.device);
         let decided = decide(&rows, self.kind);
         rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
     }

@@ -13,6 +13,7 @@ mod classifier;
 mod feature_rows;
 mod features;
 mod predict;
+mod probe;
 mod text_input;
 
 use std::path::Path;
@@ -24,6 +25,7 @@ pub use classifier::{Answer, Classifier, Probabilities};
 pub use feature_rows::{write_json_lines, write_parquet};
 pub use features::{Extractor, LineFeatures};
 pub use predict::predict_file;
+pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
 pub use text_input::{STANDARD_INPUT, TextFormat};
 
 use crate::error::Error;

@@ -16,7 +16,7 @@ const WINDOW: usize = 1024;
 /// One line of the output.
 #[derive(Serialize)]
 struct Row<'a> {
-    line: &'a str,
+    line: u64,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     text_b: Option<&'a str>,
@@ -39,7 +39,8 @@ pub fn predict_file(
     for_each_window(input, WINDOW, |path, line, text| format.example(path, line, text), &mut |window| {
         for (example, answer) in window.iter().zip(classifier.answer(window)) {
             let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
-            let row = Row { line: &example.index, text, text_b, answer: &answer };
+            let line = example.index.parse().expect("a number of ours");
+            let row = Row { line, text, text_b, answer: &answer };
             serde_json::to_writer(&mut *out, &row).map_err(|error| unwritten(error.into()))?;
             out.write_all(b"\n").map_err(unwritten)?;
         }

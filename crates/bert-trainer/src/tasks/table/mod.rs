@@ -49,8 +49,8 @@ pub struct TableDescription {
     /// Lowest and highest score of a regression.
     #[serde(default)]
     pub range: Option<(f32, f32)>,
-    /// Whether the test file has labels.
-    #[serde(default)]
+    /// Whether the test file has labels; of no account for what a report holds.
+    #[serde(skip)]
     pub test_has_labels: bool,
 }
 
@@ -88,7 +88,7 @@ impl TableTask {
     /// # Errors
     /// [`TaskError::TableColumns`] when there are columns but not two or three different ones.
     pub fn new(description: &TableDescription) -> Result<Self, TaskError> {
-        static KNOWN: Mutex<BTreeMap<String, TableTask>> = Mutex::new(BTreeMap::new());
+        static KNOWN: Mutex<BTreeMap<(String, bool), TableTask>> = Mutex::new(BTreeMap::new());
         let distinct: BTreeSet<&String> = description.columns.iter().collect();
         if !matches!(description.columns.len(), 0 | 2 | 3)
             || distinct.len() != description.columns.len()
@@ -96,7 +96,8 @@ impl TableTask {
         {
             return Err(TaskError::TableColumns { columns: description.columns.clone() });
         }
-        let key = serde_json::to_string(description).expect("text and numbers");
+        let text = serde_json::to_string(description).expect("text and numbers");
+        let key = (text, description.test_has_labels);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = known.entry(key);
         Ok(*kept.or_insert_with(|| {
