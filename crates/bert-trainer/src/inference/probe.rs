@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use bert_data::{Manifest, StoredRows, Vocabulary};
-use bert_model::{read_pretrained_config, read_pretrained_tensors};
+use bert_model::read_pretrained_config;
 use serde::Serialize;
 
 use super::classifier::{Answer, Classifier};
@@ -145,9 +145,10 @@ impl Prober {
     /// # Errors
     /// When the folder has neither or cannot be read.
     pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
-        let head = match read_pretrained_tensors(folder)?.contains_key("classifier.weight") {
-            true => Head::Class(Classifier::open(folder, None, device)?),
-            false => Head::Masks(MaskFiller::open(folder, device)?),
+        let head = match Classifier::open(folder, None, device) {
+            Ok(classifier) => Head::Class(classifier),
+            Err(Error::NoHead { .. }) => Head::Masks(MaskFiller::open(folder, device)?),
+            Err(error) => return Err(error),
         };
         Ok(Self { head })
     }
