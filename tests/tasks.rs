@@ -8,7 +8,7 @@ use crate::common::{Folder, assert_self_contained, entailment, number};
 /// Flags that fit the very small model and take a second.
 const QUICK: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 2 --train-batch-size 8";
 
-fn with_entailment() -> Folder {
+pub(crate) fn with_entailment() -> Folder {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 40));
     folder.write("glue/RTE/dev.tsv", entailment(40, 20));

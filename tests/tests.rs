@@ -16,10 +16,13 @@ mod kills; // killed at random moments until done: nothing lost, nothing doubled
 mod licences; // of what the programs are made of
 mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set
+mod probe; // a word changed, and which predictions flip
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod resume; // stopped, killed, corrupted: continued bit for bit
 mod said; // warnings with their figures, the share of [UNK], the room on disk
+mod tables; // fine-tuning on tables of one's own, in every form
 mod tasks; // fine-tuning: reports, predictions, what is trained and what is not
 mod the_path; // text to vocabulary, shards, model, evaluation, pages, export
 mod trainer; // a folder for the Trainer of transformers, and the same rows for ours
 mod trust; // subsets, grids, early stopping, intervals and paired tests of fine-tunings
+mod using; // predict, features: a model on new texts

@@ -12,6 +12,7 @@ pub use mimalloc::MiMalloc;
 pub mod commands;
 pub mod exit;
 pub mod progress;
+pub mod results;
 pub mod saved_config;
 pub mod signals;
 pub mod threads;

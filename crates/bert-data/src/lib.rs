@@ -126,6 +126,7 @@ mod stored_rows;
 pub mod table;
 #[cfg(test)]
 mod test_text;
+pub mod text_rows;
 pub mod tokenization;
 pub mod training_text;
 mod verify;

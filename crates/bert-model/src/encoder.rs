@@ -118,13 +118,32 @@ impl BertEncoder {
         hidden: Tensor<3>,
         bias: Tensor<4>,
     ) -> (Vec<Tensor<3>>, Vec<Tensor<4>>) {
-        let mut states = vec![hidden];
         let mut attentions = Vec::with_capacity(self.layer.len());
+        (self.states(hidden, bias, Some(&mut attentions)), attentions)
+    }
+
+    /// Every layer's hidden states, the input first.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
+    /// - output: `layers + 1` times `[batch, seq, hidden]`
+    pub fn hidden_states(&self, hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
+        self.states(hidden, bias, None)
+    }
+
+    fn states(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        mut attentions: Option<&mut Vec<Tensor<4>>>,
+    ) -> Vec<Tensor<3>> {
+        let mut states = vec![hidden];
         for (index, layer) in self.layer.iter().enumerate() {
             let hidden = states[index].clone();
-            let kept = Some(&mut attentions);
-            states.push(layer.forward(hidden, bias.clone(), Mode::Eval, index, kept));
+            let keep = attentions.as_deref_mut();
+            states.push(layer.forward(hidden, bias.clone(), Mode::Eval, index, keep));
         }
-        (states, attentions)
+        states
     }
 }

@@ -128,6 +128,17 @@ impl BertModel {
         BertStates { output: BertOutput { sequence_output, pooled_output }, hidden_states, attentions }
     }
 
+    /// Every hidden state, without dropout and without keeping the attentions.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer
+    pub fn hidden_states(&self, input: BertInput) -> Vec<Tensor<3>> {
+        let (hidden, bias) = self.embed(input, Mode::Eval);
+        self.encoder.hidden_states(hidden, bias)
+    }
+
     fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
         let [batch, seq] = input.input_ids.dims();
         assert_shape!(input.input_mask, [batch, seq]);

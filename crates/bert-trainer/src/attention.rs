@@ -8,12 +8,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bert_data::html::{document, escape};
-use bert_model::{BertConfig, BertInput, BertModel, LoadPolicy, load_pretrained_weights};
+use bert_model::BertInput;
 use burn::tensor::Tensor;
 
 use crate::device::DeviceName;
 use crate::error::Error;
 use crate::host::{int_matrix, values};
+use crate::inference::load_encoder;
 use crate::text::Text;
 
 const STYLE: &str = "
@@ -32,9 +33,7 @@ figcaption { font-size: .9rem; padding-bottom: .3rem; }
 /// When the folder cannot be read.
 pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<String, Error> {
     let device = DeviceName::default().open()?;
-    let config = BertConfig::read(folder.join("config.json"))?;
-    let model = BertModel::new(&config, 0, &device);
-    let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
+    let (model, config) = load_encoder(folder, &device)?;
     let words = Text::open(folder)?;
     let encoded = words.encode_with_masks(text, max_length.min(config.max_position_embeddings));
     let ids: Vec<i32> = encoded.input_ids.iter().map(|&id| id as i32).collect();

@@ -200,6 +200,22 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A model folder lacks the head that is asked for.
+    #[error("{}: the model has no {head}; {hint}", path.display())]
+    NoHead {
+        /// The folder.
+        path: PathBuf,
+        /// The head in words.
+        head: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Results could not be written where the caller wants them.
+    #[error("cannot write the results: {source}")]
+    Results {
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A checkpoint's files are not those that were committed.
     #[error("{}: the checkpoint is corrupt: {reason}", path.display())]
     CheckpointCorrupt {
@@ -294,6 +310,7 @@ impl Error {
             | Self::RunDiffers { .. }
             | Self::TuningDiffers { .. }
             | Self::NoCheckpoint { .. }
+            | Self::NoHead { .. }
             | Self::CheckpointCorrupt { .. }
             | Self::RunCorrupt { .. }
             | Self::NoGoodCheckpoint { .. }
@@ -302,6 +319,7 @@ impl Error {
             // 130 for SIGINT, 143 for SIGTERM.
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }
+            | Self::Results { .. }
             | Self::CheckpointNeedsRoom { .. }
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::device::DeviceName;
 use crate::error::Error;
 use crate::host::{int_matrix, int_vector, values};
+use crate::tasks::EncodedPair;
 use crate::text::Text;
 
 /// The predictions for one `[MASK]`.
@@ -46,7 +47,12 @@ impl MaskFiller {
     /// The `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text
     /// has no mask within the model's positions.
     pub fn fill(&self, text: &str, top_k: usize) -> Vec<Filled> {
-        let encoded = self.text.encode_with_masks(text, self.max_length);
+        let rows = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
+        rows.map(|(position, row)| Filled { position, words: self.top(&row, top_k) }).collect()
+    }
+
+    /// The probabilities of all words at each `[MASK]`, by its position.
+    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<(usize, Vec<f32>)> {
         let ids: Vec<i32> = encoded.input_ids.iter().map(|&id| id as i32).collect();
         let segments: Vec<i32> = encoded.segment_ids.iter().map(|&id| id as i32).collect();
         let mask = self.text.vocabulary.mask_id() as i32;
@@ -68,7 +74,15 @@ impl MaskFiller {
         let [_, vocab] = logits.dims();
         let probabilities = values(activation::softmax(logits, 1));
         let rows = positions.iter().zip(probabilities.chunks(vocab));
-        rows.map(|(&p, row)| Filled { position: p as usize, words: self.top(row, top_k) }).collect()
+        rows.map(|(&position, row)| (position as usize, row.to_vec())).collect()
+    }
+
+    pub(crate) fn text(&self) -> &Text {
+        &self.text
+    }
+
+    pub(crate) fn max_length(&self) -> usize {
+        self.max_length
     }
 
     fn top(&self, row: &[f32], k: usize) -> Vec<(String, f32)> {

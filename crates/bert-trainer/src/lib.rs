@@ -16,6 +16,7 @@
 //! | scores -> how sure they are | [`significance`] |
 //! | fine-tunings -> side by side | [`scores`] |
 //! | run -> page | [`report`] |
+//! | model -> predictions, features, what flips | [`inference`] |
 //! | checkpoint -> words, attention page, Hugging Face folder | [`fill_mask`], [`mod@attention`], [`export`] |
 //!
 //! Which backend computes is decided in [`device`] alone. The library prints nothing and ends no
@@ -34,6 +35,7 @@ pub mod export;
 pub mod fill_mask;
 pub mod finetune;
 mod host;
+pub mod inference;
 pub mod initialization;
 pub mod log_bilinear;
 pub mod metrics_log;

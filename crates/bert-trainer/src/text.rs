@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use bert_data::{Manifest, Tokenizer, Vocabulary};
+use bert_model::BertConfig;
 
 use crate::error::Error;
 use crate::tasks::{EncodedPair, SpecialIds, encode_pair};
@@ -69,6 +70,26 @@ impl Text {
         }
     }
 
+    /// Checks that a model takes sequences of `max_length` tokens of this vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`].
+    pub fn check_fits(&self, model: &BertConfig, max_length: usize) -> Result<(), Error> {
+        let mut differences = Vec::new();
+        if max_length > model.max_position_embeddings {
+            let most = model.max_position_embeddings;
+            differences.push(format!("the model takes {most} positions, --max-seq-length is {max_length}"));
+        }
+        if self.vocabulary.len() > model.vocab_size {
+            let (known, size) = (model.vocab_size, self.vocabulary.len());
+            differences.push(format!("the model knows {known} tokens, vocab.txt has {size}"));
+        }
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Mismatch { differences }),
+        }
+    }
+
     /// `[CLS] text [SEP]`, or a pair where the text holds [`PAIR_SEPARATOR`]; `[MASK]` in it is the mask.
     pub fn encode_with_masks(&self, text: &str, max_length: usize) -> EncodedPair {
         let special = SpecialIds { cls: self.vocabulary.cls_id(), sep: self.vocabulary.sep_id() };
@@ -78,7 +99,8 @@ impl Text {
         }
     }
 
-    fn ids(&self, text: &str) -> Vec<u32> {
+    /// The ids of a text, without `[CLS]` and `[SEP]`; `[MASK]` in it is the mask.
+    pub fn ids(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         for (i, part) in text.split("[MASK]").enumerate() {
             if i > 0 {

@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod evaluate;
 pub mod export;
+pub mod features;
 pub mod fill_mask;
 pub mod finetune;
 pub mod init;
@@ -10,7 +11,9 @@ pub mod inspect;
 pub mod make_pretrain_data;
 pub mod make_vocab;
 pub mod merge;
+pub mod predict;
 pub mod pretrain;
+pub mod probe;
 pub mod quickstart;
 pub mod report;
 pub mod scores;
@@ -36,7 +39,7 @@ fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Makes the folders above a file that the user named.
-fn make_parents(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn make_parents(path: &Path) -> anyhow::Result<()> {
     match path.parent() {
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))

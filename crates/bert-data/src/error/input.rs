@@ -177,6 +177,16 @@ pub enum InputError {
         /// Its type, or that it is missing and which columns there are.
         found: String,
     },
+    /// A column of a Parquet table holds what is neither text nor a number.
+    #[error("{}: column {column:?} is {found}, expected text, numbers or truth values", path.display())]
+    ColumnType {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Its type.
+        found: String,
+    },
     /// A line of a JSON Lines input is not JSON.
     #[error("{}:{line}: not a JSON object (one object on each line is expected)", path.display())]
     Json {

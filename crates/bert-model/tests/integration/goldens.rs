@@ -56,6 +56,9 @@ fn every_state_and_logit() {
         for (i, state) in states.hidden_states.into_iter().enumerate() {
             check(&format!("hidden_states.{i}"), values(state));
         }
+        for (i, state) in model.bert.hidden_states(golden.input(&device())).into_iter().enumerate() {
+            check(&format!("hidden_states.{i}"), values(state));
+        }
         for (i, attention) in states.attentions.into_iter().enumerate() {
             check(&format!("attentions.{i}"), values(attention));
         }

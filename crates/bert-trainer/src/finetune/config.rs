@@ -29,13 +29,40 @@ pub enum Selection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
-    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r or snli.
+    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, or table: one's own, in CSV,
+    /// TSV, JSON Lines or Parquet (see --columns).
     #[arg(long, value_name = "TASK")]
+    #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
-    /// Folder with the task's files, or with a folder of the task's name that has them.
-    #[arg(long, value_name = "DIR")]
-    pub data: PathBuf,
+    /// Folder with the task's files, or with a folder of the task's name that has them. Of a table: train, dev and perhaps
+    /// test, ending in .csv, .tsv, .jsonl or .parquet.
+    #[arg(long, value_name = "DIR", required_unless_present = "train_file")]
+    pub data: Option<PathBuf>,
+
+    /// Of a table: the columns with the text, the second text of a pair, and the label or score.
+    #[arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ',')]
+    pub columns: Vec<String>,
+
+    /// Of a table: the classes in the order of their numbers [default: those of the training file, sorted].
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', conflicts_with = "regression")]
+    pub labels: Vec<String>,
+
+    /// Of a table: predict a number; its range is found in the files.
+    #[arg(long)]
+    pub regression: bool,
+
+    /// Of a table: the training file, wherever it is.
+    #[arg(long, value_name = "FILE")]
+    pub train_file: Option<PathBuf>,
+
+    /// Of a table: the dev file.
+    #[arg(long, value_name = "FILE")]
+    pub dev_file: Option<PathBuf>,
+
+    /// Of a table: the test file; it is scored if it has labels.
+    #[arg(long, value_name = "FILE")]
+    pub test_file: Option<PathBuf>,
 
     /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
@@ -231,6 +258,7 @@ impl FinetuneConfig {
             "patience",
             "needs --select best: with last no epoch is scored but the last",
         )?;
+        self.check_table()?;
         check(!self.seeds.is_empty(), "seeds", "must name at least one")?;
         let distinct: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
         check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;

@@ -55,6 +55,12 @@ impl Features {
         }
     }
 
+    /// Examples that are ids already, none longer than `max_length`, without labels.
+    pub fn of_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
+        let labels = vec![None; encoded.len()];
+        Self { encoded, labels, pad_id: vocabulary.pad_id() as i32, max_length }
+    }
+
     /// Number of examples.
     pub fn len(&self) -> usize {
         self.encoded.len()
@@ -63,6 +69,11 @@ impl Features {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.encoded.is_empty()
+    }
+
+    /// An example as the model sees it.
+    pub fn encoded(&self, example: usize) -> &EncodedPair {
+        &self.encoded[example]
     }
 
     /// All examples by length, in batches: for evaluation, where order does not matter but padding costs.

@@ -23,6 +23,7 @@ mod saved;
 pub mod seed_run;
 pub mod seeds;
 pub mod subset;
+mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -52,8 +53,8 @@ use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::significance::{Calibration, calibration};
 use crate::stop::StopFlag;
 use crate::tasks::{
-    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, find_split, is_degenerate,
-    labels_of, majority_baseline, read_file, read_predict_file,
+    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, is_degenerate, labels_of,
+    majority_baseline, read_file, read_predict_file,
 };
 use crate::text::Text;
 
@@ -251,6 +252,9 @@ pub fn finetune_on(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
+    // Flags first, then the files that a table's description needs.
+    grid::cells(config)?;
+    let config = &config.described()?;
     let cells = grid::cells(config)?;
     // Equal in all of them, but for learning rate, batch and epochs.
     let resolved = &cells[0].resolved;
@@ -262,7 +266,7 @@ pub fn finetune_on(
     })?;
     let text = Text::open(&start)?;
     let model = BertConfig::read(start.join("config.json"))?;
-    check_lengths(&model, resolved, &text)?;
+    text.check_fits(&model, resolved.max_seq_length)?;
     let sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
     let tokens = sizes.max().unwrap_or(1) * resolved.max_seq_length;
     if let Some(slow) = resolved.precision.warning(config.device, &model, tokens) {
@@ -306,10 +310,10 @@ pub fn finetune_on(
 /// A split with labels; `None` when the task has none such or its file is not there.
 fn read_split(config: &FinetuneConfig, split: Split) -> Result<Option<ReadSplit>, Error> {
     let spec = config.task.spec();
-    if spec.file_name(split).is_none() || !spec.has_labels(split) {
+    if !spec.has_split(split) || !spec.has_labels(split) {
         return Ok(None);
     }
-    let file = match find_split(config.task, &config.data, split) {
+    let file = match config.find_split(split) {
         Ok(file) => file,
         // Only these two must be there.
         Err(error) if matches!(split, Split::Train | Split::Dev) => return Err(error.into()),
@@ -322,22 +326,6 @@ fn read_split(config: &FinetuneConfig, split: Split) -> Result<Option<ReadSplit>
 fn missing(config: &FinetuneConfig, split: Split) -> Error {
     let reason = format!("{} has no labelled {split} split", config.task);
     Error::Configuration { flag: "task", reason }
-}
-
-fn check_lengths(model: &BertConfig, resolved: &Resolved, text: &Text) -> Result<(), Error> {
-    let mut differences = Vec::new();
-    if resolved.max_seq_length > model.max_position_embeddings {
-        let (most, asked) = (model.max_position_embeddings, resolved.max_seq_length);
-        differences.push(format!("the model takes {most} positions, --max-seq-length is {asked}"));
-    }
-    if text.vocabulary.len() > model.vocab_size {
-        let (known, size) = (model.vocab_size, text.vocabulary.len());
-        differences.push(format!("the model knows {known} tokens, vocab.txt has {size}"));
-    }
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Mismatch { differences }),
-    }
 }
 
 /// What `--random-init` begins with.

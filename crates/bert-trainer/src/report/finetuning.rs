@@ -176,6 +176,7 @@ fn score_axis(metric: Metric, held_out: bool) -> &'static str {
         (_, true) => "main score on what is held out",
         (Metric::Accuracy, _) => "accuracy on dev",
         (Metric::F1, _) => "F1 on dev",
+        (Metric::MacroF1, _) => "macro F1 on dev",
         (Metric::Matthews, _) => "Matthews correlation on dev",
         (Metric::Pearson, _) => "Pearson correlation on dev",
         (Metric::Spearman, _) => "Spearman correlation on dev",

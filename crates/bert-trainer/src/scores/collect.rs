@@ -15,7 +15,8 @@ use crate::report::read_json;
 use crate::tasks::{SeedRun, SeedSummary, Statistics};
 
 /// What of a configuration does not decide the scores of a seed.
-const PLACES: [&str; 6] = ["seeds", "output", "predict", "data", "checkpoint", "device"];
+const PLACES: [&str; 9] =
+    ["seeds", "output", "predict", "data", "train_file", "dev_file", "test_file", "checkpoint", "device"];
 
 /// Settings that reports of earlier versions lack, at the values that stand for them.
 const NEUTRAL: [(&str, u64); 2] = [("gradient_accumulation_steps", 1), ("subset_seed", 1)];

@@ -32,6 +32,7 @@ pub(super) const RTE: TaskSpec = TaskSpec {
     samples: false,
     test_has_labels: false,
     unlabelled: None,
+    columns: None,
     submissions: &[(Split::Test, "RTE.tsv")],
 };
 pub(super) const SST2: TaskSpec = TaskSpec {
@@ -176,4 +177,16 @@ pub(super) const SNLI: TaskSpec = TaskSpec {
     unlabelled: Some("-"),
     submissions: &[],
     ..MNLI
+};
+/// A table of one's own, before its columns and labels are known.
+pub(super) const TABLE: TaskSpec = TaskSpec {
+    name: "table",
+    folder: "",
+    kind: Kind::Classification { labels: &[] },
+    class_names: &[],
+    pair: false,
+    metrics: &[Metric::Accuracy, Metric::MacroF1],
+    files: &[],
+    submissions: &[],
+    ..RTE
 };

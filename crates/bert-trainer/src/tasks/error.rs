@@ -117,6 +117,85 @@ pub enum TaskError {
         expected: String,
     },
 
+    /// A row of a table has more or fewer fields than the header.
+    #[error("{}:{line}: {found} {separator}-separated fields, the header has {columns}", path.display())]
+    WrongFields {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// Fields in this row.
+        found: usize,
+        /// What stands between them: `comma`, `tab`.
+        separator: &'static str,
+        /// Fields of the header.
+        columns: usize,
+    },
+
+    /// A quote in a CSV file where RFC 4180 has none.
+    #[error("{}:{line}: a quote inside a field; put the whole field in quotes and double those in it", path.display())]
+    StrayQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+
+    /// A quoted field of a CSV file does not end.
+    #[error("{}:{line}: the quote that begins a field here is never closed", path.display())]
+    OpenQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+
+    /// The columns of a table are not two or three different names.
+    #[error("--columns: name TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {})", columns.join(","))]
+    TableColumns {
+        /// The names that were given.
+        columns: Vec<String>,
+    },
+
+    /// The name of a table's file says no form.
+    #[error("{}: a table's name ends in .csv, .tsv, .jsonl, .ndjson or .parquet", path.display())]
+    UnknownForm {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A folder has one split in several forms.
+    #[error("{}: several {split} files ({}); name one: --{split}-file", dir.display(), found.join(", "))]
+    SeveralTables {
+        /// The data folder.
+        dir: PathBuf,
+        /// The split.
+        split: Split,
+        /// The files that are there.
+        found: Vec<String>,
+    },
+
+    /// The labels of a training file are no classes.
+    #[error(
+        "{}: {found} different labels in column \"{column}\"; a classification has 2 to {most} (--labels names them, \
+         --regression takes numbers)",
+        path.display()
+    )]
+    Classes {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// How many labels there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+
+    /// A Parquet file was at fault.
+    #[error(transparent)]
+    Parquet(#[from] bert_data::Error),
+
     /// A line of minBERT's format without its separator.
     #[error("{}:{line}: expected \"LABEL ||| TEXT\"", path.display())]
     MissingSeparator {
@@ -124,6 +203,41 @@ pub enum TaskError {
         path: PathBuf,
         /// The line.
         line: usize,
+    },
+
+    /// A line where a text should be.
+    #[error("{}:{line}: the line is empty, expected a text", path.display())]
+    EmptyText {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+
+    /// A line of JSON Lines that is no object.
+    #[error("{}:{line}: not a JSON object: {reason}", path.display())]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+    },
+
+    /// A value of another kind than its column has.
+    #[error("{}:{line}: \"{column}\" is {found}, expected {expected}", path.display())]
+    WrongValue {
+        /// The file.
+        path: PathBuf,
+        /// The line; of a Parquet file the row, from 1.
+        line: usize,
+        /// The column or key.
+        column: String,
+        /// What is there: `missing`, `a number`.
+        found: &'static str,
+        /// What should be there.
+        expected: &'static str,
     },
 
     /// A label that the task does not have.
@@ -212,7 +326,12 @@ impl TaskError {
     /// when a file is missing or cannot be read.
     pub fn exit_code(&self) -> u8 {
         match self {
-            TaskError::UnknownTask { .. } | TaskError::NoSuchSplit { .. } => 2,
+            TaskError::UnknownTask { .. }
+            | TaskError::NoSuchSplit { .. }
+            | TaskError::TableColumns { .. }
+            | TaskError::UnknownForm { .. }
+            | TaskError::SeveralTables { .. } => 2,
+            TaskError::Parquet(error) => error.exit_code(),
             TaskError::MissingSplit { .. } | TaskError::Io { .. } => 1,
             TaskError::NotAFile { .. }
             | TaskError::FileTooLarge { .. }
@@ -221,7 +340,14 @@ impl TaskError {
             | TaskError::InvalidUtf8 { .. }
             | TaskError::MissingColumn { .. }
             | TaskError::WrongColumns { .. }
+            | TaskError::WrongFields { .. }
+            | TaskError::StrayQuote { .. }
+            | TaskError::OpenQuote { .. }
+            | TaskError::Classes { .. }
             | TaskError::MissingSeparator { .. }
+            | TaskError::EmptyText { .. }
+            | TaskError::NotJson { .. }
+            | TaskError::WrongValue { .. }
             | TaskError::UnknownLabel { .. }
             | TaskError::BadScore { .. }
             | TaskError::BadJson { .. }

@@ -1,5 +1,5 @@
 //! Files -> examples: which file of a folder holds a split, and what is in it. The form of the lines is
-//! in `tsv.rs`.
+//! in `tsv.rs`, that of tables of one's own in `table/`.
 //!
 //! Texts are given as they stand in the file, the blanks at the end of SST-2's sentences included;
 //! tokenizers drop those.
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TaskError;
 use super::lines::for_each_line;
+use super::table::{find_table, read_table};
 use super::task::{Split, Task};
 use super::tsv::RowReader;
 
@@ -54,6 +55,9 @@ pub struct SplitFile {
 /// no such file.
 pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let spec = task.spec();
+    if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
+        return find_table(task, dir, split);
+    }
     let official = spec.file_name(split).ok_or(TaskError::NoSuchSplit { task, split })?;
     let mut tried = Vec::new();
     for (name, is_sample) in [(Some(official), false), (spec.sample_file_name(split), true)] {
@@ -83,6 +87,9 @@ pub fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, 
 /// # Errors
 /// Every way in which the file can be unlike the task's format, with its line; see [`TaskError`].
 pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    if let Some(columns) = task.spec().columns {
+        return read_table(task, columns, path, has_labels);
+    }
     let mut reader = RowReader::new(task, path, has_labels);
     let mut examples = Vec::new();
     for_each_line(path, |line, text| {

@@ -32,11 +32,12 @@ pub(crate) fn for_each_line(
     lines_of(BufReader::new(File::open(path).map_err(io)?), path, each)
 }
 
-fn lines_of(
+/// The same for anything that is read, of any length; `path` is named in errors.
+pub(crate) fn lines_of<E: From<TaskError>>(
     mut reader: impl BufRead,
     path: &Path,
-    mut each: impl FnMut(usize, &str) -> Result<(), TaskError>,
-) -> Result<(), TaskError> {
+    mut each: impl FnMut(usize, &str) -> Result<(), E>,
+) -> Result<(), E> {
     let mut bytes = Vec::new();
     for line in 1.. {
         bytes.clear();
@@ -52,7 +53,7 @@ fn lines_of(
             bytes.pop_if(|last| *last == b'\r');
         }
         if bytes.len() > MAX_LINE_BYTES {
-            return Err(TaskError::LineTooLong { path: path.into(), line, limit: MAX_LINE_BYTES });
+            return Err(TaskError::LineTooLong { path: path.into(), line, limit: MAX_LINE_BYTES }.into());
         }
         let text = str::from_utf8(&bytes).map_err(|error| TaskError::InvalidUtf8 {
             path: path.into(),
@@ -76,7 +77,7 @@ mod tests {
         let mut lines = Vec::new();
         lines_of(bytes, Path::new("x.tsv"), |line, text| {
             lines.push((line, text.to_string()));
-            Ok(())
+            Ok::<_, TaskError>(())
         })?;
         Ok(lines)
     }
@@ -116,7 +117,7 @@ mod tests {
         assert!(error.to_string().starts_with("x.tsv:2: line longer than"));
         // An endless source ends at once.
         let endless = BufReader::new(std::io::repeat(0));
-        assert!(lines_of(endless, Path::new("x"), |_, _| Ok(())).is_err());
+        assert!(lines_of(endless, Path::new("x"), |_, _| Ok::<_, TaskError>(())).is_err());
     }
 
     #[test]

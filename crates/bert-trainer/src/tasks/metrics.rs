@@ -1,6 +1,8 @@
 //! GLUE's metrics as pure functions of predictions and labels, equal to scikit-learn's and scipy's but
 //! that a value that is not defined (a correlation with a constant, F1 without a positive) is 0, never NaN.
 
+use std::collections::BTreeSet;
+
 use super::examples::Label;
 use super::scores::{Metric, Scores};
 use super::spec::Kind;
@@ -18,6 +20,7 @@ pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
             let value = |metric| match metric {
                 Metric::Accuracy => accuracy(&predictions, &labels),
                 Metric::F1 => f1(&predictions, &labels),
+                Metric::MacroF1 => macro_f1(&predictions, &labels),
                 Metric::Matthews => matthews(&predictions, &labels),
                 Metric::Pearson | Metric::Spearman => unreachable!("not of classes"),
             };
@@ -80,7 +83,7 @@ pub fn accuracy(predictions: &[usize], labels: &[usize]) -> f64 {
     right.count() as f64 / labels.len() as f64
 }
 
-/// Counts of the four cases, class 1 being the positive one.
+/// Counts of the four cases, one class being the positive one.
 pub(crate) struct Confusion {
     pub(crate) true_positive: f64,
     pub(crate) false_positive: f64,
@@ -89,11 +92,13 @@ pub(crate) struct Confusion {
 }
 
 impl Confusion {
-    fn new(predictions: &[usize], labels: &[usize]) -> Self {
+    fn new(predictions: &[usize], labels: &[usize], positive: usize) -> Self {
         check_lengths(predictions.len(), labels.len());
         let count = |prediction, label| {
             let pairs = predictions.iter().zip(labels);
-            pairs.filter(|(p, l)| (**p == 1) == prediction && (**l == 1) == label).count() as f64
+            let case =
+                |(p, l): &(&usize, &usize)| (**p == positive) == prediction && (**l == positive) == label;
+            pairs.filter(case).count() as f64
         };
         Confusion {
             true_positive: count(true, true),
@@ -121,12 +126,20 @@ impl Confusion {
 
 /// Harmonic mean of precision and recall of class 1; 0 when class 1 is nowhere right.
 pub fn f1(predictions: &[usize], labels: &[usize]) -> f64 {
-    Confusion::new(predictions, labels).f1()
+    Confusion::new(predictions, labels, 1).f1()
+}
+
+/// Mean over the classes of their F1; a class that is neither predicted nor a label does not count.
+pub fn macro_f1(predictions: &[usize], labels: &[usize]) -> f64 {
+    check_lengths(predictions.len(), labels.len());
+    let classes: BTreeSet<usize> = predictions.iter().chain(labels).copied().collect();
+    let sum: f64 = classes.iter().map(|&class| Confusion::new(predictions, labels, class).f1()).sum();
+    sum / classes.len() as f64
 }
 
 /// Matthews correlation of class 1 with the rest; 0 when either side is all one class.
 pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
-    Confusion::new(predictions, labels).matthews()
+    Confusion::new(predictions, labels, 1).matthews()
 }
 
 /// Pearson correlation; 0 when either side is constant or not finite.
@@ -214,6 +227,9 @@ mod tests {
         close(matthews(&p, &l), (2.0 - 1.0) / 36f64.sqrt());
         close(matthews(&l, &l), 1.0);
         close(matthews(&[0, 1], &[1, 0]), -1.0);
+        // Class 0: 1 right, 1 wrong, 1 missed; class 4 is nowhere and does not count.
+        close(macro_f1(&p, &l), (4.0 / 6.0 + 2.0 / 4.0) / 2.0);
+        close(macro_f1(&[0, 2, 2], &[0, 2, 3]), (1.0 + 2.0 / 3.0 + 0.0) / 3.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK and SNLI.
+//! The tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK and SNLI, and tables of one's own.
 //!
 //! In come a task's files as they were published; out go [`Example`]s, the official [`Scores`] of
 //! predictions, the [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's
@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | which task, its labels, files and defaults | [`Task`], [`TaskSpec`] | `task.rs`, `spec.rs`, `catalog.rs` |
 //! | file -> examples | [`read_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `columns.rs` |
+//! | a table of one's own -> task, examples | [`describe_table`] | `table/` |
 //! | token ids -> model input | [`encode_pair`] | `pair.rs` |
 //! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
 //! | how much a score says | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
@@ -28,6 +29,7 @@ mod predictions;
 mod scores;
 mod spec;
 mod summary;
+mod table;
 mod task;
 mod tsv;
 
@@ -41,9 +43,9 @@ pub use error::TaskError;
 pub use examples::{
     Example, Label, SplitFile, find_split, labels_of, read_file, read_predict_file, read_split,
 };
-pub(crate) use lines::for_each_line;
+pub(crate) use lines::{for_each_line, lines_of};
 pub(crate) use metrics::{Confusion, pearson_of};
-pub use metrics::{accuracy, confusion, f1, matthews, pearson, score, spearman};
+pub use metrics::{accuracy, confusion, f1, macro_f1, matthews, pearson, score, spearman};
 pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
 pub use predictions::{
     write_errors, write_glue_submission, write_labels, write_minbert_predictions, write_predictions,
@@ -52,4 +54,5 @@ pub use predictions::{
 pub use scores::{Metric, Scores};
 pub use spec::{Defaults, Kind, TaskSpec};
 pub use summary::{MetricSummary, SeedRun, SeedSummary, Statistics};
+pub use table::{Columns, Labels, TableDescription, TableTask, describe as describe_table};
 pub use task::{Split, Task};

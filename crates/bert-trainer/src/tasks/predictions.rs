@@ -1,14 +1,15 @@
 //! Predictions -> files: GLUE's submission form, minBERT's, and the reference's table of probabilities.
 //! Everything goes to a writer; where it lies on disk is the caller's business.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::examples::{Example, Label};
 use super::spec::Kind;
 use super::task::{Split, Task};
 
-/// Writes predictions in the form of the task's own community: GLUE's submission form, or minBERT's for
-/// SST-5 and CFIMDB.
+/// Writes predictions in the form of the task's own community: GLUE's submission form (tables of one's own too), or
+/// minBERT's for SST-5 and CFIMDB.
 ///
 /// # Errors
 /// Those of the writer.
@@ -23,6 +24,7 @@ pub fn write_predictions(
 ) -> io::Result<()> {
     match task.spec().submission_file_name(Split::Test) {
         Some(_) => write_glue_submission(out, task, examples, predictions),
+        None if task.spec().columns.is_some() => write_glue_submission(out, task, examples, predictions),
         None => write_minbert_predictions(out, task, examples, predictions),
     }
 }
@@ -140,19 +142,27 @@ pub fn write_errors(
     for (measure, example, prediction) in wrong {
         let label = in_file(task, example.label.expect("checked above"));
         let prediction = in_file(task, prediction);
-        write!(out, "{}\t{label}\t{prediction}\t{measure:.4}\t{}", example.index, example.text_a)?;
+        write!(out, "{}\t{label}\t{prediction}\t{measure:.4}\t{}", example.index, in_field(&example.text_a))?;
         match task.spec().pair {
-            true => writeln!(out, "\t{}", example.text_b.as_deref().unwrap_or_default())?,
+            true => writeln!(out, "\t{}", in_field(example.text_b.as_deref().unwrap_or_default()))?,
             false => writeln!(out)?,
         }
     }
     out.flush()
 }
 
+/// A text as a field: those of tables may hold tabs and line ends.
+fn in_field(text: &str) -> Cow<'_, str> {
+    match text.contains(['\t', '\n', '\r']) {
+        true => text.replace(['\t', '\n', '\r'], " ").into(),
+        false => text.into(),
+    }
+}
+
 /// A prediction as it stands in a file.
 fn in_file(task: Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
-        (Kind::Classification { labels }, Label::Class(class)) => labels[class].to_string(),
+        (Kind::Classification { labels }, Label::Class(class)) => in_field(labels[class]).into_owned(),
         (Kind::Regression { min, max }, Label::Score(score)) => {
             format!("{:.3}", score.clamp(min, max))
         }

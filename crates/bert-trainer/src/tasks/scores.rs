@@ -14,6 +14,9 @@ pub enum Metric {
     Accuracy,
     /// F1 of class 1.
     F1,
+    /// Mean of the F1 of every class.
+    #[serde(rename = "macro_f1")]
+    MacroF1,
     /// Matthews correlation of two classes.
     Matthews,
     /// Pearson correlation.
@@ -27,6 +30,7 @@ impl fmt::Display for Metric {
         f.pad(match self {
             Metric::Accuracy => "accuracy",
             Metric::F1 => "f1",
+            Metric::MacroF1 => "macro_f1",
             Metric::Matthews => "matthews",
             Metric::Pearson => "pearson",
             Metric::Spearman => "spearman",
@@ -115,5 +119,7 @@ mod tests {
         assert_eq!(scores.get(Metric::Pearson), None);
         assert!(serde_json::from_str::<Scores>(r#"{"bleu":1}"#).is_err());
         assert!(serde_json::from_str::<Scores>("[]").is_err());
+        let json = serde_json::to_string(&Metric::MacroF1).unwrap();
+        assert_eq!(json, format!("\"{}\"", Metric::MacroF1));
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::catalog;
 use super::scores::Metric;
+use super::table::Columns;
 use super::task::{Split, Task};
 
 /// What the model predicts.
@@ -33,7 +34,7 @@ pub enum Kind {
 ///
 /// GLUE: those of the reference's `run_classifier.py`, with the five epochs that Hugging Face's
 /// `run_glue` table gives the small sets MRPC and WNLI. SST-5 and CFIMDB: those of the minBERT
-/// assignment; CFIMDB's reviews need the longer sequences. SICK and SNLI take GLUE's.
+/// assignment; CFIMDB's reviews need the longer sequences. SICK, SNLI and tables take GLUE's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
     /// Longest sequence, special tokens included.
@@ -77,6 +78,8 @@ pub struct TaskSpec {
     pub(super) test_has_labels: bool,
     /// What stands for a label where annotators did not agree: the row is left out, as usual.
     pub(super) unlabelled: Option<&'static str>,
+    /// The columns of a table of one's own; `None` for a published task, whose layout is in `columns.rs`.
+    pub(super) columns: Option<Columns>,
     /// GLUE's submission file of each test split.
     pub(super) submissions: &'static [(Split, &'static str)],
 }
@@ -98,6 +101,14 @@ impl TaskSpec {
     /// The official file name of a split, if the task has that split.
     pub fn file_name(&self, split: Split) -> Option<&'static str> {
         find(self.files, split)
+    }
+
+    /// Whether the task has such a split. A table may have all but the second ones.
+    pub fn has_split(&self, split: Split) -> bool {
+        match self.columns {
+            Some(_) => matches!(split, Split::Train | Split::Dev | Split::Test),
+            None => self.file_name(split).is_some(),
+        }
     }
 
     /// Name of the file with a sample that may stand in for the official one.
@@ -158,6 +169,7 @@ impl Task {
             Task::Sick => &catalog::SICK,
             Task::SickR => &catalog::SICK_R,
             Task::Snli => &catalog::SNLI,
+            Task::Table(table) => table.spec(),
         }
     }
 }

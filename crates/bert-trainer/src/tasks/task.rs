@@ -4,13 +4,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::catalog;
 use super::error::TaskError;
+use super::table::{TableDescription, TableTask};
 
-/// A task with published data and an official metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "&'static str", try_from = "String")]
+/// A task with published data and an official metric, or a table of one's own.
+///
+/// In JSON its name; of a table that was read the [`TableDescription`], so that a report can be read without its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Task {
     /// Recognizing textual entailment (GLUE).
     Rte,
@@ -40,10 +44,12 @@ pub enum Task {
     SickR,
     /// Stanford NLI.
     Snli,
+    /// A table of one's own.
+    Table(TableTask),
 }
 
 impl Task {
-    /// All tasks, in the order of the documentation.
+    /// All published tasks, in the order of the documentation.
     pub const ALL: [Task; 14] = [
         Task::Rte,
         Task::Sst2,
@@ -63,7 +69,8 @@ impl Task {
 
     /// All names on one line, for messages.
     pub(super) fn names() -> String {
-        Task::ALL.map(|task| task.spec().name).join(", ")
+        let published = Task::ALL.map(|task| task.spec().name).join(", ");
+        format!("{published}, {}", catalog::TABLE.name)
     }
 }
 
@@ -79,6 +86,9 @@ impl FromStr for Task {
     /// Reads `rte`, `sst-2`, ...; case and hyphens do not count, so that `SST2` and `stsb` are understood.
     fn from_str(name: &str) -> Result<Self, TaskError> {
         let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
+        if plain(name) == catalog::TABLE.name {
+            return TableTask::new(&TableDescription::default()).map(Task::Table);
+        }
         Task::ALL
             .into_iter()
             .find(|task| plain(task.spec().name) == plain(name))
@@ -86,17 +96,40 @@ impl FromStr for Task {
     }
 }
 
-impl From<Task> for &'static str {
-    fn from(task: Task) -> Self {
-        task.spec().name
+impl Serialize for Task {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Task::Table(table) if !table.description().columns.is_empty() => {
+                table.description().serialize(serializer)
+            }
+            _ => self.serialize_name(serializer),
+        }
     }
 }
 
-impl TryFrom<String> for Task {
-    type Error = TaskError;
+impl Task {
+    /// Its name alone, as `--task` takes it.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize_name<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.spec().name)
+    }
+}
 
-    fn try_from(name: String) -> Result<Self, TaskError> {
-        name.parse()
+impl<'de> Deserialize<'de> for Task {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Name(String),
+            Table(TableDescription),
+        }
+        let task = match Form::deserialize(deserializer)? {
+            Form::Name(name) => name.parse(),
+            Form::Table(description) => TableTask::new(&description).map(Task::Table),
+        };
+        task.map_err(D::Error::custom)
     }
 }
 
@@ -157,7 +190,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown task \"squad\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
-             sts-b, sst-5, cfimdb, sick, sick-r, snli"
+             sts-b, sst-5, cfimdb, sick, sick-r, snli, table"
         );
         assert_eq!(error.exit_code(), 2);
         assert!("".parse::<Task>().is_err());

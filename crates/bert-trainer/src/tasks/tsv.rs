@@ -61,7 +61,7 @@ impl<'a> RowReader<'a> {
         if unlabelled.is_some_and(|mark| positions.label.is_some_and(|at| fields[at] == mark)) {
             return Ok(None);
         }
-        let label = positions.label.map(|at| self.label(line, fields[at])).transpose()?;
+        let label = positions.label.map(|at| label_of(self.task, self.path, line, fields[at])).transpose()?;
         let index = match positions.index {
             Some(at) => fields[at].to_string(),
             None => self.rows.to_string(),
@@ -79,7 +79,7 @@ impl<'a> RowReader<'a> {
             .split_once(" ||| ")
             .ok_or_else(|| TaskError::MissingSeparator { path: self.path.into(), line })?;
         // Checked even where it does not count: a test file's blanked label is a label in form.
-        let label = self.label(line, label.trim())?;
+        let label = label_of(self.task, self.path, line, label.trim())?;
         Ok(Example {
             index: self.rows.to_string(),
             text_a: text.to_string(),
@@ -87,32 +87,19 @@ impl<'a> RowReader<'a> {
             label: self.has_labels.then_some(label),
         })
     }
+}
 
-    fn label(&self, line: usize, text: &str) -> Result<Label, TaskError> {
-        match self.task.spec().kind {
-            Kind::Classification { labels } => {
-                labels.iter().position(|label| *label == text).map(Label::Class).ok_or_else(|| {
-                    TaskError::UnknownLabel {
-                        path: self.path.into(),
-                        line,
-                        task: self.task,
-                        label: text.into(),
-                        known: labels,
-                    }
-                })
-            }
-            Kind::Regression { min, max } => {
-                text.parse().ok().filter(|score| (min..=max).contains(score)).map(Label::Score).ok_or_else(
-                    || TaskError::BadScore {
-                        path: self.path.into(),
-                        line,
-                        task: self.task,
-                        label: text.into(),
-                        min,
-                        max,
-                    },
-                )
-            }
-        }
+/// A label of a task as it stands in line `line` of the file at `path`.
+pub(super) fn label_of(task: Task, path: &Path, line: usize, text: &str) -> Result<Label, TaskError> {
+    let (path, label) = (path.into(), text.into());
+    match task.spec().kind {
+        Kind::Classification { labels } => match labels.iter().position(|label| *label == text) {
+            Some(class) => Ok(Label::Class(class)),
+            None => Err(TaskError::UnknownLabel { path, line, task, label, known: labels }),
+        },
+        Kind::Regression { min, max } => match text.parse() {
+            Ok(score) if (min..=max).contains(&score) => Ok(Label::Score(score)),
+            _ => Err(TaskError::BadScore { path, line, task, label, min, max }),
+        },
     }
 }

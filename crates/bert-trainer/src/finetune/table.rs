@@ -1,0 +1,89 @@
+//! `--task table`: which flags belong to it, and its files to a task like the published ones.
+
+use std::path::{Path, PathBuf};
+
+use super::FinetuneConfig;
+use crate::error::Error;
+use crate::tasks::{Labels, Split, SplitFile, Task, TaskError, describe_table, find_split};
+
+impl FinetuneConfig {
+    fn is_table(&self) -> bool {
+        matches!(self.task, Task::Table(_))
+    }
+
+    /// Checks the flags of a table against the task and each other.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming the flag.
+    pub(super) fn check_table(&self) -> Result<(), Error> {
+        let refuse = |flag, reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
+        let given = [
+            ("columns", !self.columns.is_empty()),
+            ("labels", !self.labels.is_empty()),
+            ("regression", self.regression),
+            ("train-file", self.train_file.is_some()),
+            ("dev-file", self.dev_file.is_some()),
+            ("test-file", self.test_file.is_some()),
+        ];
+        if let (false, Some((flag, _))) = (self.is_table(), given.iter().find(|(_, given)| *given)) {
+            return refuse(flag, "is for --task table");
+        }
+        if self.is_table() && self.columns.is_empty() {
+            return refuse("columns", "--task table needs it: TEXT,LABEL or TEXT,TEXT_B,LABEL");
+        }
+        if self.is_table() && self.data.is_none() && self.dev_file.is_none() {
+            return refuse("dev-file", "without --data it must be given");
+        }
+        let distinct: std::collections::BTreeSet<&String> = self.labels.iter().collect();
+        if distinct.len() != self.labels.len() || self.labels.len() == 1 {
+            return refuse("labels", "must be two or more that differ from each other");
+        }
+        Ok(())
+    }
+
+    /// The file of a split: the one that is named, or the one in `--data`.
+    ///
+    /// # Errors
+    /// Those of [`find_split`]; [`TaskError::Io`] where a named one is not there.
+    pub(super) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
+        let named = match split {
+            Split::Train => &self.train_file,
+            Split::Dev => &self.dev_file,
+            Split::Test => &self.test_file,
+            Split::DevMismatched | Split::TestMismatched => &None,
+        };
+        match (named, &self.data) {
+            (Some(path), _) => match path.metadata() {
+                Ok(_) => Ok(SplitFile { path: path.clone(), is_sample: false }),
+                Err(source) => Err(TaskError::Io { path: path.clone(), source }),
+            },
+            (None, Some(data)) => find_split(self.task, data, split),
+            (None, None) => Err(TaskError::NoSuchSplit { task: self.task, split }),
+        }
+    }
+
+    /// The same with the classes or the range of a table found; any other task is as it is.
+    ///
+    /// # Errors
+    /// Every way in which the table's files can be bad, with the line.
+    pub(super) fn described(&self) -> Result<Self, Error> {
+        if !self.is_table() {
+            return Ok(self.clone());
+        }
+        let path = |split| self.find_split(split).map(|file| file.path);
+        let (train, dev) = (path(Split::Train)?, path(Split::Dev)?);
+        let test: Option<PathBuf> = match path(Split::Test) {
+            Ok(test) => Some(test),
+            // A test file is not needed, but one that is named must be there.
+            Err(error) if self.test_file.is_some() => return Err(error.into()),
+            Err(TaskError::MissingSplit { .. } | TaskError::NoSuchSplit { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let labels = match self.regression {
+            true => Labels::Scores,
+            false => Labels::Classes(&self.labels),
+        };
+        let task = describe_table(&self.columns, labels, &train, &dev, test.as_deref().map(Path::new))?;
+        Ok(Self { task, ..self.clone() })
+    }
+}

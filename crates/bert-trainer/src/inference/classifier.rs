@@ -1,0 +1,197 @@
+//! A fine-tuned folder -> what it answers to texts.
+//!
+//! In: a folder of `BertForSequenceClassification`, ours or of `transformers`. Out: the label with the probability of
+//! every class under its name in `id2label`, or the score of a regression.
+
+use std::path::Path;
+
+use bert_model::{
+    BertConfig, BertForSequenceClassification, Error as ModelError, LoadPolicy, load_named_tensors,
+    read_pretrained_config, read_pretrained_tensors,
+};
+use burn::tensor::Device;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::device::DeviceName;
+use crate::error::Error;
+use crate::finetune::features::Features;
+use crate::finetune::seed_run::{decide, predict};
+use crate::report::read_json;
+use crate::tasks::{EncodedPair, Example, Kind, Label};
+use crate::text::Text;
+
+/// What a classifier says of one text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// The most probable class.
+    Class {
+        /// Its name.
+        label: String,
+        /// Every class.
+        probabilities: Probabilities,
+    },
+    /// The output of a regression.
+    Score {
+        /// As it comes out of the model: it may lie outside of the range that was trained on.
+        score: f32,
+    },
+}
+
+/// Probabilities by the names of the classes, in the order of their numbers. In JSON an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probabilities(pub Vec<(String, f32)>);
+
+impl Serialize for Probabilities {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, probability) in &self.0 {
+            map.serialize_entry(name, probability)?;
+        }
+        map.end()
+    }
+}
+
+impl Answer {
+    /// The answer in one word or number.
+    pub fn short(&self) -> String {
+        match self {
+            Self::Class { label, .. } => label.clone(),
+            Self::Score { score } => format!("{score:.3}"),
+        }
+    }
+}
+
+/// A model that answers.
+pub struct Classifier {
+    model: BertForSequenceClassification,
+    text: Text,
+    names: Vec<String>,
+    kind: Kind,
+    max_length: usize,
+    device: Device,
+}
+
+impl Classifier {
+    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]). Texts are cut to `max_length` tokens;
+    /// without it to the length of the fine-tuning whose `model/` the folder is, else to the model's positions.
+    ///
+    /// # Errors
+    /// [`Error::NoHead`] when the folder has no classifier, [`Error::Mismatch`] when the model has not so many
+    /// positions; when it cannot be read.
+    pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
+        let device = device.open()?;
+        let config = read_pretrained_config(folder)?;
+        let (names, kind) = outputs(&config)?;
+        let tensors = read_pretrained_tensors(folder)?;
+        if !tensors.contains_key("classifier.weight") {
+            let (path, head) = (folder.to_path_buf(), "classifier");
+            let hint = "fine-tune it first: finetune --task TASK --checkpoint";
+            return Err(Error::NoHead { path, head, hint });
+        }
+        let model = BertForSequenceClassification::new(&config, 0, &device);
+        let (model, _) = load_named_tensors(model, tensors, LoadPolicy::Exact)?;
+        let text = Text::open(folder)?;
+        let trained = trained_length(folder)?.filter(|length| *length <= config.max_position_embeddings);
+        let max_length = max_length.or(trained).unwrap_or(config.max_position_embeddings);
+        text.check_fits(&config, max_length)?;
+        Ok(Self { model, text, names, kind, max_length, device })
+    }
+
+    /// The answers to texts, in their order.
+    pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
+        self.of(&Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length))
+    }
+
+    /// The answers to texts that are ids already, none longer than [`Self::max_length`].
+    pub(crate) fn answer_encoded(&self, encoded: Vec<EncodedPair>) -> Vec<Answer> {
+        self.of(&Features::of_encoded(encoded, &self.text.vocabulary, self.max_length))
+    }
+
+    pub(crate) fn text(&self) -> &Text {
+        &self.text
+    }
+
+    pub(crate) fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    fn of(&self, features: &Features) -> Vec<Answer> {
+        let rows = predict(&self.model, features, self.kind, &self.device);
+        let decided = decide(&rows, self.kind);
+        rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
+    }
+
+    fn named(&self, row: Vec<f32>, label: Label) -> Answer {
+        match label {
+            Label::Score(score) => Answer::Score { score },
+            Label::Class(class) => Answer::Class {
+                label: self.names[class].clone(),
+                probabilities: Probabilities(self.names.iter().cloned().zip(row).collect()),
+            },
+        }
+    }
+}
+
+/// The names of the outputs, and whether they are classes; as `transformers` decides it.
+fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
+    let names = match &config.id2label {
+        Some(names) => names.values().cloned().collect(),
+        None => (0..config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
+    };
+    let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
+    let classes = Kind::Classification { labels: &[] };
+    let scores = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
+    match (config.problem_type.as_deref(), config.num_labels) {
+        (None | Some("regression"), 1) => Ok((names, scores)),
+        (Some("regression"), labels) => {
+            refuse(format!("is regression with {labels} outputs; one is supported"))
+        }
+        (None | Some("single_label_classification"), _) => Ok((names, classes)),
+        (Some(other), _) => {
+            refuse(format!("is {other}; single_label_classification and regression are supported"))
+        }
+    }
+}
+
+/// The length that a fine-tuning cut texts to, where the folder is its `model/`.
+fn trained_length(folder: &Path) -> Result<Option<usize>, Error> {
+    let report = folder.with_file_name("report.json");
+    if folder.file_name().is_none_or(|name| name != "model") || !report.is_file() {
+        return Ok(None);
+    }
+    let length = read_json(&report)?["resolved"]["max_seq_length"].as_u64();
+    Ok(length.map(|length| length as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_model::Preset;
+
+    use super::*;
+
+    #[test]
+    fn the_kind_of_output_is_the_configuration_s() {
+        let config = BertConfig::preset(Preset::Tiny, 50);
+        let kind = |config: &BertConfig| outputs(config).map(|(names, kind)| (names.join(","), kind));
+        let classes = Kind::Classification { labels: &[] };
+        assert_eq!(kind(&config).unwrap(), ("LABEL_0,LABEL_1".into(), classes));
+        assert_eq!(kind(&config.clone().with_labels(&["no", "yes"])).unwrap(), ("no,yes".into(), classes));
+        assert!(matches!(kind(&config.clone().with_regression()).unwrap().1, Kind::Regression { .. }));
+        let many = BertConfig { problem_type: Some("multi_label_classification".into()), ..config.clone() };
+        let error = kind(&many).unwrap_err();
+        assert!(error.to_string().contains("`problem_type` is multi_label_classification"), "{error}");
+        assert_eq!(error.exit_code(), 4);
+        assert!(kind(&BertConfig { problem_type: Some("regression".into()), ..config }).is_err());
+    }
+
+    #[test]
+    fn json_keeps_the_order_of_the_classes() {
+        let probabilities = Probabilities(vec![("yes".into(), 0.25), ("no".into(), 0.75)]);
+        let answer = Answer::Class { label: "no".into(), probabilities };
+        let json = r#"{"label":"no","probabilities":{"yes":0.25,"no":0.75}}"#;
+        assert_eq!(serde_json::to_string(&answer).unwrap(), json);
+        assert_eq!(serde_json::to_string(&Answer::Score { score: 2.5 }).unwrap(), r#"{"score":2.5}"#);
+    }
+}

@@ -1,0 +1,450 @@
+//! One word changed: which predictions flip, and by how much.
+//!
+//! In: a text, a file of texts or the instances of a data folder, and words to put in the place of others. Out: for each
+//! change the answer before and after, of a classifier for the text, of a pre-trained model for every `[MASK]`. Words are
+//! what the tokenizer makes of them: a sign of punctuation is a word, and of a word in several pieces all are replaced.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+
+use bert_data::{Manifest, StoredRows, Vocabulary};
+use bert_model::read_pretrained_config;
+use serde::Serialize;
+
+use super::classifier::{Answer, Classifier};
+use super::text_input::{TextFormat, for_each_window};
+use crate::data_loader::DataLoader;
+use crate::device::DeviceName;
+use crate::error::Error;
+use crate::fill_mask::MaskFiller;
+use crate::tasks::{EncodedPair, Example};
+use crate::text::{PAIR_SEPARATOR, Text};
+
+/// Which word is replaced, and with what, each on its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replacement {
+    place: Place,
+    with: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    /// The word of this number, from 1.
+    Position(usize),
+    /// Each word that is this one.
+    Word(String),
+}
+
+impl FromStr for Replacement {
+    type Err = String;
+
+    /// Reads `POSITION=WORD,WORD,...` or `WORD=WORD,WORD,...`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected POSITION=WORD[,WORD...] or WORD=WORD[,WORD...]".to_string();
+        let (place, with) = text.split_once('=').ok_or_else(expected)?;
+        let with: Vec<String> = with.split(',').map(|word| word.trim().to_string()).collect();
+        if place.trim().is_empty() || with.iter().any(String::is_empty) {
+            return Err(expected());
+        }
+        let place = match place.trim().parse() {
+            Ok(0) => return Err("words are counted from 1".to_string()),
+            Ok(position) => Place::Position(position),
+            Err(_) => Place::Word(place.trim().to_string()),
+        };
+        Ok(Self { place, with })
+    }
+}
+
+/// What a model says, and how sure it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Guess {
+    /// A label, a word, or a score.
+    pub answer: String,
+    /// Its probability; not of a score.
+    pub probability: Option<f32>,
+}
+
+/// One prediction before and after a change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// What is predicted: `class`, `score`, or `[MASK]` with the number of its word.
+    pub of: String,
+    /// The word that was masked, where the data says it.
+    pub truth: Option<String>,
+    /// Before the change.
+    pub before: Guess,
+    /// After it.
+    pub after: Guess,
+    /// How probable the answer of before is after the change; not of a score.
+    pub before_now: Option<f32>,
+    /// Whether the answer is another one. A score never flips.
+    pub flips: bool,
+}
+
+/// One changed word and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Probe {
+    /// Where the text is from: `text`, `line 3`, `instance 3`.
+    pub source: String,
+    /// The text before the change, in words.
+    pub text: String,
+    /// The number of the changed word, from 1.
+    pub position: usize,
+    /// The word that was there.
+    pub word: String,
+    /// The word that came.
+    pub replaced_by: String,
+    /// Every prediction.
+    pub predictions: Vec<Prediction>,
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.source, self.text)?;
+        write!(f, "  word {}: {} -> {}", self.position, self.word, self.replaced_by)?;
+        let shown = |guess: &Guess| match guess.probability {
+            Some(probability) => format!("{} {probability:.4}", guess.answer),
+            None => guess.answer.clone(),
+        };
+        for prediction in &self.predictions {
+            let Prediction { of, truth, before, after, before_now, flips } = prediction;
+            write!(f, "\n  {of}: {} -> {}", shown(before), shown(after))?;
+            if let (true, Some(now)) = (flips, before_now) {
+                write!(f, " ({} now {now:.4}), flips", before.answer)?;
+            }
+            if let Some(truth) = truth {
+                write!(f, "; was {truth}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text as the model sees it, with what was masked in it.
+struct Subject {
+    source: String,
+    encoded: EncodedPair,
+    masked: Vec<(usize, u32)>,
+}
+
+enum Head {
+    Masks(MaskFiller),
+    Class(Classifier),
+}
+
+/// A model that is asked twice.
+pub struct Prober {
+    head: Head,
+}
+
+impl Prober {
+    /// Opens a model folder: its classifier where it has one, else its masked-LM head.
+    ///
+    /// # Errors
+    /// When the folder has neither or cannot be read.
+    pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
+        let head = match Classifier::open(folder, None, device) {
+            Ok(classifier) => Head::Class(classifier),
+            Err(Error::NoHead { .. }) => Head::Masks(MaskFiller::open(folder, device)?),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { head })
+    }
+
+    /// All changes to one text; `A ||| B` is a pair.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the text has no such word, no `[MASK]` where one is needed, or gets too long.
+    pub fn text(&self, text: &str, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let encoded = self.words().encode_with_masks(text, self.max_length());
+        self.subject(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
+    }
+
+    /// All changes to the texts of a file, or of standard input.
+    ///
+    /// # Errors
+    /// As [`Self::text`], and bad input with its line.
+    pub fn file(
+        &self,
+        input: &Path,
+        format: Option<TextFormat>,
+        replacements: &[Replacement],
+    ) -> Result<Vec<Probe>, Error> {
+        let format = format.unwrap_or_else(|| TextFormat::of(input));
+        let mut probes = Vec::new();
+        for_each_window(input, 1, |path, line, text| format.example(path, line, text), &mut |window| {
+            for Example { index, text_a, text_b, .. } in window {
+                let encoded = match text_b {
+                    Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
+                    None => text_a.clone(),
+                };
+                let encoded = self.words().encode_with_masks(&encoded, self.max_length());
+                let subject = Subject { source: format!("line {index}"), encoded, masked: Vec::new() };
+                probes.extend(self.subject(&subject, replacements)?);
+            }
+            Ok(())
+        })?;
+        Ok(probes)
+    }
+
+    /// All changes to the first `instances` instances of a data folder.
+    ///
+    /// # Errors
+    /// As [`Self::text`]; when the data does not fit the model, or the model has no masked-LM head.
+    pub fn data(
+        &self,
+        folder: &Path,
+        data: &Path,
+        instances: u64,
+        replacements: &[Replacement],
+    ) -> Result<Vec<Probe>, Error> {
+        if let Head::Class(_) = self.head {
+            let reason = "instances have masks, and this model is a classifier; give it texts".to_string();
+            return Err(Error::Configuration { flag: "data", reason });
+        }
+        let config = read_pretrained_config(folder)?;
+        DataLoader::open(data, 0)?.check_fits(&config, Some(&folder.join("vocab.txt")))?;
+        let manifest = Manifest::read(data)?;
+        let mut rows = StoredRows::new(data, &manifest, &self.words().vocabulary);
+        let mut probes = Vec::new();
+        for index in 0..instances.min(manifest.instances) {
+            let row = rows.row(index)?;
+            let encoded = EncodedPair {
+                input_ids: row.input_ids.iter().map(|&id| id as u32).collect(),
+                segment_ids: row.segment_ids.iter().map(|&segment| segment as u32).collect(),
+            };
+            let masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids);
+            let masked = masked.map(|(&at, &id)| (at as usize, id as u32)).collect();
+            let subject = Subject { source: format!("instance {index}"), encoded, masked };
+            probes.extend(self.subject(&subject, replacements)?);
+        }
+        Ok(probes)
+    }
+
+    fn words(&self) -> &Text {
+        match &self.head {
+            Head::Masks(filler) => filler.text(),
+            Head::Class(classifier) => classifier.text(),
+        }
+    }
+
+    fn max_length(&self) -> usize {
+        match &self.head {
+            Head::Masks(filler) => filler.max_length(),
+            Head::Class(classifier) => classifier.max_length(),
+        }
+    }
+
+    fn subject(&self, subject: &Subject, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let text = self.words();
+        let words = word_ranges(&subject.encoded, &text.vocabulary);
+        let shown = |range: &Range<usize>| shown(&subject.encoded.input_ids[range.clone()], &text.vocabulary);
+        let mut probes = Vec::new();
+        let mut before = None;
+        for Replacement { place, with } in replacements {
+            for at in positions(place, &words, subject, text)? {
+                for word in with {
+                    let ids = text.ids(word);
+                    let changed = spliced(&subject.encoded, words[at].clone(), &ids);
+                    if ids.is_empty() || changed.input_ids.len() > self.max_length() {
+                        let (length, most) = (changed.input_ids.len(), self.max_length());
+                        let reason =
+                            format!("with {word:?} the text has {length} tokens, at most {most} fit");
+                        return Err(Error::Configuration { flag: "replace", reason });
+                    }
+                    let before = before.get_or_insert_with(|| self.ask(&subject.encoded)).clone();
+                    let after = self.ask(&changed);
+                    let grown = ids.len() as isize - words[at].len() as isize;
+                    probes.push(Probe {
+                        source: subject.source.clone(),
+                        text: words.iter().map(shown).collect::<Vec<_>>().join(" "),
+                        position: at + 1,
+                        word: shown(&words[at]),
+                        replaced_by: word.clone(),
+                        predictions: self.compare(subject, &words, (words[at].start, grown), &before, &after),
+                    });
+                }
+            }
+        }
+        Ok(probes)
+    }
+
+    fn ask(&self, encoded: &EncodedPair) -> Vec<Row> {
+        match &self.head {
+            Head::Masks(filler) => {
+                filler.probabilities(encoded).into_iter().map(|(at, row)| Row::Mask(at, row)).collect()
+            }
+            Head::Class(classifier) => {
+                classifier.answer_encoded(vec![encoded.clone()]).into_iter().map(Row::Answer).collect()
+            }
+        }
+    }
+
+    /// The predictions that are there before and after; `moved` is where the text grew, and by how much.
+    fn compare(
+        &self,
+        subject: &Subject,
+        words: &[Range<usize>],
+        moved: (usize, isize),
+        before: &[Row],
+        after: &[Row],
+    ) -> Vec<Prediction> {
+        let vocabulary = &self.words().vocabulary;
+        let token = |id: usize| vocabulary.token(id as u32).to_string();
+        let mut predictions = Vec::new();
+        for row in before {
+            match row {
+                Row::Answer(answer) => {
+                    predictions.extend(after.iter().filter_map(|now| match now {
+                        Row::Answer(now) => Some(of_text(answer, now)),
+                        Row::Mask(..) => None,
+                    }));
+                }
+                Row::Mask(at, row) => {
+                    let there = if *at > moved.0 { (*at as isize + moved.1) as usize } else { *at };
+                    let now = after.iter().find_map(|now| match now {
+                        Row::Mask(place, now) if *place == there => Some(now),
+                        _ => None,
+                    });
+                    // The mask itself may have been replaced.
+                    let Some(now) = now else { continue };
+                    let (best, best_now) = (largest(row), largest(now));
+                    let number = words.iter().position(|word| word.contains(at)).map_or(0, |word| word + 1);
+                    let truth = subject.masked.iter().find(|(place, _)| place == at);
+                    predictions.push(Prediction {
+                        of: format!("[MASK] {number}"),
+                        truth: truth.map(|&(_, id)| token(id as usize)),
+                        before: Guess { answer: token(best), probability: Some(row[best]) },
+                        after: Guess { answer: token(best_now), probability: Some(now[best_now]) },
+                        before_now: Some(now[best]),
+                        flips: best != best_now,
+                    });
+                }
+            }
+        }
+        predictions
+    }
+}
+
+/// What a model said: of a mask its position and all probabilities.
+#[derive(Clone)]
+enum Row {
+    Mask(usize, Vec<f32>),
+    Answer(Answer),
+}
+
+fn of_text(before: &Answer, after: &Answer) -> Prediction {
+    let probability = |answer: &Answer, label: &str| match answer {
+        Answer::Class { probabilities, .. } => {
+            probabilities.0.iter().find(|(name, _)| name == label).map(|(_, probability)| *probability)
+        }
+        Answer::Score { .. } => None,
+    };
+    let guess = |answer: &Answer| {
+        let short = answer.short();
+        Guess { probability: probability(answer, &short), answer: short }
+    };
+    let (was, now) = (guess(before), guess(after));
+    let is_class = matches!(before, Answer::Class { .. });
+    Prediction {
+        of: if is_class { "class" } else { "score" }.to_string(),
+        truth: None,
+        before_now: probability(after, &was.answer),
+        flips: is_class && was.answer != now.answer,
+        before: was,
+        after: now,
+    }
+}
+
+/// The tokens of each word: all but `[CLS]` and `[SEP]`, pieces with the word that they go on.
+fn word_ranges(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<Range<usize>> {
+    let special = [vocabulary.cls_id(), vocabulary.sep_id()];
+    let mut words: Vec<Range<usize>> = Vec::new();
+    for (at, &id) in encoded.input_ids.iter().enumerate() {
+        match words.last_mut() {
+            _ if special.contains(&id) => {}
+            Some(word) if word.end == at && vocabulary.token(id).starts_with("##") => word.end = at + 1,
+            _ => words.push(at..at + 1),
+        }
+    }
+    words
+}
+
+fn shown(ids: &[u32], vocabulary: &Vocabulary) -> String {
+    let piece = |(at, &id): (usize, &u32)| {
+        let token = vocabulary.token(id);
+        if at > 0 { token.trim_start_matches("##") } else { token }
+    };
+    ids.iter().enumerate().map(piece).collect()
+}
+
+/// The words that a replacement means, by their place in the list of words.
+fn positions(
+    place: &Place,
+    words: &[Range<usize>],
+    subject: &Subject,
+    text: &Text,
+) -> Result<Vec<usize>, Error> {
+    match place {
+        Place::Word(word) => {
+            let ids = text.ids(word);
+            let same = |range: &Range<usize>| subject.encoded.input_ids[range.clone()] == ids[..];
+            Ok((0..words.len()).filter(|&at| same(&words[at])).collect())
+        }
+        Place::Position(position) if *position <= words.len() => Ok(vec![position - 1]),
+        Place::Position(position) => {
+            let reason = format!("no word {position}; {} has {} words", subject.source, words.len());
+            Err(Error::Configuration { flag: "replace", reason })
+        }
+    }
+}
+
+fn spliced(encoded: &EncodedPair, range: Range<usize>, ids: &[u32]) -> EncodedPair {
+    let mut changed = encoded.clone();
+    let segment = changed.segment_ids[range.start];
+    changed.segment_ids.splice(range.clone(), std::iter::repeat_n(segment, ids.len()));
+    changed.input_ids.splice(range, ids.iter().copied());
+    changed
+}
+
+/// The place of the largest value; of equals the first.
+fn largest(row: &[f32]) -> usize {
+    (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements_are_read() {
+        let read = |text: &str| text.parse::<Replacement>();
+        let with = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+        assert_eq!(
+            read("3=bad, worse"),
+            Ok(Replacement { place: Place::Position(3), with: with(&["bad", "worse"]) })
+        );
+        assert_eq!(read("he=she"), Ok(Replacement { place: Place::Word("he".into()), with: with(&["she"]) }));
+        for wrong in ["he", "=she", "he=", "he=she,", "0=she"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn words_are_found_and_replaced_whole() {
+        let file = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nplay\n##ing\n.\n##x\n".to_vec();
+        let vocabulary = Vocabulary::from_bytes(file, Path::new("vocab.txt")).unwrap();
+        let encoded = EncodedPair {
+            input_ids: vec![2, 5, 6, 7, 3, 4, 6, 3],
+            segment_ids: vec![0, 0, 0, 0, 0, 1, 1, 1],
+        };
+        let words = word_ranges(&encoded, &vocabulary);
+        assert_eq!(words, [1..3, 3..4, 5..7]);
+        assert_eq!(shown(&encoded.input_ids[1..3], &vocabulary), "playing");
+        let changed = spliced(&encoded, 1..3, &[7]);
+        assert_eq!(changed.input_ids, [2, 7, 7, 3, 4, 6, 3]);
+        assert_eq!(changed.segment_ids, [0, 0, 0, 0, 1, 1, 1]);
+    }
+}

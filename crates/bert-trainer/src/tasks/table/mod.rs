@@ -1,0 +1,359 @@
+//! A task of one's own: any table with texts and labels.
+//!
+//! In: a training file and the names of its columns. Out: a [`Task`] like the published ones, with the classes, or the
+//! range, that the file has. A [`Task`] is a small value that names its specification; so that of a table is kept for
+//! the rest of the process, once for each description, and nothing else needs to know where it came from.
+
+mod csv;
+mod rows;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::catalog;
+use super::error::TaskError;
+use super::examples::{Example, SplitFile};
+use super::scores::Metric;
+use super::spec::{Kind, TaskSpec};
+use super::task::{Split, Task};
+use super::tsv::label_of;
+use rows::{ENDINGS, Row, read_rows};
+
+/// More classes than this are most likely no classes.
+const MOST_CLASSES: usize = 1000;
+
+/// The columns of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns {
+    /// The (first) text.
+    pub text_a: &'static str,
+    /// The second text of a pair.
+    pub text_b: Option<&'static str>,
+    /// The label or score.
+    pub label: &'static str,
+}
+
+/// What is known of a table: all that decides how its files are read and scored.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableDescription {
+    /// The columns: text, perhaps a second text, label. Empty as long as nobody has named them.
+    pub columns: Vec<String>,
+    /// The classes, in the order of their numbers; empty for a regression.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Lowest and highest score of a regression.
+    #[serde(default)]
+    pub range: Option<(f32, f32)>,
+    /// Whether the test file has labels; of no account for what a report holds.
+    #[serde(skip)]
+    pub test_has_labels: bool,
+}
+
+/// How the labels of a table are to be taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Labels<'a> {
+    /// Classes; where none are given those of the training file, sorted.
+    Classes(&'a [String]),
+    /// Scores.
+    Scores,
+}
+
+/// The name of a table's specification.
+#[derive(Debug, Clone, Copy)]
+pub struct TableTask(&'static (TableDescription, TaskSpec));
+
+impl PartialEq for TableTask {
+    fn eq(&self, other: &Self) -> bool {
+        // There is one of each description.
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for TableTask {}
+
+impl Hash for TableTask {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::hash(self.0, state);
+    }
+}
+
+impl TableTask {
+    /// The task of a description.
+    ///
+    /// # Errors
+    /// [`TaskError::TableColumns`] when there are columns but not two or three different ones.
+    pub fn new(description: &TableDescription) -> Result<Self, TaskError> {
+        static KNOWN: Mutex<BTreeMap<(String, bool), TableTask>> = Mutex::new(BTreeMap::new());
+        let distinct: BTreeSet<&String> = description.columns.iter().collect();
+        if !matches!(description.columns.len(), 0 | 2 | 3)
+            || distinct.len() != description.columns.len()
+            || description.columns.iter().any(String::is_empty)
+        {
+            return Err(TaskError::TableColumns { columns: description.columns.clone() });
+        }
+        let text = serde_json::to_string(description).expect("text and numbers");
+        let key = (text, description.test_has_labels);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = known.entry(key);
+        Ok(*kept.or_insert_with(|| {
+            TableTask(Box::leak(Box::new((description.clone(), specification(description)))))
+        }))
+    }
+
+    /// What it was made of.
+    pub fn description(self) -> &'static TableDescription {
+        &self.0.0
+    }
+
+    pub(super) fn spec(self) -> &'static TaskSpec {
+        &self.0.1
+    }
+}
+
+fn kept(text: &str) -> &'static str {
+    Box::leak(text.to_string().into_boxed_str())
+}
+
+fn specification(description: &TableDescription) -> TaskSpec {
+    let labels: Vec<&'static str> = description.labels.iter().map(|label| kept(label)).collect();
+    let labels: &'static [&'static str] = Box::leak(labels.into_boxed_slice());
+    let columns: Vec<&'static str> = description.columns.iter().map(|name| kept(name)).collect();
+    let columns = match columns[..] {
+        [text_a, label] => Some(Columns { text_a, text_b: None, label }),
+        [text_a, text_b, label] => Some(Columns { text_a, text_b: Some(text_b), label }),
+        _ => None,
+    };
+    let common = TaskSpec {
+        columns,
+        pair: columns.is_some_and(|columns| columns.text_b.is_some()),
+        test_has_labels: description.test_has_labels,
+        ..catalog::TABLE
+    };
+    match description.range {
+        Some((min, max)) => TaskSpec {
+            kind: Kind::Regression { min, max },
+            metrics: &[Metric::Pearson, Metric::Spearman],
+            primary: Metric::Pearson,
+            ..common
+        },
+        None => TaskSpec { kind: Kind::Classification { labels }, class_names: labels, ..common },
+    }
+}
+
+/// The task of a table: its classes or its range found in `train` (the range in the other files too), unless they are
+/// given. `files` are the other labelled files, `test` the one that may have labels.
+///
+/// # Errors
+/// [`TaskError::TableColumns`], [`TaskError::Classes`], and every way in which a file can be bad, with its line.
+pub fn describe(
+    columns: &[String],
+    labels: Labels<'_>,
+    train: &Path,
+    dev: &Path,
+    test: Option<&Path>,
+) -> Result<Task, TaskError> {
+    let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
+    let unread = TableTask::new(&description)?;
+    let Some(names) = unread.spec().columns else {
+        return Err(TaskError::TableColumns { columns: columns.to_vec() });
+    };
+    if let Some(test) = test {
+        let rows = read_rows(test, names, false)?;
+        description.test_has_labels = rows.iter().all(|row| row.label.is_some());
+    }
+    match labels {
+        Labels::Classes([]) => {
+            let rows = read_rows(train, names, true)?;
+            description.labels = classes(rows, train, names)?;
+        }
+        Labels::Classes(given) => description.labels = given.to_vec(),
+        Labels::Scores => {
+            let test = test.filter(|_| description.test_has_labels);
+            let mut range = (f32::INFINITY, f32::NEG_INFINITY);
+            for path in [Some(train), Some(dev), test].into_iter().flatten() {
+                for row in read_rows(path, names, true)? {
+                    let score = score(&row, path, names)?;
+                    range = (range.0.min(score), range.1.max(score));
+                }
+            }
+            description.range = Some(range);
+        }
+    }
+    Ok(Task::Table(TableTask::new(&description)?))
+}
+
+/// The different labels, as numbers or else as text in order.
+fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, TaskError> {
+    let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
+    if !(2..=MOST_CLASSES).contains(&found.len()) {
+        let (path, column) = (path.into(), names.label);
+        return Err(TaskError::Classes { path, column, found: found.len(), most: MOST_CLASSES });
+    }
+    let mut found: Vec<String> = found.into_iter().collect();
+    if found.iter().all(|label| label.parse::<i64>().is_ok()) {
+        found.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
+    }
+    Ok(found)
+}
+
+fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
+    let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
+    score.filter(|score| score.is_finite()).ok_or_else(|| TaskError::WrongValue {
+        path: path.into(),
+        line: row.line,
+        column: names.label.to_string(),
+        found: "no number",
+        expected: "a score",
+    })
+}
+
+/// The examples of a table, as [`super::read_file`] gives them.
+pub(super) fn read_table(
+    task: Task,
+    columns: Columns,
+    path: &Path,
+    has_labels: bool,
+) -> Result<Vec<Example>, TaskError> {
+    let rows = read_rows(path, columns, has_labels)?.into_iter().enumerate();
+    let example = |(at, row): (usize, Row)| {
+        let label = row.label.filter(|_| has_labels);
+        let label = label.map(|label| label_of(task, path, row.line, &label)).transpose()?;
+        Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, label })
+    };
+    rows.map(example).collect()
+}
+
+/// The table that holds a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
+pub(super) fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+    let tried: Vec<String> = ENDINGS.iter().map(|(_, endings)| format!("{split}.{}", endings[0])).collect();
+    let found: Vec<String> = tried.iter().filter(|name| dir.join(name).exists()).cloned().collect();
+    match &found[..] {
+        [] => Err(TaskError::MissingSplit { dir: dir.into(), task, split, tried }),
+        [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
+        _ => Err(TaskError::SeveralTables { dir: dir.into(), split, found }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::{Label, find_split, read_file, read_predict_file};
+
+    fn columns(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn classes_are_found_sorted_and_kept_once() {
+        let train = "text,label\na,yes\nb,no\nc,yes\n";
+        let folder =
+            folder(&[("train.csv", train), ("dev.csv", "text,label\na,no\n"), ("test.csv", "text\na\n")]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["text", "label"]);
+        let describe =
+            |labels| describe(&names, labels, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")));
+        let task = describe(Labels::Classes(&[])).unwrap();
+        let spec = task.spec();
+        assert_eq!((spec.labels(), spec.num_labels(), spec.pair), (&["no", "yes"][..], 2, false));
+        assert_eq!(spec.id2label()[&1], "yes");
+        assert_eq!(
+            (spec.metrics, spec.primary),
+            (&[Metric::Accuracy, Metric::MacroF1][..], Metric::Accuracy)
+        );
+        assert!(!spec.has_labels(Split::Test));
+        assert_eq!(describe(Labels::Classes(&[])).unwrap(), task);
+        assert!(std::ptr::eq(describe(Labels::Classes(&[])).unwrap().spec(), spec));
+        let examples = read_file(task, &at("train.csv"), true).unwrap();
+        assert_eq!(examples[1].label, Some(Label::Class(0)));
+        assert!(read_predict_file(task, &at("dev.csv")).unwrap()[0].label.is_none());
+
+        let (three, two) = (columns(&["yes", "no", "maybe"]), columns(&["yes", "maybe"]));
+        let other = describe(Labels::Classes(&three)).unwrap();
+        assert!(other != task && other.spec().labels() == ["yes", "no", "maybe"]);
+        let fewer = describe(Labels::Classes(&two)).unwrap();
+        let error = read_file(fewer, &at("train.csv"), true).unwrap_err().to_string();
+        assert!(
+            error.ends_with("train.csv:3: unknown label \"no\"; the labels of task table are yes, maybe")
+        );
+    }
+
+    #[test]
+    fn numbers_are_sorted_as_numbers_and_one_class_is_none() {
+        let rows = |labels: &[&str]| {
+            let row = |label: &&str| Row {
+                line: 1,
+                text_a: "a".into(),
+                text_b: None,
+                label: Some(label.to_string()),
+            };
+            labels.iter().map(row).collect::<Vec<Row>>()
+        };
+        let names = Columns { text_a: "text", text_b: None, label: "label" };
+        let classes = |labels: &[&str]| classes(rows(labels), Path::new("x.csv"), names);
+        assert_eq!(classes(&["10", "9", "-1"]).unwrap(), ["-1", "9", "10"]);
+        assert_eq!(classes(&["10", "9", "b"]).unwrap(), ["10", "9", "b"]);
+        let error = classes(&["1", "1"]).unwrap_err();
+        assert!(error.to_string().starts_with("x.csv: 1 different labels in column \"label\""), "{error}");
+        assert_eq!(error.exit_code(), 3);
+    }
+
+    #[test]
+    fn a_regression_has_the_range_of_its_files() {
+        let folder =
+            folder(&[("train.tsv", "a\tb\ts\nx\ty\t1\nx\ty\t2.5\n"), ("dev.tsv", "a\tb\ts\nx\ty\t-1\n")]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["a", "b", "s"]);
+        let task = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap();
+        assert_eq!(task.spec().kind, Kind::Regression { min: -1.0, max: 2.5 });
+        assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
+        std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();
+        let error = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap_err();
+        assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is no number, expected a score"), "{error}");
+    }
+
+    #[test]
+    fn a_report_says_all_of_a_table() {
+        let description = TableDescription {
+            columns: columns(&["text", "label"]),
+            labels: columns(&["no", "yes"]),
+            ..TableDescription::default()
+        };
+        let task = Task::Table(TableTask::new(&description).unwrap());
+        let json = serde_json::to_string(&task).unwrap();
+        assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
+        let named = serde_json::from_str::<Task>("\"table\"").unwrap();
+        assert!(named != task && named == "table".parse().unwrap());
+        assert_eq!(serde_json::to_string(&named).unwrap(), "\"table\"");
+        assert_eq!((task.to_string(), named.to_string()), ("table".into(), "table".into()));
+        for wrong in [&["text"][..], &["a", "a"], &["a", ""], &["a", "b", "c", "d"]] {
+            let description = TableDescription { columns: columns(wrong), ..TableDescription::default() };
+            assert_eq!(TableTask::new(&description).unwrap_err().exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn one_table_a_split() {
+        let folder = folder(&[("train.csv", ""), ("dev.csv", ""), ("dev.parquet", "")]);
+        let task = "table".parse().unwrap();
+        let find = |split| find_split(task, folder.path(), split);
+        assert_eq!(find(Split::Train).unwrap().path, folder.path().join("train.csv"));
+        let error = find(Split::Dev).unwrap_err();
+        assert!(error.to_string().contains("dev.csv, dev.parquet"), "{error}");
+        let error = find(Split::Test).unwrap_err().to_string();
+        assert!(error.ends_with("(looked for test.csv, test.tsv, test.jsonl, test.parquet)"), "{error}");
+        assert!(find(Split::DevMismatched).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! `bert features`: the hidden states of every token of texts.
+
+use std::path::PathBuf;
+
+use bert_trainer::device::DEVICE_HELP;
+use bert_trainer::inference::{Extractor, write_json_lines, write_parquet};
+use bert_trainer::{DeviceName, Error};
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::commands::{at_least, model_folder};
+use crate::progress::say;
+use crate::results::write_results;
+
+/// How features are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// JSON Lines as extract_features.py writes them: values with six decimals.
+    Jsonl,
+    /// One row a token, layers as fixed-size lists of f32.
+    Parquet,
+}
+
+/// Write the hidden states of chosen layers for every token, as extract_features.py does.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Run, checkpoint, fine-tuned model or Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+
+    /// File with one text a line, or - for standard input; `A ||| B` is a pair.
+    #[arg(long, value_name = "FILE|-")]
+    input: PathBuf,
+
+    /// Which layers: from 0, or from the last one, which is -1.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true,
+        default_values_t = [-1, -2, -3, -4])]
+    layers: Vec<i32>,
+
+    /// File for the features, written whole or not at all [default: standard output].
+    #[arg(long, value_name = "FILE", required_if_eq("format", "parquet"))]
+    output: Option<PathBuf>,
+
+    /// How they are written.
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: Format,
+
+    /// Cut texts to N tokens, special ones included [default: 128, or the model's positions where they are fewer].
+    #[arg(long, value_name = "N", value_parser = at_least(5))]
+    max_seq_length: Option<usize>,
+
+    /// What computes.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the model has no such layer, or the input cannot be read.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let twice = (1..args.layers.len()).find(|&at| args.layers[..at].contains(&args.layers[at]));
+    if let Some(at) = twice {
+        let reason = format!("{} is named twice", args.layers[at]);
+        return Err(Error::Configuration { flag: "layers", reason }.into());
+    }
+    let folder = model_folder(&args.model)?;
+    let extractor = Extractor::open(&folder, &args.layers, args.max_seq_length, args.device)?;
+    let count = write_results(args.output.as_deref(), |out| match args.format {
+        Format::Jsonl => write_json_lines(&extractor, &args.input, out),
+        Format::Parquet => write_parquet(&extractor, &args.input, out),
+    })?;
+    if let (Some(count), Some(output)) = (count, &args.output) {
+        say(&format!("features of {count} lines in {}", output.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `bert predict`: a fine-tuned model on new texts.
+
+use std::path::PathBuf;
+
+use bert_trainer::DeviceName;
+use bert_trainer::device::DEVICE_HELP;
+use bert_trainer::inference::{Classifier, TextFormat, predict_file};
+use clap::Args as ClapArgs;
+
+use crate::commands::{at_least, model_folder};
+use crate::progress::say;
+use crate::results::write_results;
+
+/// Predict the label, or the score, of every text of a file.
+///
+/// Each result is a JSON object on a line of its own: line, text, label and the probability of every class, or the score
+/// of a regression.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Output folder of finetune, or a Hugging Face folder of BertForSequenceClassification.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+
+    /// File of texts, or - for standard input.
+    #[arg(long, value_name = "FILE|-")]
+    input: PathBuf,
+
+    /// How the texts stand in it [default: by the file's ending: .tsv; .jsonl, .ndjson, .json; else text].
+    #[arg(long, value_enum)]
+    format: Option<TextFormat>,
+
+    /// File for the results, written whole or not at all [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Cut texts to N tokens, special ones included [default: as in the fine-tuning, else the model's positions].
+    #[arg(long, value_name = "N", value_parser = at_least(5))]
+    max_seq_length: Option<usize>,
+
+    /// What computes.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the folder has no classifier, or a line is not as the format says.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = model_folder(&args.model)?;
+    let classifier = Classifier::open(&folder, args.max_seq_length, args.device)?;
+    let count = write_results(args.output.as_deref(), |out| {
+        predict_file(&classifier, &args.input, args.format, out)
+    })?;
+    if let (Some(count), Some(output)) = (count, &args.output) {
+        say(&format!("{count} predictions in {}", output.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `bert probe`: one word changed, and which predictions flip.
+
+use std::path::PathBuf;
+
+use bert_trainer::device::DEVICE_HELP;
+use bert_trainer::inference::{Probe, Prober, Replacement, TextFormat};
+use bert_trainer::{DeviceName, Error};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::model_folder;
+use crate::exit::{print, print_json};
+
+/// Change one word of a text and show which predictions flip, with their probabilities before and after.
+///
+/// A fine-tuned model predicts the class, a pre-trained one the word at every [MASK].
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Run, checkpoint, output folder of finetune, or Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+
+    /// Text; `A ||| B` is a pair.
+    #[arg(required_unless_present_any = ["input", "data"], conflicts_with_all = ["input", "data"])]
+    text: Option<String>,
+
+    /// File of texts, or - for standard input.
+    #[arg(long, value_name = "FILE|-", conflicts_with = "data")]
+    input: Option<PathBuf>,
+
+    /// How the texts stand in it [default: by the file's ending: .tsv; .jsonl, .ndjson, .json; else text].
+    #[arg(long, value_enum, requires = "input")]
+    format: Option<TextFormat>,
+
+    /// Data folder made by make-pretrain-data, whose masked instances are taken.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// How many of its instances [default: 100].
+    #[arg(long, value_name = "N", requires = "data", value_parser = clap::value_parser!(u64).range(1..))]
+    instances: Option<u64>,
+
+    /// What is replaced, by the number of a word from 1 or by the word itself, and with what; each change is made alone.
+    #[arg(long, value_name = "WORD=WORD,...", required = true)]
+    replace: Vec<Replacement>,
+
+    /// What computes.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Probes {
+    changes: usize,
+    predictions: usize,
+    flips: usize,
+    probes: Vec<Probe>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the model cannot be read, or no word is changed.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = model_folder(&args.model)?;
+    let prober = Prober::open(&folder, args.device)?;
+    let probes = match (&args.text, &args.input, &args.data) {
+        (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
+        (_, Some(input), _) => prober.file(input, args.format, &args.replace)?,
+        (text, ..) => prober.text(text.as_deref().unwrap_or_default(), &args.replace)?,
+    };
+    let all = || probes.iter().flat_map(|probe| &probe.predictions);
+    let (predictions, flips) = (all().count(), all().filter(|of| of.flips).count());
+    if predictions == 0 {
+        let reason = match probes.is_empty() {
+            true => "none of the words is there",
+            false => {
+                "nothing is predicted: a model without a classifier needs a [MASK] beside the changed word"
+            }
+        };
+        return Err(Error::Configuration { flag: "replace", reason: reason.to_string() }.into());
+    }
+    if args.json {
+        return print_json(&Probes { changes: probes.len(), predictions, flips, probes });
+    }
+    let shown: Vec<String> = probes.iter().map(Probe::to_string).collect();
+    let changes = probes.len();
+    print(&format!("{}\n\nchanges {changes}, predictions {predictions}, flips {flips}", shown.join("\n")))
+}

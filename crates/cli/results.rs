@@ -1,0 +1,39 @@
+//! Where the rows of a command go: standard output as they come, or a file that appears whole.
+
+use std::io::{BufWriter, ErrorKind, Write, stdout};
+use std::path::Path;
+
+use bert_data::files::{AtomicFile, Disk};
+use bert_trainer::Error;
+
+use crate::commands::make_parents;
+
+/// Gives `write` the file at `output`, or standard output, and hands on what it returns; `None` when the reader of
+/// standard output has gone away, which is no error.
+///
+/// # Errors
+/// Those of `write`, with the file's name where it could not be written. The file is then as it was before.
+pub fn write_results<T>(
+    output: Option<&Path>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,
+) -> anyhow::Result<Option<T>> {
+    let Some(path) = output else {
+        let mut out = BufWriter::with_capacity(1 << 16, stdout());
+        let written = write(&mut out).and_then(|value| match out.flush() {
+            Ok(()) => Ok(value),
+            Err(source) => Err(Error::Results { source }),
+        });
+        return match written {
+            Err(Error::Results { source }) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
+            other => Ok(Some(other?)),
+        };
+    };
+    make_parents(path)?;
+    let mut file = AtomicFile::create(&Disk, path)?;
+    let value = write(&mut file).map_err(|error| match error {
+        Error::Results { source } => Error::Io { path: path.to_path_buf(), source },
+        other => other,
+    })?;
+    file.commit()?;
+    Ok(Some(value))
+}

@@ -1,0 +1,116 @@
+//! `bert probe`: a word changed, and the predictions before and after.
+
+use serde_json::{Value, json};
+
+use crate::common::{Folder, number};
+use crate::tasks::with_entailment;
+
+fn probes(result: &Value) -> &Vec<Value> {
+    result["probes"].as_array().expect("probes")
+}
+
+#[test]
+fn words_at_masks() {
+    let folder = Folder::with_run();
+    let result = folder.ok("bert probe --model run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
+    // "the" stands at 1 and 5.
+    let changed: Vec<(u64, &str)> = probes(&result)
+        .iter()
+        .map(|probe| {
+            (probe["position"].as_u64().expect("a number"), probe["replaced_by"].as_str().expect("a word"))
+        })
+        .collect();
+    assert_eq!(changed, [(1, "a"), (5, "a"), (2, "stream"), (2, "water")]);
+    assert_eq!((&result["changes"], &result["predictions"]), (&json!(4), &json!(8)));
+    let mut flips = 0;
+    for (probe, [first, second]) in probes(&result).iter().zip([
+        ["a river [MASK] to the [MASK] .", "the"],
+        ["the river [MASK] to a [MASK] .", "the"],
+        ["the stream [MASK] to the [MASK] .", "river"],
+        ["the water [MASK] to the [MASK] .", "river"],
+    ]) {
+        assert_eq!(probe["word"], json!(second));
+        // Before and after are what fill-mask says of the two texts.
+        let filled = |text: &str| {
+            folder.ok(&format!("bert fill-mask --checkpoint run '{text}' --top-k 400 --json")).json()
+        };
+        let (was, now) = (filled("the river [MASK] to the [MASK] ."), filled(first));
+        let predictions = probe["predictions"].as_array().expect("predictions");
+        assert_eq!(predictions.len(), 2);
+        for (mask, prediction) in predictions.iter().enumerate() {
+            let top = |of: &Value| of["masks"][mask]["words"][0].clone();
+            let (was, top_now) = (top(&was), top(&now));
+            assert_eq!(prediction["before"]["answer"], was[0]);
+            assert!((number(prediction, "/before/probability") - number(&was, "/1")).abs() < 1e-6);
+            assert_eq!(prediction["after"]["answer"], top_now[0]);
+            assert_eq!(prediction["flips"], json!(was[0] != top_now[0]));
+            let words = now["masks"][mask]["words"].as_array().expect("words");
+            let same = words.iter().find(|word| word[0] == was[0]).expect("all words are listed");
+            assert!((number(prediction, "/before_now") - number(same, "/1")).abs() < 1e-6);
+            flips += u64::from(was[0] != top_now[0]);
+        }
+        assert_eq!((&predictions[0]["of"], &predictions[1]["of"]), (&json!("[MASK] 3"), &json!("[MASK] 6")));
+    }
+    assert_eq!(result["flips"], json!(flips));
+    let text = folder.ok("bert probe --model run 'the river [MASK] .' --replace 1=a").stdout;
+    assert!(text.starts_with("text: the river [MASK] .\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
+    assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
+
+    // Instances of a data folder know what was masked.
+    let result = folder.ok("bert probe --model run --data held --instances 4 --replace the=a --json").json();
+    assert!(!probes(&result).is_empty());
+    for probe in probes(&result) {
+        assert_eq!(probe["word"], json!("the"));
+        assert!(probe["source"].as_str().expect("a place").starts_with("instance "));
+        assert!(probe["predictions"].as_array().expect("some").iter().all(|of| of["truth"].is_string()));
+    }
+
+    for (flags, code, message) in [
+        (
+            "'a river' --replace 1=the",
+            2,
+            "--replace: nothing is predicted: a model without a classifier needs a [MASK]",
+        ),
+        ("'a [MASK]' --replace he=she", 2, "--replace: none of the words is there"),
+        ("'a [MASK]' --replace 9=she", 2, "--replace: no word 9; text has 2 words"),
+        ("'a [MASK]' --replace 0=she", 2, "words are counted from 1"),
+        ("'a [MASK]' --replace she", 2, "expected POSITION=WORD[,WORD...]"),
+        ("'a [MASK]'", 2, "--replace <WORD=WORD,...>"),
+        ("--replace he=she", 2, "required arguments were not provided"),
+        ("'a [MASK]' --data held --replace he=she", 2, "cannot be used with"),
+        ("--data run --replace he=she", 3, "run"),
+    ] {
+        let ended = folder.run(&format!("bert probe --model run {flags}"));
+        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{flags}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn classes_of_texts() {
+    let folder = with_entailment();
+    let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
+    folder.ok(&format!("finetune --task rte --data glue --learning-rate 1e-2 {flags} --output tuned"));
+    folder.write("texts.tsv", "the river is long\tit is long\nno such word\tno\n");
+    let result = folder.ok("bert probe --model tuned --input texts.tsv --replace the=a --json").json();
+    folder.write("two.tsv", "the river is long\tit is long\na river is long\tit is long\n");
+    let answers = folder.ok("bert predict --model tuned --input two.tsv").stdout;
+    let answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let [probe] = &probes(&result)[..] else { panic!("one change: {result}") };
+    assert_eq!((&probe["source"], &probe["position"]), (&json!("line 1"), &json!(1)));
+    let prediction = &probe["predictions"][0];
+    for (at, when) in ["before", "after"].into_iter().enumerate() {
+        let label = answers[at]["label"].as_str().expect("a label");
+        assert_eq!(prediction[when]["answer"], json!(label));
+        let probability = number(&answers[at], &format!("/probabilities/{label}"));
+        assert!((number(prediction, &format!("/{when}/probability")) - probability).abs() < 1e-6);
+    }
+    assert_eq!(prediction["flips"], json!(answers[0]["label"] != answers[1]["label"]));
+    let ended = folder.run("bert probe --model tuned --data held --replace the=a");
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("--data: instances have masks, and this model is a classifier"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -1,0 +1,253 @@
+//! Fine-tuning on a table of one's own: the same task from CSV, TSV, JSON Lines and Parquet, classes and scores.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use serde_json::{Value, json};
+
+use crate::common::{Folder, entailment, number};
+
+const QUICK: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
+
+/// Pairs of the entailment set with their labels.
+fn pairs(first: usize, count: usize) -> Vec<[String; 3]> {
+    let text = entailment(first, count);
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        [fields[1].to_string(), fields[2].to_string(), fields[3].to_string()]
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+fn csv(rows: &[[String; 3]]) -> String {
+    let quoted = |text: &String| format!("\"{}\"", text.replace('"', "\"\""));
+    let row = |row: &[String; 3]| format!("{},{},{}\r\n", row[2], quoted(&row[0]), quoted(&row[1]));
+    format!("gold,premise,hypothesis\r\n{}", rows.iter().map(row).collect::<String>())
+}
+
+fn tsv(rows: &[[String; 3]]) -> String {
+    let row = |row: &[String; 3]| format!("{}\t{}\t{}\n", row[0], row[2], row[1]);
+    format!("premise\tgold\thypothesis\n{}", rows.iter().map(row).collect::<String>())
+}
+
+fn jsonl(rows: &[[String; 3]]) -> String {
+    let row = |row: &[String; 3]| json!({ "gold": row[2], "premise": row[0], "hypothesis": row[1] });
+    rows.iter().map(|of| format!("{}\n", row(of))).collect()
+}
+
+fn parquet(folder: &Folder, name: &str, columns: Vec<(&str, ArrayRef)>) {
+    folder.write(name, "");
+    let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+    let file = File::create(folder.at(name)).expect("a file");
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.close().expect("closed");
+}
+
+fn column(rows: &[[String; 3]], at: usize) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row[at].as_str())))
+}
+
+/// What a report says but for places and for what a table is called.
+fn figures(report: &Value) -> [Value; 3] {
+    [report["runs"].clone(), report["dev"]["metrics"].clone(), report["train_examples"].clone()]
+}
+
+#[test]
+fn one_table_in_every_form_is_one_task() {
+    let folder = Folder::with_run();
+    let (train, dev, test) = (pairs(0, 24), pairs(24, 10), pairs(34, 5));
+    folder.write("csv/train.csv", csv(&train));
+    folder.write("csv/dev.csv", csv(&dev));
+    folder.write("csv/test.csv", csv(&test));
+    folder.write("csv/new.csv", "id,premise,hypothesis\n1,\"two\nlines\",b\n2,c,\"d, e\"\n");
+    let line = format!("finetune --task table --columns premise,hypothesis,gold {QUICK}");
+    let report = folder.ok(&format!("{line} --data csv --predict csv/new.csv --output a --json")).json();
+    assert_eq!((&report["train_examples"], &report["test"]["examples"]), (&json!(24), &json!(5)));
+    assert_eq!(report["dev"]["task"]["labels"], json!(["entailment", "not_entailment"]));
+    assert_eq!(report["config"]["task"], json!("table"));
+    let metrics = report["dev"]["metrics"].as_array().expect("metrics");
+    assert_eq!(
+        metrics.iter().map(|m| &m["metric"]).collect::<Vec<_>>(),
+        [&json!("accuracy"), &json!("macro_f1")]
+    );
+    let cell = |label: usize, predicted: usize| {
+        number(&report["runs"][0], &format!("/confusion/{label}/{predicted}"))
+    };
+    let f1 = |class: usize| {
+        let errors = cell(class, 1 - class) + cell(1 - class, class);
+        2.0 * cell(class, class) / (2.0 * cell(class, class) + errors)
+    };
+    let macro_f1 = number(&report, "/runs/0/dev/macro_f1");
+    assert!(((f1(0) + f1(1)) / 2.0 - macro_f1).abs() < 1e-12);
+    assert_eq!(folder.json("a/model/config.json")[0]["id2label"]["1"], json!("not_entailment"));
+    let predictions = folder.text("a/predictions.tsv");
+    assert!(predictions.starts_with("index\tprediction\n0\t") && predictions.lines().count() == 3);
+    assert_eq!(folder.text("a/seed-1/dev_predictions.tsv").lines().count(), 11);
+
+    // The other forms, and files that are named.
+    folder.write("tsv/train.tsv", tsv(&train));
+    folder.write("tsv/dev.tsv", tsv(&dev));
+    folder.write("tsv/test.tsv", tsv(&test));
+    let again = folder.ok(&format!("{line} --data tsv --output b --json")).json();
+    assert_eq!(figures(&again), figures(&report));
+    for (name, rows) in [("train", &train), ("test", &test)] {
+        let columns =
+            vec![("hypothesis", column(rows, 1)), ("gold", column(rows, 2)), ("premise", column(rows, 0))];
+        parquet(&folder, &format!("mixed/{name}.parquet"), columns);
+    }
+    folder.write("mixed/other.jsonl", jsonl(&dev));
+    let named =
+        "--train-file mixed/train.parquet --dev-file mixed/other.jsonl --test-file mixed/test.parquet";
+    let again = folder.ok(&format!("{line} {named} --output c --json")).json();
+    assert_eq!(figures(&again), figures(&report));
+    assert_eq!(folder.read("c/model/model.safetensors"), folder.read("a/model/model.safetensors"));
+
+    // What a report holds is enough for pages, for summaries and for the same again.
+    folder.ok("bert report a");
+    assert!(folder.text("a/report.html").contains("predicted not_entailment"));
+    let ended = folder.ok(&format!("finetune --config a {QUICK} --seeds 2 --output d --quiet"));
+    assert!(ended.stdout.contains("table: 10 examples"), "{}", ended.stdout);
+    let together = folder.ok("bert scores a d --json").json();
+    assert_eq!(together["groups"][0]["dev"]["runs"].as_array().map(Vec::len), Some(2));
+    let order =
+        folder.ok(&format!("{line} --data csv --labels not_entailment,entailment --output e --json")).json();
+    assert_eq!(order["dev"]["task"]["labels"], json!(["not_entailment", "entailment"]));
+    let differ = folder.run("bert scores a e");
+    assert_eq!(differ.code, Some(2), "other class numbers are another task: {}", differ.stderr);
+}
+
+#[test]
+fn scores_of_a_table() {
+    let folder = Folder::with_run();
+    let score = |rows: &[[String; 3]], first: i64| -> ArrayRef {
+        Arc::new((0..rows.len() as i64).map(|at| Some(first + at * 7 % 10)).collect::<Int64Array>())
+    };
+    let (train, dev) = (pairs(0, 24), pairs(24, 10));
+    for (name, rows, first) in [("train", &train, 0), ("dev", &dev, 5)] {
+        let columns = vec![("text", column(rows, 0)), ("points", score(rows, first))];
+        parquet(&folder, &format!("data/{name}.parquet"), columns);
+    }
+    let line = format!("finetune --task table --columns text,points --regression --data data {QUICK}");
+    let report = folder.ok(&format!("{line} --output tuned --json")).json();
+    assert_eq!(report["dev"]["task"]["range"], json!([0.0, 14.0]));
+    for metric in ["pearson", "spearman"] {
+        assert!(number(&report, &format!("/runs/0/dev/{metric}")).abs() <= 1.0);
+    }
+    assert_eq!(report["test"], Value::Null);
+    assert_eq!(folder.json("tuned/model/config.json")[0]["problem_type"], json!("regression"));
+    folder.write("new.txt", "a river\n");
+    let answer = folder.ok("bert predict --model tuned --input new.txt").json();
+    assert!(answer["score"].is_number() && answer["label"].is_null(), "{answer}");
+}
+
+#[test]
+fn what_is_wrong_with_a_table() {
+    let folder = Folder::with_run();
+    let good = "text,label\na,yes\nb,no\nc,yes\n";
+    folder.write("dev/train.csv", good);
+    folder.write("dev/dev.csv", "text,label\na,yes\nb,perhaps\n");
+    folder.write("header/train.csv", "texts,label\na,yes\n");
+    folder.write("header/dev.csv", good);
+    folder.write("fields/train.csv", "text,label\na,yes\nb, and c,no\n");
+    folder.write("fields/dev.csv", good);
+    folder.write("one/train.csv", "text,label\na,yes\nb,yes\n");
+    folder.write("one/dev.csv", good);
+    folder.write("quote/train.csv", "text,label\n\"a,yes\nb,no\n");
+    folder.write("quote/dev.csv", good);
+    folder.write("two/train.csv", good);
+    folder.write("two/train.tsv", good);
+    folder.write("damaged/train.parquet", "PAR1 no more PAR1");
+    folder.write("damaged/dev.csv", good);
+    folder.write("file.xlsx", good);
+    let list: ArrayRef =
+        Arc::new(arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>([Some(
+            [Some(1)],
+        )]));
+    parquet(&folder, "list/train.parquet", vec![("text", column(&pairs(0, 1), 0)), ("label", list)]);
+    folder.write("list/dev.csv", good);
+    for (flags, code, message) in [
+        ("--task table --data dev", 2, "--columns: --task table needs it: TEXT,LABEL or TEXT,TEXT_B,LABEL"),
+        (
+            "--task table --data dev --columns text",
+            2,
+            "--columns: name TEXT,LABEL or TEXT,TEXT_B,LABEL, all different",
+        ),
+        ("--task rte --data dev --columns text,label", 2, "--columns: is for --task table"),
+        ("--task rte --data dev --regression", 2, "--regression: is for --task table"),
+        ("--task table --columns text,label", 2, "--data <DIR>"),
+        ("--task table --columns text,label --train-file dev/train.csv", 2, "--dev-file: without --data"),
+        (
+            "--task table --columns text,label --data dev --labels yes,no --regression",
+            2,
+            "cannot be used with",
+        ),
+        ("--task table --columns text,label --data dev --labels yes", 2, "--labels: must be two or more"),
+        (
+            "--task table --columns text,label --data dev",
+            3,
+            "dev.csv:3: unknown label \"perhaps\"; the labels of task table are no, yes",
+        ),
+        (
+            "--task table --columns text,label --data dev --labels yes,maybe",
+            3,
+            "train.csv:3: unknown label \"no\"; the labels of task table are yes, maybe",
+        ),
+        (
+            "--task table --columns text,label --data header",
+            3,
+            "train.csv:1: no column \"text\" in the header (columns here: texts, label)",
+        ),
+        (
+            "--task table --columns text,label --data fields",
+            3,
+            "train.csv:3: 3 comma-separated fields, the header has 2",
+        ),
+        (
+            "--task table --columns text,label --data one",
+            3,
+            "train.csv: 1 different labels in column \"label\"",
+        ),
+        (
+            "--task table --columns text,label --data quote",
+            3,
+            "train.csv:2: the quote that begins a field here is never closed",
+        ),
+        (
+            "--task table --columns text,label --data two",
+            2,
+            "two: several train files (train.csv, train.tsv); name one: --train-file",
+        ),
+        ("--task table --columns text,label --data list", 3, "column \"label\" is list"),
+        (
+            "--task table --columns text,label --data damaged",
+            3,
+            "damaged/train.parquet is not readable as Parquet",
+        ),
+        (
+            "--task table --columns text,label --data dev --regression",
+            3,
+            "train.csv:2: \"label\" is no number, expected a score",
+        ),
+        (
+            "--task table --columns text,label --data run",
+            1,
+            "run: no train file of task table here (looked for train.csv, train.tsv, train.jsonl, train.parquet)",
+        ),
+        ("--task table --columns text,label --data dev --train-file none.csv", 1, "none.csv: cannot read"),
+        ("--task table --columns text,label --data dev --test-file none.csv", 1, "none.csv: cannot read"),
+        (
+            "--task table --columns text,label --data dev --train-file file.xlsx",
+            2,
+            "file.xlsx: a table's name ends in .csv",
+        ),
+    ] {
+        let ended = folder.run(&format!("finetune {QUICK} --output out {flags}"));
+        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{flags}\n{message}\n{}", ended.stderr);
+        assert!(!folder.at("out").exists(), "{flags}");
+    }
+}

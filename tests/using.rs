@@ -1,0 +1,189 @@
+//! A model at work on new texts: `bert predict` and `bert features`.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::Stdio;
+
+use arrow::array::AsArray;
+use arrow::datatypes::{Float32Type, Int32Type, Int64Type};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::{Value, json};
+
+use crate::common::{Folder, ended, number};
+use crate::tasks::with_entailment;
+
+const TUNE: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
+
+/// Runs a command line with text on its standard input.
+fn piped(folder: &Folder, line: &str, text: &str) -> crate::common::Ended {
+    let mut child = folder.command(line).stdin(Stdio::piped()).spawn().expect("the program starts");
+    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("written");
+    ended(line, child.wait_with_output().expect("its end"))
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a JSON value on each line")).collect()
+}
+
+#[test]
+fn predictions_are_those_of_the_fine_tuning() {
+    let folder = with_entailment();
+    folder.ok(&format!("finetune --task rte --data glue {TUNE} --output tuned"));
+    let dev = folder.text("glue/RTE/dev.tsv");
+    let pairs: Vec<Vec<&str>> = dev.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    folder.write("new.tsv", pairs.iter().map(|row| format!("{}\t{}\n", row[1], row[2])).collect::<String>());
+
+    let said = folder.ok("bert predict --model tuned --input new.tsv").stdout;
+    let answers = lines(&said);
+    let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    let predictions = folder.text("tuned/seed-1/dev_predictions.tsv");
+    assert_eq!(answers.len(), 20);
+    for (at, answer) in answers.iter().enumerate() {
+        assert_eq!((&answer["line"], &answer["text"]), (&json!(at + 1), &json!(pairs[at][1])));
+        assert_eq!(answer["text_b"], json!(pairs[at][2]));
+        let row: Vec<f64> = probabilities
+            .lines()
+            .nth(at)
+            .expect("a row")
+            .split('\t')
+            .map(|p| p.parse().expect("p"))
+            .collect();
+        for (name, probability) in ["entailment", "not_entailment"].iter().zip(row) {
+            assert!((number(answer, &format!("/probabilities/{name}")) - probability).abs() < 1e-6);
+        }
+        let label = predictions.lines().nth(at + 1).expect("a row").split('\t').nth(1);
+        assert_eq!(answer["label"].as_str(), label);
+    }
+
+    // The same in every form, from standard input, from the model's folder itself, and into a file.
+    let json: String = pairs
+        .iter()
+        .map(|row| format!("{}\n", json!({ "id": 7, "text": row[1], "text_b": row[2] })))
+        .collect();
+    folder.write("new.jsonl", &json);
+    assert_eq!(folder.ok("bert predict --model tuned/model --input new.jsonl").stdout, said);
+    assert_eq!(piped(&folder, "bert predict --model tuned --input - --format jsonl", &json).stdout, said);
+    let into = folder.ok("bert predict --model tuned --input new.tsv --output deep/answers.jsonl");
+    assert_eq!((into.stdout.as_str(), folder.text("deep/answers.jsonl")), ("", said.clone()));
+    assert!(into.stderr.contains("20 predictions in deep/answers.jsonl"), "{}", into.stderr);
+
+    // More than a window: every result stands in its place.
+    let many = piped(&folder, "bert predict --model tuned --input - --format jsonl", &json.repeat(110));
+    let many = lines(&many.stdout);
+    assert_eq!(many.len(), 2200);
+    for (at, answer) in many.iter().enumerate() {
+        assert_eq!(answer["line"], json!(at + 1));
+        let (one, other) = (number(answer, "/probabilities/entailment"), &answers[at % 20]);
+        assert!((one - number(other, "/probabilities/entailment")).abs() < 1e-6, "line {}", at + 1);
+    }
+    let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
+    assert_eq!(lines(&single.stdout)[0]["text"], json!("one text\twith a tab"));
+
+    // A reader that goes away is no error.
+    let mut child = folder.start("bert predict --model tuned --input new.tsv");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("its end").code(), Some(0));
+
+    for (line, code, message) in [
+        ("--model run --input new.tsv", 4, "the model has no classifier; fine-tune it first"),
+        ("--model none --input new.tsv", 4, "none: no checkpoint here"),
+        ("--model tuned --input none.tsv", 1, "none.tsv: cannot read"),
+        ("--model tuned --input glue", 3, "glue: not a regular file"),
+        ("--model tuned --input new.jsonl --max-seq-length 65", 4, "the model takes 64 positions"),
+        ("--model tuned --input glue/RTE/dev.tsv", 3, "dev.tsv:1: 4 tab-separated columns, expected a text"),
+        ("--model tuned --input bad.jsonl", 3, "bad.jsonl:2: \"text\" is missing, expected a text"),
+        ("--model tuned --input bad.txt --output answers", 3, "bad.txt:2: the line is empty"),
+    ] {
+        folder.write("bad.jsonl", "{\"text\": \"a\"}\n{\"texts\": \"b\"}\n");
+        folder.write("bad.txt", "a\n\nb\n");
+        let ended = folder.run(&format!("bert predict {line}"));
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);
+        assert!(!folder.at("answers").exists());
+    }
+    let bad = piped(&folder, "bert predict --model tuned --input -", "a\n\n");
+    assert!(
+        bad.code == Some(3) && bad.stderr.contains("standard input:2: the line is empty"),
+        "{}",
+        bad.stderr
+    );
+}
+
+#[test]
+fn features_in_both_forms() {
+    let folder = Folder::with_run();
+    folder.write("texts.txt", "The river flows . ||| It is long .\n\n  a stream\t\n");
+    let line = "bert features --model run --input texts.txt --layers -1,0";
+    let found = lines(&folder.ok(line).stdout);
+    assert_eq!(found.len(), 3);
+    let vocabulary = folder.text("vocab.txt");
+    let tokens = |line: &Value| -> Vec<String> {
+        let features = line["features"].as_array().expect("features").iter();
+        features.map(|feature| feature["token"].as_str().expect("a token").to_string()).collect()
+    };
+    for (at, line) in found.iter().enumerate() {
+        assert_eq!(line["linex_index"], json!(at));
+        let tokens = tokens(line);
+        assert_eq!((tokens[0].as_str(), tokens[tokens.len() - 1].as_str()), ("[CLS]", "[SEP]"));
+        assert!(tokens.iter().all(|token| vocabulary.lines().any(|word| word == token)), "{tokens:?}");
+    }
+    assert_eq!(tokens(&found[0]).iter().filter(|token| *token == "[SEP]").count(), 2, "a pair");
+    assert_eq!(tokens(&found[1]), ["[CLS]", "[SEP]"], "a blank line is a line");
+
+    // One row a token; the same numbers, without the rounding.
+    folder.ok(&format!("{line} --format parquet --output rows.parquet"));
+    let file = File::open(folder.at("rows.parquet")).expect("the file");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("a reader");
+    let mut rows = 0;
+    for batch in reader {
+        let batch = batch.expect("rows");
+        assert_eq!(
+            batch.schema().fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(),
+            ["line", "position", "token", "layer_-1", "layer_0"]
+        );
+        let (numbers, positions) =
+            (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Int32Type>());
+        for row in 0..batch.num_rows() {
+            let feature = &found[numbers.value(row) as usize]["features"][positions.value(row) as usize];
+            assert_eq!(feature["token"], json!(batch.column(2).as_string::<i32>().value(row)));
+            for (layer, index) in [-1, 0].into_iter().enumerate() {
+                assert_eq!(feature["layers"][layer]["index"], json!(index));
+                let values = batch.column(3 + layer).as_fixed_size_list().value(row);
+                let values = values.as_primitive::<Float32Type>();
+                assert_eq!(values.len(), 16);
+                for (at, value) in values.values().iter().enumerate() {
+                    let rounded = number(feature, &format!("/layers/{layer}/values/{at}"));
+                    assert!((rounded - f64::from(*value)).abs() <= 5.000_001e-7);
+                }
+            }
+            rows += 1;
+        }
+    }
+    assert_eq!(rows, found.iter().map(|line| tokens(line).len()).sum::<usize>());
+    let piped =
+        piped(&folder, "bert features --model run --input - --layers -1,0", &folder.text("texts.txt"));
+    assert_eq!(lines(&piped.stdout), found);
+    let short = lines(&folder.ok(&format!("{line} --max-seq-length 6")).stdout);
+    assert_eq!(tokens(&short[0]).len(), 6);
+
+    for (flags, code, message) in [
+        ("--layers 2", 2, "--layers: no layer 2; the model has 0 to 1, or -2 to -1"),
+        ("", 2, "--layers: no layer -3"),
+        ("--layers -1,-1", 2, "--layers: -1 is named twice"),
+        ("--layers 0 --format parquet", 2, "--output <FILE>"),
+        ("--layers 0 --max-seq-length 65", 4, "the model takes 64 positions"),
+        ("--layers 0 --max-seq-length 4", 2, "invalid value '4'"),
+    ] {
+        let ended = folder.run(&format!("bert features --model run --input texts.txt {flags}"));
+        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{flags}: {}", ended.stderr);
+    }
+    folder.write("latin1.txt", b"good\ncaf\xe9\n");
+    let ended = folder.run("bert features --model run --input latin1.txt --layers 0 --output out.jsonl");
+    assert!(
+        ended.code == Some(3) && ended.stderr.contains("latin1.txt:2: invalid UTF-8"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!folder.at("out.jsonl").exists());
+}
