@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! report.json                 configuration, every run and its course, mean, SD, median, baseline
-//! model/                      the best run's classifier as a Hugging Face folder
+//! model/                      the best run's classifier as a Hugging Face folder; of --adapter, the adapter's own
+//! adapter/                    the adapter's folder, when model/ has the merged model
 //! seed-1/dev_predictions.tsv  with dev_probabilities.tsv and dev_errors.tsv, per seed
 //! predictions.tsv             of --predict, with probabilities.tsv
 //! ```
@@ -12,6 +13,7 @@
 //! Ports `run_classifier.py` (head, truncation, schedule, step count); it shares [`crate::train_step`] with
 //! pre-training. Not for tuning hyper-parameters: one configuration, several seeds.
 
+pub mod adapter;
 pub mod collect;
 pub mod config;
 pub mod features;
@@ -28,9 +30,10 @@ use bert_model::{
 use burn::tensor::Device;
 use serde::Serialize;
 
+pub use adapter::{AdapterKind, TrainedParameters};
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
-use output::{Output, save_model, write_outputs};
+use output::{Output, write_outputs};
 use seed_run::{EpochReport, Finished, Shared, decide, predict, run_seed};
 
 use crate::checkpoint::resolve_model_folder;
@@ -99,6 +102,8 @@ pub struct FinetuneReport {
     pub resolved: Resolved,
     /// The model folder that was started from.
     pub start: PathBuf,
+    /// How many of the model's parameters learned.
+    pub parameters: TrainedParameters,
     /// Training examples.
     pub train_examples: usize,
     /// Whether train or dev is a sample, not the official file; its scores are not comparable then.
@@ -224,8 +229,9 @@ pub fn finetune_on(
         let outputs = predict(&model, &features, kind, &device);
         write_outputs(output.files, config, "", examples, &decide(&outputs, kind), &outputs)?;
     }
-    save_model(output.files, &config.output.join("model"), &model, &model_config, &text)?;
-    let report = report(config, resolved.clone(), start, &splits, runs);
+    let parameters = TrainedParameters::new(config, &model);
+    adapter::save(output.files, config, &start, model, &model_config, &text)?;
+    let report = report(config, resolved.clone(), (start, parameters), &splits, runs);
     write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
     output.finish()?;
     Ok(report)
@@ -327,6 +333,7 @@ fn start_model(
     if !fresh.is_empty() && first {
         tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
     }
+    let model = adapter::attached(config, model, &fresh, seed)?;
     Ok((model, model_config))
 }
 
@@ -351,7 +358,7 @@ fn run_report(shared: &Shared<'_>, splits: &Splits, seed: u64, finished: &Finish
 fn report(
     config: &FinetuneConfig,
     resolved: Resolved,
-    start: PathBuf,
+    (start, parameters): (PathBuf, TrainedParameters),
     splits: &Splits,
     runs: Vec<(RunReport, bool)>,
 ) -> FinetuneReport {
@@ -368,6 +375,7 @@ fn report(
     FinetuneReport {
         resolved,
         start,
+        parameters,
         train_examples: splits.train.examples.len(),
         is_sample: splits.train.is_sample || splits.dev.is_sample,
         warnings: dev.warnings(),
