@@ -48,7 +48,8 @@ pub mod tokenizer_files;
 pub mod weights;
 
 pub use adapter::{
-    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, read_adapter, save_adapter,
+    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, read_adapter,
+    save_adapter,
 };
 pub use classification::BertForSequenceClassification;
 pub use config::{BertConfig, HiddenAct, Preset};
@@ -65,8 +66,7 @@ pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to
 pub use pretrained::{
     Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
     load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, refuse_adapter,
-    refuse_weights_file,
-    save_pretrained,
+    refuse_weights_file, save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use tokenizer_files::Vocabulary;

@@ -67,7 +67,12 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub(super) fn zeroed(form: BottleneckForm, hidden: usize, reduction_factor: f64, device: &Device) -> Self {
+    pub(super) fn zeroed(
+        form: BottleneckForm,
+        hidden: usize,
+        reduction_factor: f64,
+        device: &Device,
+    ) -> Self {
         let narrow = ((hidden as f64 / reduction_factor).floor() as usize).max(1);
         Self { down: linear(hidden, narrow, device), up: linear(narrow, hidden, device), form }
     }

@@ -230,7 +230,8 @@ fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error
     if !path.is_file() {
         return Err(Error::MissingFile { path: dir.into(), file });
     }
-    let text = crate::config_json::read_small(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
+    let text =
+        crate::config_json::read_small(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
     serde_json::from_slice(&text).map_err(|e| Error::Json { path, reason: e.to_string() })
 }
 

@@ -25,7 +25,11 @@ pub(super) fn values(adapter: AdapterConfig, name: &str, shape: &[usize], seed: 
             normal(&name, len, STANDARD_DEVIATION, seed)
         }
         AdapterConfig::Bottleneck { form: BottleneckForm::Parallel, .. } | AdapterConfig::Lora { .. } => {
-            if first { kaiming() } else { vec![0.0; len] }
+            if first {
+                kaiming()
+            } else {
+                vec![0.0; len]
+            }
         }
     })
 }

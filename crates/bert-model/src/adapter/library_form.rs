@@ -80,7 +80,8 @@ const WITHOUT_EFFECT: [&str; 14] = [
 /// [`Error::AdapterConfig`].
 pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     if let Some(architecture) = config.get("architecture").filter(|value| !value.is_null()) {
-        let reason = format!("is {architecture}; of this library the forms seq_bn, double_seq_bn and par_bn are read");
+        let reason =
+            format!("is {architecture}; of this library the forms seq_bn, double_seq_bn and par_bn are read");
         return Err(wrong("architecture", reason));
     }
     let is = |key: &str| config.get(key).and_then(Value::as_bool).unwrap_or(false);

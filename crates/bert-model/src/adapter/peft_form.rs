@@ -46,7 +46,8 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     if get("peft_type") != "LORA" {
         return refuse("peft_type", "LORA");
     }
-    let mut targets: Vec<&str> = get("target_modules").as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut targets: Vec<&str> =
+        get("target_modules").as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     targets.sort_unstable();
     if targets != ["query", "value"] {
         return refuse("target_modules", "[\"query\", \"value\"]");

@@ -6,8 +6,8 @@ use std::path::Path;
 use bert_model::adapter::AdapterFolder;
 use bert_model::{
     AdapterConfig, AdapterOrigin, BertConfig, BertForSequenceClassification, BottleneckForm, Error, Mode,
-    NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter, read_safetensors,
-    save_adapter, to_named_tensors,
+    NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,
+    read_safetensors, save_adapter, to_named_tensors,
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use serde_json::{Value, json};
@@ -136,11 +136,13 @@ impl Plain {
     fn layer(&self, name: &str, x: Tensor<3>, adapter: AdapterConfig) -> Tensor<3> {
         let [batch, seq, hidden] = x.dims();
         let heads = |y: Tensor<3>| y.reshape([batch, seq, 3, hidden / 3]).swap_dims(1, 2);
-        let projected = ["query", "key", "value"]
-            .map(|which| heads(self.projection(&format!("{name}.attention.self.{which}"), x.clone(), adapter)));
+        let projected = ["query", "key", "value"].map(|which| {
+            heads(self.projection(&format!("{name}.attention.self.{which}"), x.clone(), adapter))
+        });
         let [query, key, value] = projected;
         let scores = query.matmul(key.transpose()) / ((hidden / 3) as f64).sqrt();
-        let context = activation::softmax(scores, 3).matmul(value).swap_dims(1, 2).reshape([batch, seq, hidden]);
+        let context =
+            activation::softmax(scores, 3).matmul(value).swap_dims(1, 2).reshape([batch, seq, hidden]);
         let place = format!("{name}.attention.output");
         let x = self.end(&place, self.dense(&format!("{place}.dense"), context), x, adapter);
         let wide = activation::gelu(self.dense(&format!("{name}.intermediate.dense"), x.clone()));
@@ -169,8 +171,11 @@ fn forward_and_gradient_are_those_of_a_plain_network_under_the_libraries_names()
         let model = adapted(adapter, &device);
         save(dir.path(), &model, adapter);
         let lora = matches!(adapter, AdapterConfig::Lora { .. });
-        let files: &[&str] =
-            if lora { &["adapter_model.safetensors"] } else { &["adapter.safetensors", "model_head.safetensors"] };
+        let files: &[&str] = if lora {
+            &["adapter_model.safetensors"]
+        } else {
+            &["adapter.safetensors", "model_head.safetensors"]
+        };
         let mut tensors = to_named_tensors(&base(&device));
         tensors.retain(|name, _| !name.starts_with("classifier."));
         for file in files {
@@ -294,7 +299,8 @@ fn a_flexible_head_is_the_classifier() {
         read_safetensors(&path).unwrap().into_iter().map(|(name, tensor)| (rename(name), tensor)).collect();
     std::fs::write(&path, bert_model::named_tensors_to_bytes(&head)).unwrap();
     let mut config = json_of(dir.path(), "head_config.json");
-    config["config"] = json!({ "head_type": "classification", "layers": 1, "label2id": config["label2id"].take() });
+    config["config"] =
+        json!({ "head_type": "classification", "layers": 1, "label2id": config["label2id"].take() });
     write_json(dir.path(), "head_config.json", &config);
     let folder = read_adapter(dir.path()).unwrap();
     assert_eq!(folder.label2id.as_ref().map(|labels| labels["perhaps"]), Some(2));
@@ -366,7 +372,12 @@ fn what_does_not_fit_is_refused() {
     };
     let cases: [(AdapterConfig, &str, Value, &str); 8] = [
         (pfeiffer, "/config/ln_after", json!(true), "`ln_after` is true; in a seq_bn adapter it is false"),
-        (pfeiffer, "/config/non_linearity", json!("gelu"), "`non_linearity` is \"gelu\"; in a seq_bn adapter"),
+        (
+            pfeiffer,
+            "/config/non_linearity",
+            json!("gelu"),
+            "`non_linearity` is \"gelu\"; in a seq_bn adapter",
+        ),
         (pfeiffer, "/config/reduction_factor", json!({ "0": 4 }), "one number for all layers is read"),
         (pfeiffer, "/config/scaling", json!("learned"), "`scaling` is \"learned\""),
         (pfeiffer, "/name", json!(null), "`name` is not a text"),

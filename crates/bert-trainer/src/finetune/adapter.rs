@@ -8,8 +8,8 @@ use std::path::Path;
 
 use bert_data::files::{FileSystem, create_folder};
 use bert_model::{
-    AdapterConfig, AdapterOrigin, BertConfig, BertForSequenceClassification, BottleneckForm, is_adapter_parameter,
-    named_parameters, save_adapter,
+    AdapterConfig, AdapterOrigin, BertConfig, BertForSequenceClassification, BottleneckForm,
+    is_adapter_parameter, named_parameters, save_adapter,
 };
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -79,10 +79,16 @@ impl FinetuneConfig {
             return refuse("adapter-reduction", "goes with --adapter pfeiffer, houlsby or parallel only");
         }
         if self.adapter.is_some() && self.freeze_encoder {
-            return refuse("freeze-encoder", "does not go with --adapter, which trains weights inside the encoder");
+            return refuse(
+                "freeze-encoder",
+                "does not go with --adapter, which trains weights inside the encoder",
+            );
         }
         if self.adapter.is_some() && self.random_init {
-            return refuse("random-init", "does not go with --adapter: an encoder that learns nothing must know something");
+            return refuse(
+                "random-init",
+                "does not go with --adapter: an encoder that learns nothing must know something",
+            );
         }
         let adapter = match (lora, form) {
             (true, _) => {
