@@ -1,11 +1,17 @@
 //! Shards and exported folders, read by the Python libraries that they are meant for.
 //!
-//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch and
-//! transformers. That forwards agree to 1e-5 is checked by
+//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch,
+//! transformers and PEFT. That forwards agree to 1e-5 is checked by
 //! `golden/check_export.py`; here it is that what the *programs* write loads without a complaint.
 
 use std::process::Command;
 
+use bert_model::{LoadPolicy, load_pretrained_classifier, read_adapter};
+use bert_trainer::DeviceName;
+use bert_trainer::finetune::features::Features;
+use bert_trainer::finetune::seed_run::predict;
+use bert_trainer::tasks::{Task, read_file};
+use bert_trainer::text::Text;
 use serde_json::Value;
 
 use crate::common::{Folder, entailment};
@@ -63,6 +69,33 @@ print(json.dumps({
     "labels": list(classifier.config.id2label.values()),
     "classes": classes,
 }))
+"#;
+
+/// Puts a LoRA on its encoder as PEFT does; and saves one of PEFT's own on the same encoder.
+const LORA: &str = r#"
+import json, sys, torch, transformers
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from transformers import AutoTokenizer, BertForSequenceClassification
+transformers.logging.set_verbosity_error()
+base, adapter, theirs, one, two = sys.argv[1:]
+
+def encoder():
+    return BertForSequenceClassification.from_pretrained(base, num_labels=2)
+
+from safetensors.torch import load_file
+model = PeftModel.from_pretrained(encoder(), adapter).eval()
+taken, saved = get_peft_model_state_dict(model), load_file(f"{adapter}/adapter_model.safetensors")
+assert taken.keys() == saved.keys(), taken.keys() ^ saved.keys()
+assert all(torch.equal(taken[name], saved[name]) for name in saved)
+tokenizer = AutoTokenizer.from_pretrained(adapter)
+pair = tokenizer(one, two, return_tensors="pt", truncation="longest_first", max_length=48)
+config = LoraConfig(task_type="SEQ_CLS", r=3, lora_alpha=5, target_modules=["query", "value"], init_lora_weights=False)
+torch.manual_seed(1)
+own = get_peft_model(encoder(), config).eval()
+own.save_pretrained(theirs)
+with torch.no_grad():
+    classes = [m(**pair).logits.softmax(-1)[0].tolist() for m in (model, own)]
+print(json.dumps({"classes": classes}))
 "#;
 
 /// What a script prints as JSON.
@@ -131,4 +164,40 @@ fn transformers_loads_what_the_programs_write() {
     for (class, ours) in row.enumerate() {
         assert!(close(&theirs["classes"][class], ours.parse().expect("a number")), "{theirs}");
     }
+}
+
+#[test]
+#[ignore = "needs Python with transformers and PEFT (BERT_PYTHON)"]
+fn peft_loads_our_lora_and_we_load_its() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 16));
+    folder.write("glue/dev.tsv", entailment(16, 8));
+    folder.ok("bert export run whole");
+    folder.ok("finetune --task rte --data glue --checkpoint whole --max-seq-length 48 --num-train-epochs 2 \
+         --adapter lora --lora-rank 2 --lora-alpha 3 --learning-rate 1e-2 --output tuned");
+    let dev = folder.text("glue/dev.tsv");
+    let row: Vec<&str> = dev.lines().nth(1).expect("a row").split('\t').collect();
+    let said = python(&folder, LORA, &["whole", "tuned/model", "theirs", row[1], row[2]]);
+    let close = |theirs: &Value, ours: &[f64]| {
+        for (at, ours) in ours.iter().enumerate() {
+            assert!((theirs[at].as_f64().expect("a number") - ours).abs() <= 1e-5, "{theirs} is not {ours}");
+        }
+    };
+    let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    let first = probabilities.lines().next().expect("a row").split('\t');
+    close(&said["classes"][0], &first.map(|p| p.parse().expect("a number")).collect::<Vec<f64>>());
+
+    // Theirs on our encoder.
+    let device = DeviceName::default().open().expect("a processor");
+    let labels = |config: bert_model::BertConfig| config.with_labels(&["entailment", "not_entailment"]);
+    let (model, ..) =
+        load_pretrained_classifier(&folder.at("whole"), labels, LoadPolicy::FreshHeads, 9, &device)
+            .expect("a model");
+    let model = read_adapter(&folder.at("theirs")).and_then(|found| found.apply(model)).expect("a LoRA");
+    let task: Task = "rte".parse().expect("a task");
+    let examples = read_file(task, &folder.at("glue/dev.tsv"), true).expect("examples");
+    let text = Text::open(&folder.at("whole")).expect("the tokenizer's files");
+    let features = Features::new(&examples[..1], &text.tokenizer, &text.vocabulary, 48);
+    let ours = predict(&model, &features, task.spec().kind, &device.autodiff());
+    close(&said["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());
 }

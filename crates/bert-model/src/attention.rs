@@ -13,6 +13,7 @@ use burn::nn::{Initializer, LayerNorm, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
+use crate::adapter::{Bottleneck, SelfAttentionLora};
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
 use crate::embeddings::{affine, layer_norm};
@@ -44,6 +45,8 @@ pub struct BertSelfAttention {
     pub key: Linear,
     /// `hidden -> hidden`, all heads side by side.
     pub value: Linear,
+    /// What is added to the query and value projections.
+    pub lora: Option<SelfAttentionLora>,
     num_attention_heads: usize,
     pub(crate) attention_probs_dropout_prob: f64,
 }
@@ -55,6 +58,7 @@ impl BertSelfAttention {
             query: linear(hidden, hidden, device),
             key: linear(hidden, hidden, device),
             value: linear(hidden, hidden, device),
+            lora: None,
             num_attention_heads: config.num_attention_heads,
             attention_probs_dropout_prob: config.attention_probs_dropout_prob,
         }
@@ -83,7 +87,7 @@ impl BertSelfAttention {
         let scale = 1.0 / (head_dim as f64).sqrt();
         let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
         let Some(keep) = keep else {
-            let projections = [&self.query, &self.key, &self.value].map(weight_and_bias);
+            let projections = self.projections();
             let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob);
             return self_attention(hidden, projections, bias, heads, scale, dropout);
         };
@@ -92,9 +96,9 @@ impl BertSelfAttention {
                 .swap_dims(1, 2) // [batch, heads, seq, head_dim]
         };
 
-        let query = split(self.query.forward(hidden.clone()));
-        let key = split(self.key.forward(hidden.clone()));
-        let value = split(self.value.forward(hidden));
+        let [query, key, value] = self
+            .projections()
+            .map(|(weight, bias)| split(burn::tensor::module::linear(hidden.clone(), weight, Some(bias))));
 
         let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
         let probabilities = softmax(scores, 3);
@@ -106,6 +110,17 @@ impl BertSelfAttention {
             .swap_dims(1, 2) // [batch, seq, heads, head_dim]
             .reshape([batch, seq, hidden_size]) // [batch, seq, hidden]
     }
+
+    /// Weight and bias of queries, keys and values.
+    fn projections(&self) -> [(Tensor<2>, Tensor<1>); 3] {
+        let mut projections = [&self.query, &self.key, &self.value].map(weight_and_bias);
+        if let Some(lora) = &self.lora {
+            let [(query, _), _, (value, _)] = &mut projections;
+            *query = lora.query.added_to(query.clone());
+            *value = lora.value.added_to(value.clone());
+        }
+        projections
+    }
 }
 
 /// A projection, dropout, and LayerNorm over the sum with the residual. It ends both halves of a layer.
@@ -115,6 +130,8 @@ pub struct BertResidualOutput {
     pub dense: Linear,
     /// Over the last axis.
     pub layer_norm: LayerNorm,
+    /// What stands between the projection and the residual.
+    pub adapter: Option<Bottleneck>,
     pub(crate) hidden_dropout_prob: f64,
     layer_norm_eps: f64,
 }
@@ -124,12 +141,13 @@ impl BertResidualOutput {
         Self {
             dense: linear(width, config.hidden_size, device),
             layer_norm: layer_norm(config, device),
+            adapter: None,
             hidden_dropout_prob: config.hidden_dropout_prob,
             layer_norm_eps: config.layer_norm_eps,
         }
     }
 
-    /// `LayerNorm(residual + dropout(dense(x)))`: the paper's post-LN.
+    /// `LayerNorm(residual + dropout(dense(x)))`: the paper's post-LN. An adapter stands before the sum.
     ///
     /// # Shapes
     ///
@@ -140,8 +158,14 @@ impl BertResidualOutput {
         assert_shape!(x, [batch, seq, _]);
         let (x, bias) = product(&self.dense, x);
         assert_shape!(x, [batch, seq, hidden]);
-        let dropout = mode.site(site).dropout(self.hidden_dropout_prob);
-        residual_layer_norm(x, bias, residual, affine(&self.layer_norm), self.layer_norm_eps, dropout)
+        let key = mode.site(site);
+        let norm = affine(&self.layer_norm);
+        if let Some(adapter) = &self.adapter {
+            let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
+            return adapter.end_half(h, residual, norm, self.layer_norm_eps);
+        }
+        let dropout = key.dropout(self.hidden_dropout_prob);
+        residual_layer_norm(x, bias, residual, norm, self.layer_norm_eps, dropout)
     }
 }
 

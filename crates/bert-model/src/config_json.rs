@@ -110,7 +110,7 @@ impl BertConfig {
 }
 
 /// The bytes of a regular file of a size that a configuration may have.
-fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::{Error, ErrorKind};
     let metadata = std::fs::metadata(path)?;
     match (metadata.is_file() || metadata.is_dir(), metadata.len()) {

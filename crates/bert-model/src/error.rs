@@ -165,6 +165,48 @@ pub enum Error {
         expected: usize,
     },
 
+    /// A key of `adapter_config.json` is absent or has a value this model does not have, or an adapter's size is wrong.
+    #[error("adapter configuration: `{key}` {reason}")]
+    AdapterConfig {
+        /// The key of `adapter_config.json`.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// An adapter that was made for an encoder of another width.
+    #[error("{}: the adapter is for a hidden size of {adapter}, the model's is {model}", path.display())]
+    AdapterWidth {
+        /// The adapter's folder.
+        path: PathBuf,
+        /// The hidden size that it was made for.
+        adapter: usize,
+        /// The model's.
+        model: usize,
+    },
+
+    /// An adapter's folder was named where a whole model's is needed.
+    #[error(
+        "{}: an adapter without its encoder, so not a model by itself. Name the checkpoint that it was trained on, or \
+         make a whole model of a LoRA by `finetune --adapter lora --merge-lora`",
+        path.display()
+    )]
+    AdapterWithoutEncoder {
+        /// The adapter's folder.
+        path: PathBuf,
+    },
+
+    /// An adapter's weights are there only as a pickle, which can run code when it is read.
+    #[error(
+        "{}: only pickled weights here, and pickles are not read because they can run code. Save them again in Python \
+         as safetensors: `model.save_adapter(DIR, NAME, use_safetensors=True)`, with PEFT `model.save_pretrained(DIR)`",
+        path.display()
+    )]
+    PickledAdapter {
+        /// The pickle.
+        path: PathBuf,
+    },
+
     /// A vocabulary without a token that BERT needs.
     #[error("the vocabulary has no {token}")]
     MissingSpecialToken {
@@ -194,6 +236,10 @@ impl Error {
             | Self::ShardedWeights { .. }
             | Self::MissingFile { .. }
             | Self::LogBilinear { .. }
+            | Self::AdapterConfig { .. }
+            | Self::AdapterWidth { .. }
+            | Self::AdapterWithoutEncoder { .. }
+            | Self::PickledAdapter { .. }
             | Self::VocabularySize { .. } => 4,
         }
     }

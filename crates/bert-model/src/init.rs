@@ -6,6 +6,7 @@
 
 mod comparison;
 mod counts;
+mod draws;
 mod neighbours;
 mod truncated_normal;
 
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::parameters::map_parameters;
 
 use counts::Counts;
+pub(crate) use draws::{normal, uniform};
 use neighbours::Neighbours;
 
 /// How fresh weights begin.
@@ -140,7 +142,7 @@ pub(crate) fn reference<M: Module>(model: M, config: &BertConfig, seed: u64) -> 
 }
 
 /// The name inside a model with heads, where the encoder is `bert.`.
-fn canonical(name: &str) -> String {
+pub(crate) fn canonical(name: &str) -> String {
     let bare = ["embeddings.", "encoder.", "pooler."];
     match bare.iter().any(|prefix| name.starts_with(prefix)) {
         true => format!("bert.{name}"),

@@ -19,6 +19,7 @@
 //! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
 //! | [`token_classification`] | a class for every token: [`BertForTokenClassification`] |
 //! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
+//! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
 //! | [`loss`] | the losses and counts of right answers |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |
 //! | [`parameters`] | parameters by their published names |
@@ -30,6 +31,7 @@
 //! The reference for behaviour is google-research/bert (`modeling.py`, `run_pretraining.py`); the
 //! reference for names and files is `transformers`. `tests/golden` holds the numbers.
 
+pub mod adapter;
 pub mod attention;
 pub mod classification;
 pub mod config;
@@ -51,6 +53,10 @@ pub mod token_classification;
 pub mod tokenizer_files;
 pub mod weights;
 
+pub use adapter::{
+    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, read_adapter,
+    save_adapter,
+};
 pub use classification::BertForSequenceClassification;
 pub use config::{BertConfig, HiddenAct, Preset};
 pub use dropout::{DropoutKey, Mode, Site, dropout};
@@ -66,8 +72,8 @@ pub use multiple_choice::BertForMultipleChoice;
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
 pub use pretrained::{
     Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
-    load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, refuse_weights_file,
-    save_pretrained,
+    load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, refuse_adapter,
+    refuse_weights_file, save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};

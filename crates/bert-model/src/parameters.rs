@@ -25,6 +25,8 @@ pub fn hf_name(path: &str) -> String {
             "layer_norm" => "LayerNorm",
             "gamma" => "weight",
             "beta" => "bias",
+            "lora_a" => "lora_A",
+            "lora_b" => "lora_B",
             part => part,
         })
         .collect();

@@ -121,7 +121,8 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
 /// # Errors
 ///
 /// [`Error::PickledWeights`] and [`Error::ShardedWeights`] if they are there but not in one safetensors
-/// file, [`Error::MissingFile`] if they are not there; otherwise as [`read_safetensors`].
+/// file, [`Error::AdapterWithoutEncoder`] and [`Error::MissingFile`] if they are not there; otherwise as
+/// [`read_safetensors`].
 pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     let path = dir.join("model.safetensors");
     if path.is_file() {
@@ -137,7 +138,20 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
             return Err(Error::PickledWeights { path });
         }
     }
+    refuse_adapter(dir)?;
     Err(Error::MissingFile { path: dir.into(), file: "model.safetensors" })
+}
+
+/// Refuses a folder that holds an adapter and no model.
+///
+/// # Errors
+///
+/// [`Error::AdapterWithoutEncoder`].
+pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
+    match dir.join("adapter_config.json").is_file() && !dir.join("model.safetensors").is_file() {
+        true => Err(Error::AdapterWithoutEncoder { path: dir.into() }),
+        false => Ok(()),
+    }
 }
 
 /// Refuses a file where a folder is expected; a pickle, by its name or its first bytes, with how to convert it.

@@ -354,18 +354,21 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
 /// checkpoint of a run, or the tuned model of a fine-tuning.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`] when the path is none of these.
+/// [`Error::NoCheckpoint`] when the path is none of these;
+/// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, a fine-tuning's or a library's.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
     }
     bert_model::refuse_weights_file(path)?;
+    bert_model::refuse_adapter(path)?;
     if path.join("checkpoints").is_dir()
         && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
     {
         return Ok(folder);
     }
     if path.join("report.json").exists() && path.join("model/config.json").exists() {
+        bert_model::refuse_adapter(&path.join("model"))?;
         return Ok(path.join("model"));
     }
     // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.

@@ -148,6 +148,7 @@ fn summary(report: &FinetuneReport) -> String {
             "\nscored on samples, not on the official files: not comparable with published figures",
         );
     }
+    let _ = write!(text, "\ntrained parameters: {}", report.parameters);
     let output = report.config.output.display();
     let _ = write!(
         text,

@@ -3,12 +3,7 @@
 //! Each parameter is a pure function of (seed, its published name). Ports `create_initializer` of the reference's
 //! `modeling.py` (`truncated_normal_initializer(0.02)`); the draws themselves are not TensorFlow's.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-use rayon::prelude::*;
-
-/// Values drawn from one ChaCha stream; the next chunk has the next stream.
-const CHUNK: usize = 1 << 16;
+use super::draws::normal_within;
 
 /// The values of the parameter with this canonical name, in the layout of published checkpoints.
 pub(super) fn values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f32> {
@@ -24,47 +19,12 @@ pub(super) fn values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f3
 
 /// `len` draws of standard deviation `std` before they are cut at two of them.
 pub(super) fn truncated_normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
-    let mut key = [0u8; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..16].copy_from_slice(&fnv1a(name).to_le_bytes());
-    // Keeps these streams apart from any other use of the same seed.
-    key[16..].copy_from_slice(b"bert-model::init");
-    let mut values = vec![0f32; len];
-    values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
-        let mut rng = ChaCha8Rng::from_seed(key);
-        rng.set_stream(chunk as u64);
-        fill_truncated_normal(&mut rng, values, std);
-    });
-    values
-}
-
-/// Box-Muller; a draw beyond two standard deviations is drawn again.
-fn fill_truncated_normal(rng: &mut ChaCha8Rng, values: &mut [f32], std: f64) {
-    let mut filled = 0;
-    while filled < values.len() {
-        // (0, 1], so that the logarithm is finite.
-        let u = (f64::from(rng.next_u32()) + 1.0) / 4_294_967_296.0;
-        let v = f64::from(rng.next_u32()) / 4_294_967_296.0;
-        let radius = (-2.0 * u.ln()).sqrt();
-        let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
-        for z in [radius * cos, radius * sin] {
-            if z.abs() <= 2.0 && filled < values.len() {
-                values[filled] = (z * std) as f32;
-                filled += 1;
-            }
-        }
-    }
-}
-
-/// FNV-1a, 64 bits: only to tell names apart.
-fn fnv1a(name: &str) -> u64 {
-    name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
-    })
+    normal_within(name, len, std, 2.0, seed)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::draws::CHUNK;
     use super::*;
 
     #[test]

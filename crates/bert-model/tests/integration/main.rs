@@ -1,5 +1,6 @@
 //! The model against `transformers`, against itself, and against broken files.
 
+mod adapters; // forward, gradient and folders of adapters and LoRA
 mod common; // goldens, closeness, small models
 mod config; // config.json, presets, counts
 mod export; // what transformers says about a folder of ours (ignored: needs BERT_PYTHON)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::adapter::AdapterKind;
 use super::grid::Choices;
 use super::seeds::Seeds;
 use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
@@ -76,6 +77,26 @@ pub struct FinetuneConfig {
     #[arg(long)]
     pub freeze_encoder: bool,
 
+    /// Train an adapter and the classifier only; the encoder stays as it is, but drops as in a full fine-tuning.
+    #[arg(long, value_enum)]
+    pub adapter: Option<AdapterKind>,
+
+    /// Hidden size over the adapter's width, at least 1 [default: 16, of a parallel adapter 2].
+    #[arg(long, value_name = "X")]
+    pub adapter_reduction: Option<f64>,
+
+    /// Rank of the matrices of --adapter lora [default: 8].
+    #[arg(long, value_name = "N")]
+    pub lora_rank: Option<usize>,
+
+    /// The product of these matrices is multiplied by alpha / rank [default: 8].
+    #[arg(long, value_name = "X")]
+    pub lora_alpha: Option<f64>,
+
+    /// Save a whole model, LoRA added to its weights, and the LoRA itself in adapter/.
+    #[arg(long)]
+    pub merge_lora: bool,
+
     /// Take the checkpoint's shape and vocabulary but fresh weights: what a model without pre-training gives.
     #[arg(long)]
     pub random_init: bool,
@@ -120,7 +141,7 @@ pub struct FinetuneConfig {
     #[serde(default = "one")]
     pub gradient_accumulation_steps: u64,
 
-    /// Highest learning rate; several values are a grid [default: by task and --freeze-encoder].
+    /// Highest learning rate; several values are a grid [default: by task, --freeze-encoder and --adapter].
     #[arg(long, value_name = "RATE,...")]
     pub learning_rate: Option<Choices<f64>>,
 
@@ -213,9 +234,11 @@ impl FinetuneConfig {
     /// [`Error::Configuration`] naming the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
         let defaults = self.task.spec().defaults;
-        let learning_rate = match self.freeze_encoder {
-            true => defaults.frozen_learning_rate,
-            false => defaults.learning_rate,
+        self.adapter_config()?;
+        let learning_rate = match (self.adapter, self.freeze_encoder) {
+            (Some(adapter), _) => adapter.learning_rate(),
+            (None, true) => defaults.frozen_learning_rate,
+            (None, false) => defaults.learning_rate,
         };
         let resolved = Resolved {
             num_train_epochs: one_of("num-train-epochs", &self.num_train_epochs, defaults.num_train_epochs)?,

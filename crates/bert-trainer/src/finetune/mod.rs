@@ -5,7 +5,8 @@
 //! ```text
 //! report.json                 configuration, every run and its course, mean, SD, median, baseline
 //! dev_labels.tsv              what the runs' predictions are compared with
-//! model/                      the best run's classifier as a Hugging Face folder
+//! model/                      the best run's classifier as a Hugging Face folder; of --adapter, the adapter's own
+//! adapter/                    the adapter's folder, when model/ has the merged model
 //! seed-1/dev_predictions.tsv  with dev_probabilities.tsv and dev_errors.tsv, per seed
 //! predictions.tsv             of --predict, with probabilities.tsv
 //! ```
@@ -13,6 +14,7 @@
 //! Ports `run_classifier.py` (head, truncation, schedule, step count); it shares [`crate::train_step`] with
 //! pre-training. One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
 
+pub mod adapter;
 pub mod config;
 mod exact;
 pub mod features;
@@ -36,11 +38,12 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use adapter::{AdapterKind, TrainedParameters};
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
 use grid::{Cell, CellReport, GridReport};
 pub(crate) use output::DEV_LABELS;
-use output::{Output, save_model, write_dev_labels, write_outputs};
+use output::{Output, write_dev_labels, write_outputs};
 use runs::{Start, run_cells};
 use saved::SavedRuns;
 use seed_run::{EpochReport, Finished, Shared, decide, predict};
@@ -155,6 +158,8 @@ pub struct FinetuneReport {
     pub grid: Option<GridReport>,
     /// The model folder that was started from.
     pub start: PathBuf,
+    /// How many of the model's parameters learned.
+    pub parameters: TrainedParameters,
     /// Examples that were trained on.
     pub train_examples: usize,
     /// How the training file was divided.
@@ -299,8 +304,9 @@ pub fn finetune_on(
         let outputs = predict(model, &features, kind, &device);
         write_outputs(output.files, config, "", examples, &decide(&outputs, kind), &outputs)?;
     }
-    save_model(output.files, &config.output.join("model"), model, &runs.model_config, &text)?;
-    let report = report(config, (cell, grid), start, &splits, runs.reports);
+    let parameters = TrainedParameters::new(config, model);
+    adapter::save(output.files, config, &start, model.clone(), &runs.model_config, &text)?;
+    let report = report(config, (cell, grid), (start, parameters), &splits, runs.reports);
     write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
     saved.remove()?;
     output.finish()?;
@@ -380,6 +386,7 @@ fn start_model(
     if !fresh.is_empty() && first {
         tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
     }
+    let model = adapter::attached(config, model, &fresh, seed)?;
     Ok((model, model_config))
 }
 
@@ -418,7 +425,7 @@ fn run_report(shared: &Shared<'_>, splits: &Splits, seed: u64, finished: &Finish
 fn report(
     config: &FinetuneConfig,
     (cell, grid): (&Cell, Option<GridReport>),
-    start: PathBuf,
+    (start, parameters): (PathBuf, TrainedParameters),
     splits: &Splits,
     runs: Vec<RunReport>,
 ) -> FinetuneReport {
@@ -443,6 +450,7 @@ fn report(
         resolved: cell.resolved.clone(),
         grid,
         start,
+        parameters,
         train_examples: splits.train.examples.len(),
         training: splits.training,
         dev_digest: examples_digest(&splits.dev.examples),

@@ -20,7 +20,7 @@ const CONTENTS: Contents = Contents {
     last: "report.json",
     is_ours: |name| {
         let seed = name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
-        seed || ["model", "predictions.tsv", "probabilities.tsv", DEV_LABELS].contains(&name)
+        seed || ["adapter", "model", "predictions.tsv", "probabilities.tsv", DEV_LABELS].contains(&name)
     },
 };
 
@@ -84,6 +84,17 @@ pub(super) fn write_dev_labels(
     Ok(())
 }
 
+/// Writes the files of a model into a folder.
+pub(super) fn sink<'a>(
+    files: &'a dyn FileSystem,
+    folder: &'a Path,
+) -> impl FnMut(&str, &[u8]) -> std::io::Result<()> + 'a {
+    move |name, bytes| {
+        let written = write_atomic_on(files, &folder.join(name), |out| out.write_all(bytes));
+        written.map(|_| ()).map_err(std::io::Error::other)
+    }
+}
+
 pub(super) fn save_model(
     files: &dyn FileSystem,
     folder: &Path,
@@ -92,11 +103,7 @@ pub(super) fn save_model(
     text: &Text,
 ) -> Result<(), Error> {
     create_folder(files, folder)?;
-    let mut sink = |name: &str, bytes: &[u8]| {
-        let written = write_atomic_on(files, &folder.join(name), |out| out.write_all(bytes));
-        written.map(|_| ()).map_err(std::io::Error::other)
-    };
     let architecture = Architecture::BertForSequenceClassification;
     let vocabulary = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink, model, config, architecture, Some(vocabulary))?)
+    Ok(save_pretrained(&mut sink(files, folder), model, config, architecture, Some(vocabulary))?)
 }

@@ -114,6 +114,14 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
         _ => format!("started from {start}"),
     };
     tiles.push(("training examples", examples, from));
+    // Reports of earlier versions do not say.
+    if let (Some(trained), Some(all)) =
+        (report["parameters"]["trained"].as_u64(), report["parameters"]["all"].as_u64())
+    {
+        let share = 100.0 * trained as f64 / all.max(1) as f64;
+        let remark = format!("{share:.2} % of {}", grouped(all));
+        tiles.push(("trained parameters", grouped(trained), remark));
+    }
     tiles
 }
 

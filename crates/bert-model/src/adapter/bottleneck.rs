@@ -1,0 +1,122 @@
+//! Bottleneck adapters: two dense layers with a narrow place between them, at the end of half a layer.
+//!
+//! In: what the half's last projection gives, after dropout, and the half's input. Out: hidden states after the half's own
+//! residual and LayerNorm. Ports `Adapter` and `ParallelAdapter` of the `adapters` library (`methods/modeling.py`) in three
+//! of their configurations. Not for gates, PHM layers, or LayerNorms of the adapter's own.
+
+use bert_kernels::layer_norm::layer_norm;
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::activation::{relu, silu};
+use burn::tensor::{Device, Tensor};
+
+use crate::attention::{linear, product};
+
+/// Where a bottleneck adapter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BottleneckForm {
+    /// After the feed-forward network, on its normalized output.
+    Pfeiffer,
+    /// After attention and after the feed-forward network, before their residuals.
+    Houlsby,
+    /// Beside the feed-forward network, on its input.
+    Parallel,
+}
+
+impl BottleneckForm {
+    /// The name of this configuration in the `adapters` library.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pfeiffer => "seq_bn",
+            Self::Houlsby => "double_seq_bn",
+            Self::Parallel => "par_bn",
+        }
+    }
+
+    /// The hidden size over the width of the narrow place, by default.
+    pub fn default_reduction_factor(self) -> f64 {
+        match self {
+            Self::Pfeiffer | Self::Houlsby => 16.0,
+            Self::Parallel => 2.0,
+        }
+    }
+
+    /// Whether there is one after attention, too.
+    pub fn after_attention(self) -> bool {
+        self == Self::Houlsby
+    }
+
+    /// What the adapter's output is multiplied by.
+    pub(super) fn scaling(self) -> f64 {
+        match self {
+            Self::Pfeiffer | Self::Houlsby => 1.0,
+            Self::Parallel => 4.0,
+        }
+    }
+}
+
+/// One adapter, at one place.
+#[derive(Module, Debug)]
+pub struct Bottleneck {
+    /// `hidden -> narrow`; published as `adapter_down.0`.
+    pub down: Linear,
+    /// `narrow -> hidden`; published as `adapter_up`.
+    pub up: Linear,
+    #[module(skip)]
+    form: BottleneckForm,
+}
+
+impl Bottleneck {
+    pub(super) fn zeroed(
+        form: BottleneckForm,
+        hidden: usize,
+        reduction_factor: f64,
+        device: &Device,
+    ) -> Self {
+        let narrow = ((hidden as f64 / reduction_factor).floor() as usize).max(1);
+        Self { down: linear(hidden, narrow, device), up: linear(narrow, hidden, device), form }
+    }
+
+    /// What the adapter adds.
+    ///
+    /// # Shapes
+    ///
+    /// - x and output: `[batch, seq, hidden]`
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let (narrow, bias) = product(&self.down, x);
+        let narrow = narrow + bias.unsqueeze(); // [batch, seq, narrow]
+        let narrow = match self.form {
+            BottleneckForm::Houlsby => silu(narrow),
+            BottleneckForm::Pfeiffer | BottleneckForm::Parallel => relu(narrow),
+        };
+        let (wide, bias) = product(&self.up, narrow);
+        let wide = wide + bias.unsqueeze(); // [batch, seq, hidden]
+        match self.form {
+            BottleneckForm::Parallel => wide.mul_scalar(self.form.scaling()),
+            BottleneckForm::Pfeiffer | BottleneckForm::Houlsby => wide,
+        }
+    }
+
+    /// The end of half a layer with the adapter in it: `LayerNorm(adapter + h + input)`.
+    ///
+    /// # Shapes
+    ///
+    /// - h, input and output: `[batch, seq, hidden]`
+    /// - gamma, beta: `[hidden]`
+    pub(crate) fn end_half(
+        &self,
+        h: Tensor<3>,
+        input: Tensor<3>,
+        (gamma, beta): (Tensor<1>, Tensor<1>),
+        layer_norm_eps: f64,
+    ) -> Tensor<3> {
+        assert_eq!(h.dims(), input.dims(), "the residual has another shape");
+        let sum = h.clone() + input.clone(); // [batch, seq, hidden]
+        let x = match self.form {
+            BottleneckForm::Pfeiffer => layer_norm(sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps),
+            BottleneckForm::Houlsby => h,
+            BottleneckForm::Parallel => input,
+        };
+        layer_norm(self.forward(x) + sum, gamma, beta, layer_norm_eps)
+    }
+}

@@ -1,0 +1,279 @@
+//! An adapter's own folder, in and out: in the layout of the `adapters` library, LoRA in that of PEFT.
+//!
+//! ```text
+//! adapter_config.json         form and size
+//! adapter.safetensors         the adapter's weights (PEFT: adapter_model.safetensors, the classifier in it)
+//! head_config.json            the classifier's labels, and model_head.safetensors its weights (not with PEFT)
+//! config.json  vocab.txt ...  shape, labels and tokenizer of the whole model, for whoever puts it together again
+//! ```
+//!
+//! The encoder is in another folder: whoever loads an adapter has it already.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{AdapterConfig, is_adapter_parameter, library_form, peft_form, wrong};
+use crate::classification::BertForSequenceClassification;
+use crate::config::BertConfig;
+use crate::error::Error;
+use crate::loading::LoadReport;
+use crate::parameters::{NamedTensors, map_parameters, named_parameters, to_named_tensors};
+use crate::pretrained::{Architecture, Sink};
+use crate::tokenizer_files::Vocabulary;
+use crate::weights::{named_tensors_to_bytes, read_safetensors};
+
+const CONFIG: &str = "adapter_config.json";
+const WEIGHTS: &str = "adapter.safetensors";
+const PEFT_WEIGHTS: &str = "adapter_model.safetensors";
+const HEAD_CONFIG: &str = "head_config.json";
+const HEAD_WEIGHTS: &str = "model_head.safetensors";
+
+/// What an adapter's folder says of where it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct AdapterOrigin<'a> {
+    /// The adapter's name, as a rule its task's; letters, digits, `-` and `_`.
+    pub name: &'a str,
+    /// The folder of the encoder.
+    pub base: &'a str,
+}
+
+/// An adapter's folder, read.
+#[derive(Clone, Debug)]
+pub struct AdapterFolder {
+    /// Form and size.
+    pub adapter: AdapterConfig,
+    /// The adapter's name; PEFT's have none.
+    pub name: Option<String>,
+    /// The hidden size that it was made for.
+    pub hidden_size: usize,
+    /// The classes by name, where the folder has them.
+    pub label2id: Option<BTreeMap<String, usize>>,
+    path: std::path::PathBuf,
+    tensors: NamedTensors,
+}
+
+/// Hands out every file of the folder of a model's adapter, `adapter_config.json` last.
+///
+/// # Errors
+///
+/// [`Error::Io`] with the file's name; [`Error::ParameterNotFinite`] and what is wrong with the vocabulary before
+/// anything is handed out.
+///
+/// # Panics
+///
+/// If the model has no adapter.
+pub fn save_adapter(
+    sink: &mut Sink<'_>,
+    model: &BertForSequenceClassification,
+    config: &BertConfig,
+    adapter: AdapterConfig,
+    origin: AdapterOrigin<'_>,
+    vocabulary: Vocabulary<'_>,
+) -> Result<(), Error> {
+    let mut own = own_tensors(model);
+    assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");
+    for (name, (_, values)) in &own {
+        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(Error::ParameterNotFinite { name: name.clone(), value });
+        }
+    }
+    let mut files: Vec<(&str, Vec<u8>)> = Vec::new();
+    for (name, text) in vocabulary.files()? {
+        files.push((name, text.into_bytes()));
+    }
+    let architecture = Architecture::BertForSequenceClassification.name();
+    files.push(("config.json", config.to_json_string(architecture).into_bytes()));
+    let adapter_config = match adapter {
+        AdapterConfig::Lora { rank, alpha } => {
+            let named = |(name, tensor): (String, _)| (peft_form::published(&name), tensor);
+            let tensors: NamedTensors = own.into_iter().map(named).collect();
+            files.push((PEFT_WEIGHTS, named_tensors_to_bytes(&tensors)));
+            peft_form::config(rank, alpha, origin.base)
+        }
+        AdapterConfig::Bottleneck { form, reduction_factor } => {
+            let head = own.extract_if(.., |name, _| !is_adapter_parameter(name)).collect();
+            files.push((HEAD_WEIGHTS, named_tensors_to_bytes(&head)));
+            files.push((HEAD_CONFIG, pretty(&head_config(config, origin))));
+            let named = |(name, tensor): (String, _)| (library_form::published(&name, origin.name), tensor);
+            let tensors: NamedTensors = own.into_iter().map(named).collect();
+            files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
+            let mut about = about(config, origin);
+            about["name"] = origin.name.into();
+            about["config"] = library_form::config(form, reduction_factor);
+            about
+        }
+    };
+    files.push((CONFIG, pretty(&adapter_config)));
+    for (name, bytes) in files {
+        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
+    }
+    Ok(())
+}
+
+/// What the library's two configurations have in common.
+fn about(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
+    json!({
+        "hidden_size": config.hidden_size,
+        "model_class": Architecture::BertForSequenceClassification.name(),
+        "model_name": origin.base,
+        "model_type": "bert",
+        "version": library_form::VERSION,
+    })
+}
+
+/// The configuration of a head that belongs to the model's class and not to the library.
+fn head_config(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
+    let mut head = about(config, origin);
+    let unnamed = || (0..config.num_labels).map(|id| (format!("LABEL_{id}"), id)).collect();
+    head["config"] = Value::Null;
+    head["name"] = Value::Null;
+    head["num_labels"] = config.num_labels.into();
+    head["label2id"] = json!(config.label2id.clone().unwrap_or_else(unnamed));
+    head
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    let text = serde_json::to_string_pretty(value).expect("a JSON value");
+    (text + "\n").into_bytes()
+}
+
+/// A number as Python writes it: without a point when it is whole.
+pub(super) fn number(value: f64) -> Value {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => (value as i64).into(),
+        false => value.into(),
+    }
+}
+
+/// The adapter's and the classifier's tensors, on the host.
+fn own_tensors(model: &BertForSequenceClassification) -> NamedTensors {
+    // The encoder is as large as the model, and all that is left of it here is its names.
+    let mut tensors = NamedTensors::new();
+    for (index, layer) in model.bert.encoder.layer.iter().enumerate() {
+        let mut add = |place: &str, found: NamedTensors| {
+            let prefix = format!("bert.encoder.layer.{index}.{place}");
+            tensors.extend(found.into_iter().map(|(name, tensor)| (format!("{prefix}.{name}"), tensor)));
+        };
+        let attention = &layer.attention;
+        let halves = [("attention.output", &attention.output), ("output", &layer.output)];
+        for (place, half) in halves {
+            if let Some(adapter) = &half.adapter {
+                add(&format!("{place}.adapter"), to_named_tensors(adapter));
+            }
+        }
+        if let Some(lora) = &attention.self_attention.lora {
+            add("attention.self.lora", to_named_tensors(lora));
+        }
+    }
+    let classifier = to_named_tensors(&model.classifier).into_iter();
+    tensors.extend(classifier.map(|(name, tensor)| (format!("classifier.{name}"), tensor)));
+    tensors
+}
+
+/// Reads an adapter's folder, ours or one of the two libraries'.
+///
+/// # Errors
+///
+/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an adapter of another
+/// form; otherwise as [`read_safetensors`].
+pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
+    let config = read_json(dir, CONFIG)?;
+    match config.contains_key("peft_type") {
+        true => read_peft(dir, &config),
+        false => read_library(dir, &config),
+    }
+}
+
+fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
+    let adapter = peft_form::read_config(config)?;
+    let tensors = read_weights(dir, PEFT_WEIGHTS, "adapter_model.bin")?;
+    let tensors: NamedTensors =
+        tensors.into_iter().map(|(name, tensor)| (peft_form::known(&name), tensor)).collect();
+    let first = tensors.iter().find(|(name, _)| name.ends_with(".lora_A.weight"));
+    let Some((_, (shape, _))) = first else {
+        return Err(wrong("peft_type", "is LORA, but there is no tensor lora_A"));
+    };
+    let hidden_size = shape.last().copied().unwrap_or_default();
+    let path = dir.to_path_buf();
+    Ok(AdapterFolder { adapter, name: None, hidden_size, label2id: None, path, tensors })
+}
+
+fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
+    let object = config.get("config").and_then(Value::as_object);
+    let adapter = library_form::read_config(object.ok_or_else(|| wrong("config", "is not an object"))?)?;
+    let name = config.get("name").and_then(Value::as_str);
+    let name = name.ok_or_else(|| wrong("name", "is not a text"))?;
+    let hidden_size = config.get("hidden_size").and_then(Value::as_u64);
+    let hidden_size = hidden_size.ok_or_else(|| wrong("hidden_size", "is not a whole number"))? as usize;
+    let tensors = read_weights(dir, WEIGHTS, "pytorch_adapter.bin")?;
+    let mut tensors: NamedTensors = tensors
+        .into_iter()
+        .map(|(published, tensor)| (library_form::known(&published, name), tensor))
+        .collect();
+    let mut label2id = None;
+    if dir.join(HEAD_CONFIG).is_file() {
+        let head = read_json(dir, HEAD_CONFIG)?;
+        let labels = head.get("label2id").filter(|labels| !labels.is_null());
+        let labels = labels.or_else(|| head.get("config")?.get("label2id"));
+        label2id = labels.and_then(|labels| serde_json::from_value(labels.clone()).ok());
+        let weights = read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?;
+        tensors.extend(weights.into_iter().map(|(name, tensor)| (library_form::known_head(&name), tensor)));
+    }
+    let (name, path) = (Some(name.to_string()), dir.to_path_buf());
+    Ok(AdapterFolder { adapter, name, hidden_size, label2id, path, tensors })
+}
+
+fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {
+    let path = dir.join(file);
+    if !path.is_file() {
+        return Err(Error::MissingFile { path: dir.into(), file });
+    }
+    let text =
+        crate::config_json::read_small(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
+    serde_json::from_slice(&text).map_err(|e| Error::Json { path, reason: e.to_string() })
+}
+
+fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTensors, Error> {
+    let (path, pickle) = (dir.join(file), dir.join(pickle));
+    match (path.is_file(), pickle.is_file()) {
+        (true, _) => read_safetensors(&path),
+        (false, true) => Err(Error::PickledAdapter { path: pickle }),
+        (false, false) => Err(Error::MissingFile { path: dir.into(), file }),
+    }
+}
+
+impl AdapterFolder {
+    /// The model with this adapter in it, and with the classifier of the folder where there is one. As after
+    /// [`BertForSequenceClassification::with_adapter`], only these have gradients.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] when the layers or the classes are not the model's.
+    pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
+        let Self { adapter, hidden_size, path, mut tensors, .. } = self;
+        let width = model.bert.pooler.dense.weight.lazy_shape()[0];
+        if width != hidden_size {
+            return Err(Error::AdapterWidth { path, adapter: hidden_size, model: width });
+        }
+        let model = model.with_adapter(adapter, 0)?;
+        let has_head = tensors.keys().any(|name| name.starts_with("classifier."));
+        let own = |name: &str| is_adapter_parameter(name) || (has_head && name.starts_with("classifier."));
+        let mut report = LoadReport::default();
+        let mut unused: Vec<String> = tensors.keys().cloned().collect();
+        for (name, _, shape) in named_parameters(&model).into_iter().filter(|(name, ..)| own(name)) {
+            unused.retain(|tensor| *tensor != name);
+            match tensors.get(&name) {
+                None => report.missing.push(name),
+                Some((found, _)) if *found != shape => report.misshapen.push((name, shape, found.clone())),
+                Some(_) => {}
+            }
+        }
+        report.unexpected = unused;
+        if report != LoadReport::default() {
+            return Err(Error::TensorMismatch { report });
+        }
+        Ok(map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values)))
+    }
+}

@@ -1,0 +1,60 @@
+//! LoRA: the query and value projections plus the product of two narrow matrices, `W + alpha / rank * A B`.
+//!
+//! In: a frozen weight. Out: the weight that the forward pass takes. The product is made once a pass and not applied to
+//! each token: there is no dropout in it, so the result is the same, and attention stays one fused operation. At the start
+//! B is zero and the model computes what it computed before, to the bit. Ports `lora/layer.py` of PEFT.
+
+use burn::module::{Module, Param};
+use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::tensor::{Device, Tensor};
+
+/// The two matrices of one projection.
+#[derive(Module, Debug)]
+pub struct LowRank {
+    /// `hidden -> rank`; published as `lora_A`.
+    pub lora_a: Linear,
+    /// `rank -> hidden`; published as `lora_B`.
+    pub lora_b: Linear,
+    scale: f64,
+}
+
+impl LowRank {
+    fn zeroed(hidden: usize, rank: usize, scale: f64, device: &Device) -> Self {
+        let dense = |d_input, d_output| {
+            let config = LinearConfig::new(d_input, d_output).with_bias(false);
+            config.with_initializer(Initializer::Zeros).init(device)
+        };
+        Self { lora_a: dense(hidden, rank), lora_b: dense(rank, hidden), scale }
+    }
+
+    /// The projection's weight with this added.
+    ///
+    /// # Shapes
+    ///
+    /// - weight and output: `[hidden, hidden]`
+    pub fn added_to(&self, weight: Tensor<2>) -> Tensor<2> {
+        let product = self.lora_a.weight.val().matmul(self.lora_b.weight.val()); // [hidden, hidden]
+        weight + product.mul_scalar(self.scale)
+    }
+
+    /// [`Self::added_to`], for good.
+    pub(super) fn merge_into(&self, dense: &mut Linear) {
+        dense.weight = Param::from_tensor(self.added_to(dense.weight.val()).detach());
+    }
+}
+
+/// LoRA of one layer's self-attention.
+#[derive(Module, Debug)]
+pub struct SelfAttentionLora {
+    /// Of the query projection.
+    pub query: LowRank,
+    /// Of the value projection.
+    pub value: LowRank,
+}
+
+impl SelfAttentionLora {
+    pub(super) fn zeroed(hidden: usize, rank: usize, alpha: f64, device: &Device) -> Self {
+        let low_rank = || LowRank::zeroed(hidden, rank, alpha / rank as f64, device);
+        Self { query: low_rank(), value: low_rank() }
+    }
+}

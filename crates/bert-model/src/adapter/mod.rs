@@ -1,0 +1,157 @@
+//! Adapters and LoRA: a few weights that learn a task while the encoder stays as it is.
+//!
+//! | form | where | what is added |
+//! |---|---|---|
+//! | Pfeiffer (`seq_bn`) | after the feed-forward network | `up(relu(down(LayerNorm(h + input))))` |
+//! | Houlsby (`double_seq_bn`) | after attention and after the feed-forward network | `up(swish(down(h)))` |
+//! | parallel (`par_bn`) | beside the feed-forward network | `4 up(relu(down(input)))` |
+//! | LoRA | in the query and value projections | `alpha / rank * x A B` |
+//!
+//! `h` is what the projection that ends a half of a layer gives, after dropout and before the residual `input`; the layer's
+//! own residual and LayerNorm follow the sum. The first three are placed as in the `adapters` library (Pfeiffer et al. 2020,
+//! Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021). [`folder`] reads and writes their files.
+//! Not for several adapters at once.
+
+pub mod bottleneck;
+pub mod folder;
+mod initial;
+mod library_form;
+pub mod lora;
+mod peft_form;
+
+use burn::module::Module;
+
+use crate::attention::BertSelfAttention;
+use crate::classification::BertForSequenceClassification;
+use crate::error::Error;
+use crate::model::BertModel;
+use crate::parameters::map_parameters;
+
+pub use bottleneck::{Bottleneck, BottleneckForm};
+pub use folder::{AdapterFolder, AdapterOrigin, read_adapter, save_adapter};
+pub use lora::{LowRank, SelfAttentionLora};
+
+/// An adapter's form and size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AdapterConfig {
+    /// Two dense layers with a narrow place between them.
+    Bottleneck {
+        /// Where it stands.
+        form: BottleneckForm,
+        /// The hidden size over the width of the narrow place, at least 1.
+        reduction_factor: f64,
+    },
+    /// Two narrow matrices whose product is added to a projection's.
+    Lora {
+        /// Columns of the first matrix, rows of the second.
+        rank: usize,
+        /// The product is multiplied by `alpha / rank`.
+        alpha: f64,
+    },
+}
+
+impl AdapterConfig {
+    /// The name that the library gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Bottleneck { form, .. } => form.name(),
+            Self::Lora { .. } => "lora",
+        }
+    }
+
+    /// Checks that the sizes make an adapter for a model of this hidden size.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AdapterConfig`] with the key.
+    pub fn validate(&self, hidden_size: usize) -> Result<(), Error> {
+        match *self {
+            Self::Bottleneck { reduction_factor, .. } if !(reduction_factor >= 1.0) => {
+                Err(wrong("reduction_factor", format!("is {reduction_factor}, but must be at least 1")))
+            }
+            Self::Bottleneck { .. } => Ok(()),
+            Self::Lora { rank, .. } if rank == 0 || rank > hidden_size => {
+                let reason = format!("is {rank}, but must be from 1 to the hidden size of {hidden_size}");
+                Err(wrong("r", reason))
+            }
+            Self::Lora { alpha, .. } if !(alpha > 0.0 && alpha.is_finite()) => {
+                Err(wrong("lora_alpha", format!("is {alpha}, but must be above 0")))
+            }
+            Self::Lora { .. } => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> Error {
+    Error::AdapterConfig { key: key.into(), reason: reason.into() }
+}
+
+/// Whether the parameter of this name belongs to an adapter.
+pub fn is_adapter_parameter(name: &str) -> bool {
+    name.contains(".adapter.") || name.contains(".lora.")
+}
+
+impl BertModel {
+    /// The same model with a fresh adapter in every layer, and with gradients for nothing else: embeddings, encoder
+    /// (LayerNorms too) and pooler are frozen. Each parameter is a pure function of `(seed, its name)`.
+    ///
+    /// An adapter that the model has already is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AdapterConfig`] when the size does not fit the model.
+    pub fn with_adapter(self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
+        let mut model = self.no_grad();
+        let dense = &model.pooler.dense.weight;
+        let (hidden, device) = (dense.lazy_shape()[0], dense.lazy_device());
+        adapter.validate(hidden)?;
+        for layer in &mut model.encoder.layer {
+            layer.attention.self_attention.lora = None;
+            (layer.attention.output.adapter, layer.output.adapter) = (None, None);
+            match adapter {
+                AdapterConfig::Bottleneck { form, reduction_factor } => {
+                    let fresh = || Bottleneck::zeroed(form, hidden, reduction_factor, &device);
+                    layer.attention.output.adapter = form.after_attention().then(fresh);
+                    layer.output.adapter = Some(fresh());
+                }
+                AdapterConfig::Lora { rank, alpha } => {
+                    let lora = SelfAttentionLora::zeroed(hidden, rank, alpha, &device);
+                    layer.attention.self_attention.lora = Some(lora);
+                }
+            }
+        }
+        Ok(map_parameters(model, |name, shape| initial::values(adapter, name, shape, seed)))
+    }
+
+    /// The same model with its LoRA added to the weights, so that it has the shape of one without. Other adapters stay.
+    #[must_use]
+    pub fn with_lora_merged(mut self) -> Self {
+        for layer in &mut self.encoder.layer {
+            let BertSelfAttention { query, value, lora, .. } = &mut layer.attention.self_attention;
+            if let Some(lora) = lora.take() {
+                lora.query.merge_into(query);
+                lora.value.merge_into(value);
+            }
+        }
+        self
+    }
+}
+
+impl BertForSequenceClassification {
+    /// [`BertModel::with_adapter`]; the classifier is trained beside the adapter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AdapterConfig`] when the size does not fit the model.
+    pub fn with_adapter(mut self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
+        self.bert = self.bert.with_adapter(adapter, seed)?;
+        Ok(self)
+    }
+
+    /// [`BertModel::with_lora_merged`].
+    #[must_use]
+    pub fn with_lora_merged(mut self) -> Self {
+        self.bert = self.bert.with_lora_merged();
+        self
+    }
+}

@@ -1,0 +1,423 @@
+//! Adapters and LoRA against a plain network that reads the folders under the libraries' names.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bert_model::adapter::AdapterFolder;
+use bert_model::{
+    AdapterConfig, AdapterOrigin, BertConfig, BertForSequenceClassification, BottleneckForm, Error, Mode,
+    NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,
+    read_safetensors, save_adapter, to_named_tensors,
+};
+use burn::tensor::{Device, Tensor, TensorData, activation};
+use serde_json::{Value, json};
+
+use crate::common::{Worst, batch, device, named_gradients, small_config, values};
+
+const ORIGIN: AdapterOrigin<'_> = AdapterOrigin { name: "rte", base: "run" };
+
+fn forms() -> [AdapterConfig; 4] {
+    let bottleneck = |form, reduction_factor| AdapterConfig::Bottleneck { form, reduction_factor };
+    [
+        bottleneck(BottleneckForm::Pfeiffer, 4.0),
+        bottleneck(BottleneckForm::Houlsby, 5.0),
+        bottleneck(BottleneckForm::Parallel, 2.0),
+        AdapterConfig::Lora { rank: 3, alpha: 6.0 },
+    ]
+}
+
+fn config() -> BertConfig {
+    small_config().with_labels(&["yes", "no", "perhaps"])
+}
+
+fn base(device: &Device) -> BertForSequenceClassification {
+    BertForSequenceClassification::new(&config(), 5, device)
+}
+
+/// A model whose adapter has values that matter; those of a fresh one are near zero.
+fn adapted(adapter: AdapterConfig, device: &Device) -> BertForSequenceClassification {
+    let mut place = 0f32;
+    map_parameters(base(device).with_adapter(adapter, 3).unwrap(), |name, shape| {
+        let mut next = || {
+            place += 1.0;
+            0.3 * (place * 1.7).sin()
+        };
+        is_adapter_parameter(name).then(|| (0..shape.iter().product()).map(|_| next()).collect())
+    })
+}
+
+fn words() -> Vec<String> {
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from);
+    special.into_iter().chain((0..56).map(|i| format!("word{i}"))).collect()
+}
+
+fn save(dir: &Path, model: &BertForSequenceClassification, adapter: AdapterConfig) {
+    let words = words();
+    let vocabulary = Vocabulary { words: &words, do_lower_case: true, max_length: 20 };
+    save_adapter(&mut folder_sink(dir), model, &config(), adapter, ORIGIN, vocabulary).unwrap();
+}
+
+fn json_of(dir: &Path, file: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join(file)).unwrap()).unwrap()
+}
+
+fn write_json(dir: &Path, file: &str, value: &Value) {
+    std::fs::write(dir.join(file), value.to_string()).unwrap();
+}
+
+/// BERT as in the papers, one operation at a time, on tensors under their published names.
+struct Plain {
+    tensors: NamedTensors,
+    device: Device,
+    leaves: std::cell::RefCell<std::collections::BTreeMap<String, Tensor<2>>>,
+}
+
+impl Plain {
+    /// A parameter as `[out, in]`, or `[1, width]`.
+    fn get(&self, name: &str) -> Tensor<2> {
+        let leaf = || {
+            let (shape, values) = self.tensors.get(name).unwrap_or_else(|| panic!("no tensor {name}"));
+            let shape = if shape.len() == 2 { [shape[0], shape[1]] } else { [1, shape[0]] };
+            Tensor::from_data(TensorData::new(values.clone(), shape), &self.device).require_grad()
+        };
+        self.leaves.borrow_mut().entry(name.to_string()).or_insert_with(leaf).clone()
+    }
+
+    fn dense(&self, name: &str, x: Tensor<3>) -> Tensor<3> {
+        let weight = self.get(&format!("{name}.weight")).transpose();
+        x.matmul(weight.unsqueeze()) + self.get(&format!("{name}.bias")).unsqueeze()
+    }
+
+    fn layer_norm(&self, name: &str, x: Tensor<3>) -> Tensor<3> {
+        let centred = x.clone() - x.mean_dim(2);
+        let variance = centred.clone().square().mean_dim(2);
+        let normal = centred / variance.add_scalar(1e-12).sqrt();
+        let (gamma, beta) = (self.get(&format!("{name}.weight")), self.get(&format!("{name}.bias")));
+        normal * gamma.unsqueeze() + beta.unsqueeze()
+    }
+
+    /// `down`, the activation, `up`.
+    fn bottleneck(&self, place: &str, x: Tensor<3>, swish: bool) -> Tensor<3> {
+        let narrow = self.dense(&format!("{place}.adapters.rte.adapter_down.0"), x);
+        let narrow = match swish {
+            true => narrow.clone() * activation::sigmoid(narrow),
+            false => narrow.clamp_min(0.0),
+        };
+        self.dense(&format!("{place}.adapters.rte.adapter_up"), narrow)
+    }
+
+    /// The end of half a layer.
+    fn end(&self, place: &str, h: Tensor<3>, input: Tensor<3>, adapter: AdapterConfig) -> Tensor<3> {
+        let norm = |x| self.layer_norm(&format!("{place}.LayerNorm"), x);
+        let AdapterConfig::Bottleneck { form, .. } = adapter else { return norm(h + input) };
+        let after_attention = place.ends_with("attention.output");
+        let added = match form {
+            BottleneckForm::Houlsby => self.bottleneck(place, h.clone(), true),
+            _ if after_attention => return norm(h + input),
+            BottleneckForm::Pfeiffer => self.bottleneck(place, norm(h.clone() + input.clone()), false),
+            BottleneckForm::Parallel => self.bottleneck(place, input.clone(), false) * 4.0,
+        };
+        norm(added + h + input)
+    }
+
+    fn projection(&self, name: &str, x: Tensor<3>, adapter: AdapterConfig) -> Tensor<3> {
+        let y = self.dense(name, x.clone());
+        let AdapterConfig::Lora { rank, alpha } = adapter else { return y };
+        if name.ends_with("key") {
+            return y;
+        }
+        let low = |which: &str| {
+            let name = format!("base_model.model.{name}.lora_{which}.weight");
+            self.get(&name).transpose().unsqueeze::<3>()
+        };
+        y + x.matmul(low("A")).matmul(low("B")) * (alpha / rank as f64)
+    }
+
+    fn layer(&self, name: &str, x: Tensor<3>, adapter: AdapterConfig) -> Tensor<3> {
+        let [batch, seq, hidden] = x.dims();
+        let heads = |y: Tensor<3>| y.reshape([batch, seq, 3, hidden / 3]).swap_dims(1, 2);
+        let projected = ["query", "key", "value"].map(|which| {
+            heads(self.projection(&format!("{name}.attention.self.{which}"), x.clone(), adapter))
+        });
+        let [query, key, value] = projected;
+        let scores = query.matmul(key.transpose()) / ((hidden / 3) as f64).sqrt();
+        let context =
+            activation::softmax(scores, 3).matmul(value).swap_dims(1, 2).reshape([batch, seq, hidden]);
+        let place = format!("{name}.attention.output");
+        let x = self.end(&place, self.dense(&format!("{place}.dense"), context), x, adapter);
+        let wide = activation::gelu(self.dense(&format!("{name}.intermediate.dense"), x.clone()));
+        let place = format!("{name}.output");
+        self.end(&place, self.dense(&format!("{place}.dense"), wide), x, adapter)
+    }
+
+    /// Logits from the embeddings' output.
+    fn logits(&self, embedded: Tensor<3>, adapter: AdapterConfig, classifier: &str) -> Tensor<2> {
+        let [batch, _, hidden] = embedded.dims();
+        let layers = (0..2).map(|layer| format!("bert.encoder.layer.{layer}"));
+        let x = layers.fold(embedded, |x, name| self.layer(&name, x, adapter));
+        let pooled = self.dense("bert.pooler.dense", x.narrow(1, 0, 1)).tanh();
+        let logits = self.dense(classifier, pooled);
+        let [_, _, classes] = logits.dims();
+        assert_eq!(hidden, 24);
+        logits.reshape([batch, classes])
+    }
+}
+
+#[test]
+fn forward_and_gradient_are_those_of_a_plain_network_under_the_libraries_names() {
+    let device = device().autodiff();
+    for adapter in forms() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = adapted(adapter, &device);
+        save(dir.path(), &model, adapter);
+        let lora = matches!(adapter, AdapterConfig::Lora { .. });
+        let files: &[&str] = if lora {
+            &["adapter_model.safetensors"]
+        } else {
+            &["adapter.safetensors", "model_head.safetensors"]
+        };
+        let mut tensors = to_named_tensors(&base(&device));
+        tensors.retain(|name, _| !name.starts_with("classifier."));
+        for file in files {
+            tensors.extend(read_safetensors(&dir.path().join(file)).unwrap());
+        }
+        let plain = Plain { tensors, device: device.clone(), leaves: Default::default() };
+
+        let input = batch(&[7, 7, 7], 7, 61, &device);
+        let weights = Tensor::<2>::from_data(
+            TensorData::new((0..9).map(|i| (i as f32 * 2.3).cos()).collect::<Vec<_>>(), [3, 3]),
+            &device,
+        );
+        let logits = model.forward(input.clone(), Mode::Eval);
+        let embedded = model.bert.embeddings.forward(input.input_ids, input.segment_ids, Mode::Eval);
+        let prefix = if lora { "base_model.model." } else { "" };
+        let expected = plain.logits(embedded, adapter, &format!("{prefix}classifier"));
+        let mut worst = Worst::default();
+        worst.check("logits", &values(logits.clone()), &values(expected.clone()), 0.0, 1e-5);
+
+        let got = (logits * weights.clone()).sum().backward();
+        let expected = (expected * weights).sum().backward();
+        let got = named_gradients(&model, &got);
+        let learn: BTreeSet<String> = to_named_tensors(&model)
+            .into_keys()
+            .filter(|name| is_adapter_parameter(name) || name.starts_with("classifier."))
+            .collect();
+        assert_eq!(got.keys().cloned().collect::<BTreeSet<_>>(), learn, "what has a gradient");
+        for (name, (_, gradient)) in got {
+            let published = match lora {
+                true => format!("base_model.model.{}", name.replace(".lora.", ".")),
+                false => name
+                    .replace("adapter.down", "adapters.rte.adapter_down.0")
+                    .replace("adapter.up", "adapters.rte.adapter_up"),
+            };
+            let leaf = plain.get(&published);
+            let expected = leaf.grad(&expected).unwrap_or_else(|| panic!("{published} has no gradient"));
+            worst.check(&name, &gradient, &values(expected), 0.0, 1e-5);
+        }
+        worst.report(adapter.name());
+    }
+}
+
+/// PEFT's names are those of a folder that PEFT 0.20 saved. Those of adapters 1.2.0 (88f18eb) are the `state_dict` of its
+/// `Adapter` below `BottleneckLayer.adapters`, which its `BertSelfOutput` and `BertOutput` are.
+#[test]
+fn names_and_configurations_are_the_libraries() {
+    let half = |place: &str| -> Vec<String> {
+        let ends = ["adapter_down.0.bias", "adapter_down.0.weight", "adapter_up.bias", "adapter_up.weight"];
+        ends.iter().map(|end| format!("bert.encoder.layer.1.{place}.adapters.rte.{end}")).collect()
+    };
+    let lora = |which: &str| -> Vec<String> {
+        let place = format!("base_model.model.bert.encoder.layer.1.attention.self.{which}");
+        vec![format!("{place}.lora_A.weight"), format!("{place}.lora_B.weight")]
+    };
+    let expected = [
+        half("output"),
+        [half("attention.output"), half("output")].concat(),
+        half("output"),
+        [lora("query"), lora("value")].concat(),
+    ];
+    for (adapter, expected) in forms().into_iter().zip(expected) {
+        let dir = tempfile::tempdir().unwrap();
+        save(dir.path(), &adapted(adapter, &device()), adapter);
+        let lora = matches!(adapter, AdapterConfig::Lora { .. });
+        let file = if lora { "adapter_model.safetensors" } else { "adapter.safetensors" };
+        let tensors = read_safetensors(&dir.path().join(file)).unwrap();
+        let of_layer: Vec<&String> = tensors.keys().filter(|name| name.contains("layer.1.")).collect();
+        assert_eq!(of_layer, expected.iter().collect::<Vec<_>>());
+        let written = json_of(dir.path(), "adapter_config.json");
+        if lora {
+            assert_eq!(tensors["base_model.model.classifier.weight"].0, [3, 24]);
+            assert_eq!((&written["peft_type"], &written["r"]), (&json!("LORA"), &json!(3)));
+            assert_eq!(written["lora_alpha"], json!(6));
+            assert_eq!(written["target_modules"], json!(["query", "value"]));
+            continue;
+        }
+        let config = &written["config"];
+        let form = |key: &str| config[key].clone();
+        let (parallel, houlsby) = (adapter.name() == "par_bn", adapter.name() == "double_seq_bn");
+        assert_eq!(form("is_parallel"), json!(parallel));
+        assert_eq!(form("mh_adapter"), json!(houlsby));
+        assert_eq!(form("original_ln_before"), json!(adapter.name() == "seq_bn"));
+        assert_eq!(form("non_linearity"), json!(if houlsby { "swish" } else { "relu" }));
+        // A number with a point: the library asks whether it is a float.
+        assert!(config["scaling"].is_f64() && config["scaling"] == json!(if parallel { 4.0 } else { 1.0 }));
+        assert_eq!((&written["name"], &written["hidden_size"]), (&json!("rte"), &json!(24)));
+        let head = json_of(dir.path(), "head_config.json");
+        assert_eq!(head["model_class"], json!("BertForSequenceClassification"));
+        assert_eq!(head["label2id"], json!({ "yes": 0, "no": 1, "perhaps": 2 }));
+        let head = read_safetensors(&dir.path().join("model_head.safetensors")).unwrap();
+        assert_eq!(head.keys().collect::<Vec<_>>(), ["classifier.bias", "classifier.weight"]);
+    }
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was() {
+    for adapter in forms() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = adapted(adapter, &device());
+        save(dir.path(), &model, adapter);
+        let folder = read_adapter(dir.path()).unwrap();
+        assert_eq!((folder.adapter, folder.hidden_size), (adapter, 24));
+        // Another classifier, so that the folder's own is seen to be taken.
+        let mut fresh = base(&device());
+        fresh.classifier = BertForSequenceClassification::new(&config(), 9, &device()).classifier;
+        let again = folder.apply(fresh).unwrap();
+        assert_eq!(to_named_tensors(&again), to_named_tensors(&model), "{adapter:?}");
+    }
+}
+
+/// As `BertAdapterModel` of the library saves it: a head of its own, named after the adapter.
+#[test]
+fn a_flexible_head_is_the_classifier() {
+    let adapter = forms()[0];
+    let dir = tempfile::tempdir().unwrap();
+    let model = adapted(adapter, &device());
+    save(dir.path(), &model, adapter);
+    let path = dir.path().join("model_head.safetensors");
+    let rename = |name: String| name.replace("classifier.", "heads.rte.1.");
+    let head: NamedTensors =
+        read_safetensors(&path).unwrap().into_iter().map(|(name, tensor)| (rename(name), tensor)).collect();
+    std::fs::write(&path, bert_model::named_tensors_to_bytes(&head)).unwrap();
+    let mut config = json_of(dir.path(), "head_config.json");
+    config["config"] =
+        json!({ "head_type": "classification", "layers": 1, "label2id": config["label2id"].take() });
+    write_json(dir.path(), "head_config.json", &config);
+    let folder = read_adapter(dir.path()).unwrap();
+    assert_eq!(folder.label2id.as_ref().map(|labels| labels["perhaps"]), Some(2));
+    assert_eq!(to_named_tensors(&folder.apply(base(&device())).unwrap()), to_named_tensors(&model));
+}
+
+#[test]
+fn a_fresh_adapter_is_the_libraries_beginning() {
+    let input = batch(&[7, 5], 7, 61, &device());
+    let logits = |model: &BertForSequenceClassification| values(model.forward(input.clone(), Mode::Eval));
+    let start = logits(&base(&device()));
+    for adapter in forms() {
+        let fresh = |seed| base(&device()).with_adapter(adapter, seed).unwrap();
+        let (model, tensors) = (fresh(1), to_named_tensors(&fresh(1)));
+        assert_eq!(tensors, to_named_tensors(&model));
+        assert_ne!(tensors, to_named_tensors(&fresh(2)), "another seed");
+        for (name, (shape, values)) in tensors.iter().filter(|(name, _)| is_adapter_parameter(name)) {
+            let bound = 1.0 / (*shape.last().unwrap() as f32).sqrt();
+            let greatest = values.iter().fold(0f32, |max, x| max.max(x.abs()));
+            let nothing = greatest == 0.0;
+            match adapter.name() {
+                _ if name.ends_with(".bias") => assert!(nothing, "{name}"),
+                "seq_bn" | "double_seq_bn" => assert!(!nothing && greatest < 0.1, "{name}: {greatest}"),
+                _ if name.contains(".up.") || name.contains("lora_B") => assert!(nothing, "{name}"),
+                _ => assert!(greatest <= bound && greatest > 0.9 * bound, "{name}: {greatest}"),
+            }
+        }
+        let close = start.iter().zip(logits(&model)).all(|(a, b)| (a - b).abs() < 1e-6);
+        match adapter.name() {
+            "lora" => assert_eq!(logits(&model), start, "B is zero, so nothing changes, to the bit"),
+            "par_bn" => assert!(close, "the second matrix is zero"),
+            _ => assert!(!close, "the library does not begin at zero here"),
+        }
+    }
+}
+
+#[test]
+fn a_merged_lora_computes_the_same_in_a_plain_shape() {
+    let adapter = forms()[3];
+    let model = adapted(adapter, &device());
+    let merged = model.clone().with_lora_merged();
+    assert!(to_named_tensors(&merged).keys().eq(to_named_tensors(&base(&device())).keys()));
+    let input = batch(&[7, 5], 7, 61, &device());
+    let logits = |model: &BertForSequenceClassification| values(model.forward(input.clone(), Mode::Eval));
+    assert_eq!(logits(&merged), logits(&model));
+    assert_ne!(logits(&merged), logits(&base(&device())));
+    // The pass that keeps the attentions has it too.
+    let states = model.bert.forward_with_states(input.clone());
+    let plain = model.bert.forward(input.clone(), Mode::Eval);
+    let mut worst = Worst::default();
+    worst.check("pooled", &values(states.output.pooled_output), &values(plain.pooled_output), 0.0, 1e-5);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let pfeiffer = forms()[0];
+    let lora = forms()[3];
+    let folder = |adapter: AdapterConfig, change: &dyn Fn(&mut Value)| {
+        let dir = tempfile::tempdir().unwrap();
+        save(dir.path(), &adapted(adapter, &device()), adapter);
+        let mut config = json_of(dir.path(), "adapter_config.json");
+        change(&mut config);
+        write_json(dir.path(), "adapter_config.json", &config);
+        dir
+    };
+    let said = |adapter, change: &dyn Fn(&mut Value)| {
+        let dir = folder(adapter, change);
+        read_adapter(dir.path()).unwrap_err().to_string()
+    };
+    let cases: [(AdapterConfig, &str, Value, &str); 8] = [
+        (pfeiffer, "/config/ln_after", json!(true), "`ln_after` is true; in a seq_bn adapter it is false"),
+        (
+            pfeiffer,
+            "/config/non_linearity",
+            json!("gelu"),
+            "`non_linearity` is \"gelu\"; in a seq_bn adapter",
+        ),
+        (pfeiffer, "/config/reduction_factor", json!({ "0": 4 }), "one number for all layers is read"),
+        (pfeiffer, "/config/scaling", json!("learned"), "`scaling` is \"learned\""),
+        (pfeiffer, "/name", json!(null), "`name` is not a text"),
+        (lora, "/peft_type", json!("IA3"), "`peft_type` is \"IA3\"; LORA is read"),
+        (lora, "/target_modules", json!(["query"]), "`target_modules` is [\"query\"]"),
+        (lora, "/use_dora", json!(true), "`use_dora` is true; a LoRA without it is read"),
+    ];
+    for (adapter, pointer, value, expected) in cases {
+        let found = said(adapter, &|config| *config.pointer_mut(pointer).unwrap() = value.clone());
+        assert!(found.contains(expected), "{found}");
+    }
+
+    // Another width, and other layers.
+    let unchanged: &dyn Fn(&mut Value) = &|_| {};
+    let read = |adapter| -> AdapterFolder { read_adapter(folder(adapter, unchanged).path()).unwrap() };
+    let mut wide = config();
+    (wide.hidden_size, wide.num_attention_heads) = (48, 3);
+    let mut deep = config();
+    deep.num_hidden_layers = 3;
+    for adapter in [pfeiffer, lora] {
+        let apply = |config: &BertConfig| {
+            read(adapter).apply(BertForSequenceClassification::new(config, 1, &device())).unwrap_err()
+        };
+        let error = apply(&wide);
+        assert!(matches!(error, Error::AdapterWidth { adapter: 24, model: 48, .. }), "{error}");
+        assert_eq!(error.exit_code(), 4);
+        assert!(apply(&deep).to_string().contains("missing: bert.encoder.layer.2."));
+        let error = apply(&config().with_labels(&["a", "b"])).to_string();
+        assert!(error.contains("classifier.weight has shape [3, 24], but the model has [2, 24]"), "{error}");
+    }
+    for size in [AdapterConfig::Lora { rank: 25, alpha: 1.0 }, AdapterConfig::Lora { rank: 0, alpha: 1.0 }] {
+        assert!(matches!(base(&device()).with_adapter(size, 1), Err(Error::AdapterConfig { .. })));
+    }
+
+    let dir = folder(pfeiffer, unchanged);
+    let safe = dir.path().join("adapter.safetensors");
+    std::fs::rename(&safe, dir.path().join("pytorch_adapter.bin")).unwrap();
+    assert!(matches!(read_adapter(dir.path()), Err(Error::PickledAdapter { .. })));
+    std::fs::remove_file(dir.path().join("pytorch_adapter.bin")).unwrap();
+    assert!(matches!(read_adapter(dir.path()), Err(Error::MissingFile { file: "adapter.safetensors", .. })));
+    let error = bert_model::read_pretrained_tensors(dir.path()).unwrap_err();
+    assert!(matches!(error, Error::AdapterWithoutEncoder { .. }), "{error}");
+}

@@ -1,0 +1,193 @@
+//! `finetune --adapter`: what learns, what is written, and that it is all of what was scored.
+
+use bert_model::{
+    LoadPolicy, load_pretrained_classifier, named_tensors_to_bytes, read_adapter, read_safetensors,
+};
+use bert_trainer::DeviceName;
+use bert_trainer::checkpoint::resolve_model_folder;
+use bert_trainer::finetune::features::Features;
+use bert_trainer::finetune::seed_run::predict;
+use bert_trainer::tasks::{Task, read_file};
+use bert_trainer::text::Text;
+use serde_json::{Value, json};
+
+use crate::common::{Folder, assert_self_contained, entailment, number};
+
+/// Flags that fit the very small model and take a second; the learning rate is high enough that anything moves.
+const QUICK: &str = "finetune --task rte --data glue --max-seq-length 48 --num-train-epochs 2 --train-batch-size 8 \
+                     --learning-rate 1e-2";
+
+fn with_entailment() -> Folder {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 24));
+    folder.write("glue/RTE/dev.tsv", entailment(24, 12));
+    folder
+}
+
+/// Dev's probabilities by the adapter of a folder on the encoder of the run, as the library gives them.
+fn probabilities(folder: &Folder, adapter: &str) -> String {
+    let start = resolve_model_folder(&folder.at("run"), &mut |_| {}).expect("a checkpoint");
+    let device = DeviceName::default().open().expect("a processor");
+    let labels = |config: bert_model::BertConfig| config.with_labels(&["entailment", "not_entailment"]);
+    let (model, ..) =
+        load_pretrained_classifier(&start, labels, LoadPolicy::FreshHeads, 99, &device).expect("an encoder");
+    let model = read_adapter(&folder.at(adapter)).and_then(|found| found.apply(model)).expect("an adapter");
+    let task: Task = "rte".parse().expect("a task");
+    let examples = read_file(task, &folder.at("glue/RTE/dev.tsv"), true).expect("examples");
+    let text = Text::open(&folder.at(adapter)).expect("the tokenizer's files");
+    let features = Features::new(&examples, &text.tokenizer, &text.vocabulary, 48);
+    let rows = predict(&model, &features, task.spec().kind, &device.autodiff());
+    rows.iter().map(|row| format!("{}\t{}\n", row[0], row[1])).collect()
+}
+
+#[test]
+fn the_folder_of_an_adapter_and_the_old_encoder_are_the_tuned_model() {
+    let folder = with_entailment();
+    let (hidden, layers) = (16, 2);
+    let dense = |input: usize, output: usize| input * output + output;
+    let bottleneck = |width: usize| dense(hidden, width) + dense(width, hidden);
+    let head = dense(hidden, 2);
+    let cases = [
+        ("pfeiffer --adapter-reduction 4", layers * bottleneck(4)),
+        ("houlsby", layers * 2 * bottleneck(1)),
+        ("parallel", layers * bottleneck(8)),
+        ("lora --lora-rank 3 --lora-alpha 6", layers * 2 * 2 * 3 * hidden),
+    ];
+    let encoder: usize = {
+        let tensors = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
+        let own = tensors.iter().filter(|(name, _)| name.starts_with("bert."));
+        own.map(|(_, (shape, _))| shape.iter().product::<usize>()).sum()
+    };
+    for (flags, adapter) in cases {
+        let name = flags.split(' ').next().expect("a name");
+        let ended = folder.ok(&format!("{QUICK} --checkpoint run --adapter {flags} --output {name}"));
+        assert!(
+            ended.stdout.contains(&format!("trained parameters: {} of", adapter + head)),
+            "{}",
+            ended.stdout
+        );
+        let report = &folder.json(&format!("{name}/report.json"))[0];
+        assert_eq!(report["parameters"]["trained"], json!(adapter + head));
+        assert_eq!(report["parameters"]["all"], json!(encoder + adapter + head));
+        let share = (adapter + head) as f64 / (encoder + adapter + head) as f64;
+        assert!((number(report, "/parameters/share") - share).abs() < 1e-12);
+
+        let files = folder.names(&format!("{name}/model"));
+        let own: Vec<&str> =
+            files.iter().map(String::as_str).filter(|file| file.contains("safetensors")).collect();
+        match name {
+            "lora" => assert_eq!(own, ["adapter_model.safetensors"]),
+            _ => assert_eq!(own, ["adapter.safetensors", "model_head.safetensors"]),
+        }
+        let epochs = report["runs"][0]["history"].as_array().expect("epochs");
+        assert!(number(&epochs[0], "/train_loss") > 0.0);
+        let scored = folder.text(&format!("{name}/seed-1/dev_probabilities.tsv"));
+        assert_eq!(probabilities(&folder, &format!("{name}/model")), scored, "{name}");
+    }
+    folder.ok("bert report pfeiffer");
+    let page = folder.text("pfeiffer/report.html");
+    assert_self_contained(&page);
+    assert!(page.contains("trained parameters"));
+    // The same flags out of the report, and the same run.
+    folder.ok("finetune --config pfeiffer --output again");
+    assert_eq!(
+        folder.read("again/model/adapter.safetensors"),
+        folder.read("pfeiffer/model/adapter.safetensors")
+    );
+}
+
+#[test]
+fn a_merged_lora_differs_from_its_start_by_the_product_only() {
+    let folder = with_entailment();
+    let flags = "--checkpoint run --adapter lora --lora-rank 2 --lora-alpha 3 --merge-lora";
+    folder.ok(&format!("{QUICK} {flags} --output tuned"));
+    assert_eq!(folder.names("tuned"), ["adapter", "model", "report.json", "seed-1"]);
+    let read = |file: &str| read_safetensors(&folder.at(file)).expect("tensors");
+    let start = read("run/checkpoints/step-00000006/model.safetensors");
+    let (whole, lora) =
+        (read("tuned/model/model.safetensors"), read("tuned/adapter/adapter_model.safetensors"));
+    for (name, (_, values)) in whole.iter().filter(|(name, _)| name.starts_with("bert.")) {
+        let Some(stem) = ["query", "value"].iter().find_map(|which| {
+            name.strip_suffix(".weight").filter(|stem| stem.ends_with(&format!("self.{which}")))
+        }) else {
+            assert_eq!(values, &start[name].1, "{name} is frozen");
+            continue;
+        };
+        let matrix = |which: &str| &lora[&format!("base_model.model.{stem}.lora_{which}.weight")].1;
+        let (a, b) = (matrix("A"), matrix("B")); // [rank, hidden], [hidden, rank]
+        assert!(b.iter().any(|&x| x != 0.0), "{name} has learned");
+        for (at, (&merged, &before)) in values.iter().zip(&start[name].1).enumerate() {
+            let (out, into) = (at / 16, at % 16);
+            let product: f32 = (0..2).map(|r| b[out * 2 + r] * a[r * 16 + into]).sum();
+            assert!((merged - before - 1.5 * product).abs() < 1e-6, "{name}");
+        }
+    }
+    // It is a model like any other.
+    folder.ok("bert attention --checkpoint tuned 'a river ||| a stream'");
+    folder.ok(&format!("{QUICK} --checkpoint tuned --num-train-epochs 1 --output on")
+        .replace("--num-train-epochs 2 ", ""));
+}
+
+#[test]
+fn an_adapter_is_no_model_and_says_so() {
+    let folder = with_entailment();
+    folder.ok(&format!("{QUICK} --checkpoint run --adapter pfeiffer --output tuned"));
+    for path in ["tuned", "tuned/model"] {
+        for line in [
+            format!("finetune --task rte --data glue --checkpoint {path} --output out"),
+            format!("bert attention --checkpoint {path} 'a river'"),
+            format!("bert fill-mask --checkpoint {path} 'a [MASK]'"),
+            format!("bert export {path} out"),
+        ] {
+            let ended = folder.run(&line);
+            assert_eq!(ended.code, Some(4), "{line}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains("tuned/model: an adapter without its encoder"),
+                "{line}: {}",
+                ended.stderr
+            );
+        }
+    }
+    assert!(!folder.at("out").exists());
+}
+
+#[test]
+fn what_an_adapter_does_not_go_with_is_refused() {
+    let folder = with_entailment();
+    let cases = [
+        ("--adapter pfeiffer --freeze-encoder", 2, "--freeze-encoder: does not go with --adapter"),
+        ("--adapter houlsby --random-init", 2, "--random-init: does not go with --adapter"),
+        ("--adapter parallel --lora-rank 4", 2, "--lora-rank: goes with --adapter lora only"),
+        ("--adapter lora --adapter-reduction 4", 2, "--adapter-reduction: goes with --adapter pfeiffer"),
+        ("--merge-lora", 2, "--merge-lora: goes with --adapter lora only"),
+        ("--adapter prefix", 2, "invalid value 'prefix'"),
+        ("--adapter lora --lora-rank 17", 4, "`r` is 17, but must be from 1 to the hidden size of 16"),
+    ];
+    for (flags, code, said) in cases {
+        let ended = folder.run(&format!("{QUICK} --checkpoint run {flags} --output out"));
+        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+        assert!(!folder.at("out").exists(), "{flags}");
+    }
+    // A pooler drawn at random would be in nobody's folder.
+    folder.ok("bert export run whole");
+    let mut tensors = read_safetensors(&folder.at("whole/model.safetensors")).expect("tensors");
+    tensors.retain(|name, _| !name.starts_with("bert.pooler."));
+    folder.write("whole/model.safetensors", named_tensors_to_bytes(&tensors));
+    let ended = folder.run(&format!("{QUICK} --checkpoint whole --adapter pfeiffer --output out"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--adapter: the checkpoint lacks [\"bert.pooler."), "{}", ended.stderr);
+}
+
+#[test]
+fn all_that_learns_is_counted_without_an_adapter_too() {
+    let folder = with_entailment();
+    let parameters = |flags: &str, output: &str| -> Value {
+        folder.ok(&format!("{QUICK} --checkpoint run {flags} --output {output}"));
+        folder.json(&format!("{output}/report.json"))[0]["parameters"].clone()
+    };
+    let whole = parameters("", "whole");
+    assert_eq!((&whole["trained"], &whole["share"]), (&whole["all"], &json!(1.0)));
+    let frozen = parameters("--freeze-encoder", "frozen");
+    assert_eq!((&frozen["trained"], &frozen["all"]), (&json!(2 * 16 + 2), &whole["all"]));
+}
