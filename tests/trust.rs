@@ -303,3 +303,17 @@ fn the_calibration_of_the_best_run_is_on_its_page() {
     assert!(page.contains(&said) && page.contains("Calibration, seed 1"), "{said}");
     assert_self_contained(&page);
 }
+
+/// The jobs of an array, one seed each, come to what one job with all seeds does, the interval included.
+#[test]
+fn the_seeds_of_an_array_have_their_interval_together() {
+    let folder = with_entailment();
+    for (seeds, output) in [("1-2", "both"), ("1", "first"), ("2", "second")] {
+        let flags = "--num-train-epochs 2 --learning-rate 1e-2 --quiet";
+        folder.ok(&format!("{QUICK} {flags} --seeds {seeds} --output {output}"));
+    }
+    let together = folder.ok("bert scores first second --json").json();
+    assert_eq!(together["groups"][0]["dev"], folder.json("both/report.json")[0]["dev"]);
+    let said = folder.ok("bert scores first second").stdout;
+    assert!(said.contains("95 % interval of the mean accuracy"), "{said}");
+}

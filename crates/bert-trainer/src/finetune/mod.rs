@@ -19,6 +19,7 @@ pub mod config;
 mod exact;
 pub mod features;
 pub mod grid;
+mod identity;
 mod output;
 mod runs;
 mod saved;
@@ -29,19 +30,19 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{Disk, FileSystem, digest_bytes, digest_file, write_json_atomic_on};
+use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
 use bert_model::{
     BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
     read_pretrained_tensors,
 };
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub use adapter::{AdapterKind, TrainedParameters};
 pub use config::{FinetuneConfig, Resolved, Selection};
 use features::Features;
 use grid::{Cell, CellReport, GridReport};
+use identity::{examples_digest, identity};
 pub(crate) use output::DEV_LABELS;
 use output::{Output, write_dev_labels, write_outputs};
 use runs::{Start, run_cells};
@@ -463,37 +464,4 @@ fn report(
         model: config.output.join("model"),
         config: config.clone(),
     }
-}
-
-/// What decides the numbers of every run: settings, weights and data. Which seeds there are decides nothing for one.
-fn identity(config: &FinetuneConfig, start: &Path, splits: &Splits) -> Result<Value, Error> {
-    let mut settings = serde_json::to_value(config).expect("plain data");
-    for place in ["seeds", "output", "predict", "data", "checkpoint"] {
-        settings.as_object_mut().expect("a configuration").remove(place);
-    }
-    let digest = |split: &Option<LabelledSplit>| split.as_ref().map(|split| examples_digest(&split.examples));
-    let file = |name: &str| match start.join(name) {
-        path if path.exists() => digest_file(&path).map_err(Error::from),
-        _ => Ok(String::new()),
-    };
-    Ok(json!({
-        "config": settings,
-        "start": file("model.safetensors")?,
-        "vocabulary": file("vocab.txt")?,
-        "train": examples_digest(&splits.train.examples),
-        "held_out": digest(&splits.held_out),
-        "dev": examples_digest(&splits.dev.examples),
-        "dev_mismatched": digest(&splits.mismatched),
-        "test": digest(&splits.test),
-    }))
-}
-
-/// Texts and labels, in order.
-fn examples_digest(examples: &[Example]) -> String {
-    let mut bytes = Vec::new();
-    for Example { index: _, text_a, text_b, label } in examples {
-        // Quoted, so that no text can look like two.
-        bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
-    }
-    digest_bytes(&bytes)
 }

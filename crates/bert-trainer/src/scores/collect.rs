@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::compare::read_side;
 use crate::error::Error;
+use crate::finetune::DEV_LABELS;
 use crate::report::read_json;
-use crate::tasks::{SeedRun, SeedSummary, Statistics};
+use crate::tasks::{Label, SeedRun, SeedSummary, Statistics};
 
 /// What of a configuration does not decide the scores of a seed.
 const PLACES: [&str; 9] =
@@ -42,7 +44,8 @@ pub struct Collection {
 /// Reads the reports of `folders` and groups them by configuration.
 ///
 /// # Errors
-/// When a folder has no report, a report is not of this program, the tasks or dev sets differ, or a seed is there twice.
+/// When a folder has no report, a report is not of this program, the tasks or dev sets differ, a seed is there twice, or
+/// the answers of a single configuration cannot be read.
 pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     let mut found: Vec<(Map<String, Value>, Vec<PathBuf>, SeedSummary)> = Vec::new();
     for folder in folders {
@@ -72,7 +75,21 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
         })
         .collect();
     groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
+    if let [only] = groups.as_mut_slice() {
+        add_interval(only)?;
+    }
     Ok(Collection { groups })
+}
+
+/// With the interval over all seeds, unless a folder is of an earlier version.
+fn add_interval(group: &mut Group) -> Result<(), Error> {
+    if !group.folders.iter().all(|folder| folder.join(DEV_LABELS).exists()) {
+        return Ok(());
+    }
+    let answers = read_side(&group.folders)?;
+    let runs: Vec<&[Label]> = answers.runs.iter().map(|(_, run)| run.as_slice()).collect();
+    group.dev = group.dev.clone().with_interval(&answers.labels, &runs);
+    Ok(())
 }
 
 /// The settings of a report that decide its scores, and its runs on dev.

@@ -98,7 +98,7 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
 }
 
 /// The answers in the folders of one configuration, by seed.
-fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
+pub(super) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     let mut all = read_answers(&folders[0])?;
     for folder in &folders[1..] {
         let more = read_answers(folder)?;
