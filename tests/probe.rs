@@ -52,8 +52,8 @@ fn words_at_masks() {
         assert_eq!((&predictions[0]["of"], &predictions[1]["of"]), (&json!("[MASK] 3"), &json!("[MASK] 6")));
     }
     assert_eq!(result["flips"], json!(flips));
-    let text = folder.ok("bert probe --model run 'the river [MASK] .' --replace 1=a").stdout;
-    assert!(text.starts_with("text: the river [MASK] .\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
+    let text = folder.ok("bert probe --model run 'the river [MASK] of' --replace 1=a").stdout;
+    assert!(text.starts_with("text: the river [MASK] of\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
     assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
 
     // Instances of a data folder know what was masked.

@@ -17,8 +17,12 @@ const TUNE: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --
 /// Runs a command line with text on its standard input.
 fn piped(folder: &Folder, line: &str, text: &str) -> crate::common::Ended {
     let mut child = folder.command(line).stdin(Stdio::piped()).spawn().expect("the program starts");
-    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("written");
-    ended(line, child.wait_with_output().expect("its end"))
+    let (mut input, text) = (child.stdin.take().expect("its input"), text.to_string());
+    // Beside the reading: more goes in and comes out than pipes hold.
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).expect("written"));
+    let output = child.wait_with_output().expect("its end");
+    writer.join().expect("all was read");
+    ended(line, output)
 }
 
 fn lines(text: &str) -> Vec<Value> {

@@ -13,7 +13,7 @@ use crate::exit::{print, print_json};
 
 /// Change one word of a text and show which predictions flip, with their probabilities before and after.
 ///
-/// A fine-tuned model predicts the class, a pre-trained one the word at every [MASK].
+/// A fine-tuned model predicts the class, a pre-trained one the word at every `[MASK]`.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint, output folder of finetune, or Hugging Face folder.

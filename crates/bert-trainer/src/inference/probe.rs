@@ -130,8 +130,8 @@ struct Subject {
 }
 
 enum Head {
-    Masks(MaskFiller),
-    Class(Classifier),
+    Masks(Box<MaskFiller>),
+    Class(Box<Classifier>),
 }
 
 /// A model that is asked twice.
@@ -146,8 +146,8 @@ impl Prober {
     /// When the folder has neither or cannot be read.
     pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
         let head = match Classifier::open(folder, None, device) {
-            Ok(classifier) => Head::Class(classifier),
-            Err(Error::NoHead { .. }) => Head::Masks(MaskFiller::open(folder, device)?),
+            Ok(classifier) => Head::Class(Box::new(classifier)),
+            Err(Error::NoHead { .. }) => Head::Masks(Box::new(MaskFiller::open(folder, device)?)),
             Err(error) => return Err(error),
         };
         Ok(Self { head })
