@@ -15,7 +15,7 @@ use crate::report::read_json;
 use crate::tasks::{SeedRun, SeedSummary, Statistics};
 
 /// What of a configuration does not decide the scores of a seed.
-const PLACES: [&str; 6] = ["seeds", "output", "predict", "data", "checkpoint", "device"];
+const PLACES: [&str; 7] = ["seeds", "output", "predict", "data", "checkpoint", "device", "merge_lora"];
 
 /// Fine-tunings of one configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -84,6 +84,8 @@ fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
     let mut settings = config.clone();
     // What was left to the task's defaults is compared by its value.
     settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
+    // An option that is not given is as good as one that an earlier version did not have.
+    settings.retain(|_, value| !value.is_null());
     settings.retain(|name, _| !PLACES.contains(&name.as_str()));
     settings.insert("start".to_string(), report["start"].clone());
     settings.insert("train_examples".to_string(), report["train_examples"].clone());
