@@ -67,6 +67,15 @@ fn the_folder_of_an_adapter_and_the_old_encoder_are_the_tuned_model() {
             ended.stdout
         );
         let report = &folder.json(&format!("{name}/report.json"))[0];
+        let sizes = match name {
+            "pfeiffer" => json!([4.0, null, null]),
+            "houlsby" => json!([16.0, null, null]),
+            "parallel" => json!([2.0, null, null]),
+            _ => json!([null, 3, 6.0]),
+        };
+        let resolved = &report["resolved"];
+        let found = ["adapter_reduction", "lora_rank", "lora_alpha"].map(|key| resolved[key].clone());
+        assert_eq!(json!(found), sizes, "the defaults are said");
         assert_eq!(report["parameters"]["trained"], json!(adapter + head));
         assert_eq!(report["parameters"]["all"], json!(encoder + adapter + head));
         let share = (adapter + head) as f64 / (encoder + adapter + head) as f64;

@@ -66,7 +66,9 @@ impl AdapterConfig {
     /// [`Error::AdapterConfig`] with the key.
     pub fn validate(&self, hidden_size: usize) -> Result<(), Error> {
         match *self {
-            Self::Bottleneck { reduction_factor, .. } if !(reduction_factor >= 1.0) => {
+            Self::Bottleneck { reduction_factor, .. }
+                if !reduction_factor.is_finite() || reduction_factor < 1.0 =>
+            {
                 Err(wrong("reduction_factor", format!("is {reduction_factor}, but must be at least 1")))
             }
             Self::Bottleneck { .. } => Ok(()),
@@ -153,5 +155,48 @@ impl BertForSequenceClassification {
     pub fn with_lora_merged(mut self) -> Self {
         self.bert = self.bert.with_lora_merged();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Tensor};
+
+    use super::*;
+    use crate::config::{BertConfig, Preset};
+    use crate::dropout::Mode;
+    use crate::model::BertInput;
+
+    /// A frozen encoder in training mode: each half of a layer drops, with the adapter behind it or without.
+    #[test]
+    fn the_encoder_drops_before_the_adapter() {
+        let device = Device::flex();
+        let mut config = BertConfig::preset(Preset::Tiny, 50);
+        (config.hidden_size, config.num_attention_heads) = (16, 2);
+        (config.hidden_dropout_prob, config.attention_probs_dropout_prob) = (0.0, 0.0);
+        let ids = Tensor::from_data([[1, 7, 9, 30, 4, 2]], &device);
+        let input = BertInput { input_mask: ids.ones_like(), segment_ids: ids.zeros_like(), input_ids: ids };
+        let run = |model: &BertModel, mode| model.forward(input.clone(), mode).pooled_output.into_data();
+        let train = Mode::Train { seed: 3 };
+        let forms = [BottleneckForm::Pfeiffer, BottleneckForm::Houlsby, BottleneckForm::Parallel];
+        for form in forms {
+            let adapter = AdapterConfig::Bottleneck { form, reduction_factor: 4.0 };
+            let none = BertModel::new(&config, 1, &device).with_adapter(adapter, 1).unwrap();
+            let expected = run(&none, Mode::Eval);
+            assert_eq!(run(&none, train), expected, "nothing is left that could drop");
+            let after_attention: fn(&mut BertModel) = |model| {
+                model.encoder.layer[0].attention.output.hidden_dropout_prob = 0.3;
+            };
+            let after_feed_forward: fn(&mut BertModel) = |model| {
+                model.encoder.layer[0].output.hidden_dropout_prob = 0.3;
+            };
+            for set in [after_attention, after_feed_forward] {
+                let mut model = none.clone();
+                set(&mut model);
+                assert_eq!(run(&model, Mode::Eval), expected);
+                assert_ne!(run(&model, train), expected, "{form:?}");
+                assert_eq!(run(&model, train), run(&model, train));
+            }
+        }
     }
 }

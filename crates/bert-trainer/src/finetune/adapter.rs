@@ -114,6 +114,34 @@ impl FinetuneConfig {
     }
 }
 
+/// The sizes of an adapter under the names of their flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct AdapterSizes {
+    /// Hidden size over the width of a bottleneck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_reduction: Option<f64>,
+    /// Rank of a LoRA.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora_rank: Option<usize>,
+    /// Its product is multiplied by alpha / rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora_alpha: Option<f64>,
+}
+
+impl AdapterSizes {
+    pub(super) fn of(adapter: Option<AdapterConfig>) -> Self {
+        match adapter {
+            None => Self::default(),
+            Some(AdapterConfig::Bottleneck { reduction_factor, .. }) => {
+                Self { adapter_reduction: Some(reduction_factor), ..Self::default() }
+            }
+            Some(AdapterConfig::Lora { rank, alpha }) => {
+                Self { lora_rank: Some(rank), lora_alpha: Some(alpha), ..Self::default() }
+            }
+        }
+    }
+}
+
 /// How many parameters learn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TrainedParameters {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::adapter::AdapterKind;
+use super::adapter::{AdapterKind, AdapterSizes};
 use super::grid::Choices;
 use super::seeds::Seeds;
 use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
@@ -212,6 +212,9 @@ pub struct Resolved {
     pub max_seq_length: usize,
     /// Precision of matrix products.
     pub precision: PrecisionChoice,
+    /// Of the adapter, where there is one.
+    #[serde(flatten)]
+    pub adapter: AdapterSizes,
 }
 
 fn one() -> u64 {
@@ -234,7 +237,7 @@ impl FinetuneConfig {
     /// [`Error::Configuration`] naming the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
         let defaults = self.task.spec().defaults;
-        self.adapter_config()?;
+        let adapter = AdapterSizes::of(self.adapter_config()?);
         let learning_rate = match (self.adapter, self.freeze_encoder) {
             (Some(adapter), _) => adapter.learning_rate(),
             (None, true) => defaults.frozen_learning_rate,
@@ -246,6 +249,7 @@ impl FinetuneConfig {
             learning_rate: one_of("learning-rate", &self.learning_rate, learning_rate)?,
             max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
             precision: PrecisionChoice::or_default(self.precision, self.device),
+            adapter,
         };
         let check = |good: bool, flag: &'static str, reason: &str| match good {
             true => Ok(()),

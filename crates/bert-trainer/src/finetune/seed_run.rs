@@ -312,6 +312,7 @@ fn pooled_outputs(model: &BertForSequenceClassification, features: &Features, de
 
 #[cfg(test)]
 mod tests {
+    use super::super::adapter::AdapterSizes;
     use super::*;
     use crate::precision::PrecisionChoice;
 
@@ -325,6 +326,7 @@ mod tests {
                 learning_rate: 1.0,
                 max_seq_length: 128,
                 precision: PrecisionChoice::F32,
+                adapter: AdapterSizes::default(),
             };
             num_train_steps(n, &resolved)
         };

@@ -17,10 +17,20 @@ use crate::report::read_json;
 use crate::tasks::{Label, SeedRun, SeedSummary, Statistics};
 
 /// What of a configuration does not decide the scores of a seed.
-const PLACES: [&str; 9] =
-    ["seeds", "output", "predict", "data", "train_file", "dev_file", "test_file", "checkpoint", "device"];
+const PLACES: [&str; 10] = [
+    "seeds",
+    "output",
+    "predict",
+    "data",
+    "train_file",
+    "dev_file",
+    "test_file",
+    "checkpoint",
+    "device",
+    "merge_lora",
+];
 
-/// Settings that reports of earlier versions lack, at the values that stand for them.
+/// Settings that reports of earlier versions lack, at the values that stand for them; so does no value at all.
 const NEUTRAL: [(&str, u64); 2] = [("gradient_accumulation_steps", 1), ("subset_seed", 1)];
 
 /// Fine-tunings of one configuration.
