@@ -110,7 +110,7 @@ fn a_merged_lora_differs_from_its_start_by_the_product_only() {
     let folder = with_entailment();
     let flags = "--checkpoint run --adapter lora --lora-rank 2 --lora-alpha 3 --merge-lora";
     folder.ok(&format!("{QUICK} {flags} --output tuned"));
-    assert_eq!(folder.names("tuned"), ["adapter", "model", "report.json", "seed-1"]);
+    assert_eq!(folder.names("tuned"), ["adapter", "dev_labels.tsv", "model", "report.json", "seed-1"]);
     let read = |file: &str| read_safetensors(&folder.at(file)).expect("tensors");
     let start = read("run/checkpoints/step-00000006/model.safetensors");
     let (whole, lora) =

@@ -10,7 +10,7 @@ use bert_data::files::read_limited;
 use crate::error::Error;
 use crate::finetune::DEV_LABELS;
 use crate::report::read_json;
-use crate::tasks::{Kind, Label, SeedSummary, Split, Task};
+use crate::tasks::{Kind, Label, SeedSummary, Task};
 
 /// The largest file that is read.
 const LARGEST: u64 = 1 << 30;
@@ -76,11 +76,11 @@ impl Files {
     /// The answers of a seed.
     fn answers(&self, seed: u64) -> Result<Vec<Label>, Error> {
         let spec = self.task.spec();
-        let (kind, header) = match (spec.kind, spec.submission_file_name(Split::Test)) {
+        let (kind, header) = match (spec.kind, spec.predicts_in_rows()) {
             (Kind::Regression { .. }, _) => ("probabilities", 0),
-            (Kind::Classification { .. }, Some(_)) => ("predictions", 1),
+            (Kind::Classification { .. }, true) => ("predictions", 1),
             // The form of minBERT: the answer, then the text.
-            (Kind::Classification { .. }, None) => ("predictions", 0),
+            (Kind::Classification { .. }, false) => ("predictions", 0),
         };
         let file = format!("seed-{seed}/dev_{kind}.tsv");
         let lines = self.lines(&file, header)?;

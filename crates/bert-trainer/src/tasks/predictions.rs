@@ -6,10 +6,10 @@ use std::io::{self, Write};
 
 use super::examples::{Example, Label};
 use super::spec::Kind;
-use super::task::{Split, Task};
+use super::task::Task;
 
-/// Writes predictions in the form of the task's own community: GLUE's submission form (tables of one's own too), or
-/// minBERT's for SST-5 and CFIMDB.
+/// Writes predictions in the form of the task's own community: minBERT's for SST-5 and CFIMDB, GLUE's submission form for all
+/// others.
 ///
 /// # Errors
 /// Those of the writer.
@@ -22,10 +22,9 @@ pub fn write_predictions(
     examples: &[Example],
     predictions: &[Label],
 ) -> io::Result<()> {
-    match task.spec().submission_file_name(Split::Test) {
-        Some(_) => write_glue_submission(out, task, examples, predictions),
-        None if task.spec().columns.is_some() => write_glue_submission(out, task, examples, predictions),
-        None => write_minbert_predictions(out, task, examples, predictions),
+    match task.spec().predicts_in_rows() {
+        true => write_glue_submission(out, task, examples, predictions),
+        false => write_minbert_predictions(out, task, examples, predictions),
     }
 }
 

@@ -126,6 +126,11 @@ impl TaskSpec {
         find(self.submissions, split)
     }
 
+    /// Whether predictions are written as rows of index and answer. Those of minBERT's tasks are `ANSWER ||| TEXT`.
+    pub(crate) fn predicts_in_rows(&self) -> bool {
+        self.folder != "minbert"
+    }
+
     /// Whether the published file of a split has labels that may be scored.
     pub fn has_labels(&self, split: Split) -> bool {
         match split {
