@@ -108,11 +108,7 @@ pub fn initialize<M: Module>(
     Ok(map_parameters(model, |name, shape| {
         let name = canonical(name);
         let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);
-        let mut other = values.other(&name, shape).unwrap_or_else(reference);
-        if let Values::Counts(counts) = &values {
-            counts.compare(&name, &mut other);
-        }
-        Some(other)
+        Some(values.of(&name, shape, reference))
     }))
 }
 
@@ -124,12 +120,16 @@ enum Values<'a> {
 }
 
 impl Values<'_> {
-    /// The values of a parameter, where they are not the reference's.
-    fn other(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
+    /// The values of a parameter; the reference's where it has no others.
+    fn of(&self, name: &str, shape: &[usize], reference: impl FnOnce() -> Vec<f32>) -> Vec<f32> {
         match self {
-            Self::Reference => None,
-            Self::Neighbours(neighbours) => neighbours.values(name, shape),
-            Self::Counts(counts) => counts.values(name, shape),
+            Self::Reference => reference(),
+            Self::Neighbours(neighbours) => neighbours.values(name, shape).unwrap_or_else(reference),
+            Self::Counts(counts) => {
+                let mut values = counts.values(name, shape).unwrap_or_else(reference);
+                counts.compare(name, &mut values);
+                values
+            }
         }
     }
 }

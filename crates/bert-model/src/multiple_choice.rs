@@ -10,8 +10,7 @@ use burn::tensor::{Device, Tensor};
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
-use crate::error::Error;
-use crate::init::{Initialization, initialize, reference};
+use crate::init::reference;
 use crate::model::{BertInput, BertModel};
 
 /// BERT with one score for each choice.
@@ -28,20 +27,6 @@ impl BertForMultipleChoice {
     /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
     pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
         reference(Self::zeroed(config, device), config, seed)
-    }
-
-    /// A fresh model with other initial values.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`].
-    pub fn initialized(
-        config: &BertConfig,
-        initialization: Initialization<'_>,
-        seed: u64,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        initialize(Self::zeroed(config, device), config, initialization, seed)
     }
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {

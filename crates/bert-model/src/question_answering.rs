@@ -10,8 +10,7 @@ use burn::tensor::{Device, Int, Tensor};
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::Mode;
-use crate::error::Error;
-use crate::init::{Initialization, initialize, reference};
+use crate::init::reference;
 use crate::loss::cross_entropy_sum;
 use crate::model::{BertInput, BertModel};
 
@@ -37,20 +36,6 @@ impl BertForQuestionAnswering {
     /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
     pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
         reference(Self::zeroed(config, device), config, seed)
-    }
-
-    /// A fresh model with other initial values.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`].
-    pub fn initialized(
-        config: &BertConfig,
-        initialization: Initialization<'_>,
-        seed: u64,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        initialize(Self::zeroed(config, device), config, initialization, seed)
     }
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {

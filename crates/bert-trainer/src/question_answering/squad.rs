@@ -1,11 +1,12 @@
 //! SQuAD's files: paragraphs with questions, and the places of their answers.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::tasks::TaskError;
+use crate::tasks::{TaskError, open_file};
 
 /// A question on a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +80,14 @@ struct RawAnswer {
 ///
 /// # Errors
 /// [`TaskError::BadJson`] with line and column, [`TaskError::AnswerNotInText`], [`TaskError::NoAnswer`],
-/// [`TaskError::NoExamples`].
+/// [`TaskError::NoExamples`], and those of opening a task's file.
 pub fn read_questions(path: &Path, has_answers: bool) -> Result<QuestionSet, TaskError> {
-    let text = std::fs::read_to_string(path).map_err(|source| TaskError::Io { path: path.into(), source })?;
-    let file: File = serde_json::from_str(text.trim_start_matches('\u{feff}'))
-        .map_err(|source| TaskError::BadJson { path: path.into(), source })?;
+    let mut bytes = Vec::new();
+    let read = open_file(path)?.read_to_end(&mut bytes);
+    read.map_err(|source| TaskError::Io { path: path.into(), source })?;
+    let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+    let file: File =
+        serde_json::from_slice(json).map_err(|source| TaskError::BadJson { path: path.into(), source })?;
     let version = file.version.map(|version| version.to_string()).unwrap_or_default();
     let says_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
     let mut questions = Vec::new();
@@ -192,6 +196,8 @@ mod tests {
         let error = read("{\"data\":[\n {\"paragraphs\": 7}]}").unwrap_err();
         assert!(error.to_string().contains(":2:"), "{error}");
         assert_eq!(error.exit_code(), 3);
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(read_questions(folder.path(), true).unwrap_err(), TaskError::NotAFile { .. }));
         assert!(matches!(read(r#"{"data":[]}"#).unwrap_err(), TaskError::NoExamples { .. }));
     }
 }

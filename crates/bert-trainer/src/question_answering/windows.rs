@@ -126,19 +126,17 @@ fn covering(pieces: &[PlacedPiece], bytes: Range<usize>) -> Option<Range<usize>>
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-
     use bert_data::Vocabulary;
 
     use super::super::squad::read_questions;
     use super::*;
+    use crate::tasks::real_data_tests::data;
 
     /// On every question of XQuAD: a window has the whole answer, and its tokens are quoted as the answer or a little more.
     #[test]
     #[ignore = "needs ../shared"]
     fn answers_of_four_languages_are_quoted_from_the_text() {
-        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-        let data = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from).join("data");
+        let data = data();
         let settings = WindowSettings { max_seq_length: 384, doc_stride: 128, max_query_length: 64 };
         for (language, vocabulary) in [
             ("en", "bert-base-uncased-vocab.txt"),

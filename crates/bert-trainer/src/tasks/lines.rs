@@ -20,6 +20,14 @@ pub(crate) fn for_each_line(
     path: &Path,
     each: impl FnMut(usize, &str) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
+    lines_of(open_file(path)?, path, each)
+}
+
+/// Opens a task's file.
+///
+/// # Errors
+/// [`TaskError::NotAFile`], [`TaskError::FileTooLarge`], [`TaskError::Io`].
+pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
     let io = |source| TaskError::Io { path: path.into(), source };
     // Asked before opening: to open a pipe without a writer would wait for ever.
     let metadata = fs::metadata(path).map_err(io)?;
@@ -29,10 +37,10 @@ pub(crate) fn for_each_line(
     if metadata.len() > MAX_FILE_BYTES {
         return Err(TaskError::FileTooLarge { path: path.into(), limit: MAX_FILE_BYTES });
     }
-    lines_of(BufReader::new(File::open(path).map_err(io)?), path, each)
+    Ok(BufReader::new(File::open(path).map_err(io)?))
 }
 
-/// The same for anything that is read, of any length; `path` is named in errors.
+/// [`for_each_line`] for anything that is read, of any length; `path` is named in errors.
 pub(crate) fn lines_of<E: From<TaskError>>(
     mut reader: impl BufRead,
     path: &Path,

@@ -36,14 +36,14 @@ mod tsv;
 #[cfg(test)]
 mod format_tests;
 #[cfg(test)]
-mod real_data_tests;
+pub(crate) mod real_data_tests;
 
 pub use baseline::{binomial_standard_error, is_degenerate, majority_baseline};
 pub use error::TaskError;
 pub use examples::{
     Example, Label, SplitFile, find_split, labels_of, read_file, read_predict_file, read_split,
 };
-pub(crate) use lines::{for_each_line, lines_of};
+pub(crate) use lines::{for_each_line, lines_of, open_file};
 pub(crate) use metrics::{Confusion, pearson_of};
 pub use metrics::{accuracy, confusion, f1, macro_f1, matthews, pearson, score, spearman};
 pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};

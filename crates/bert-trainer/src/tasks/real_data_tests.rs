@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 /// The folder with the published files: `data` in the folder `BERT_SHARED`, else in `../shared` beside the workspace.
-fn data() -> PathBuf {
+pub(crate) fn data() -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let data = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from).join("data");
     assert!(data.is_dir(), "this test needs the published files, and {} is no folder", data.display());
