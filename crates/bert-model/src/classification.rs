@@ -8,11 +8,10 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
+use crate::architecture::Architecture;
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
-use crate::error::Error;
-use crate::init::{Initialization, initialize, reference};
 use crate::model::{BertInput, BertModel};
 
 /// BERT with a classifier on the pooled output.
@@ -25,26 +24,8 @@ pub struct BertForSequenceClassification {
     classifier_dropout_prob: f64,
 }
 
-impl BertForSequenceClassification {
-    /// A fresh model with `config.num_labels` outputs and the reference's initial values. Each parameter is a pure
-    /// function of `(seed, its name)`.
-    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
-    }
-
-    /// A fresh model with other initial values.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`].
-    pub fn initialized(
-        config: &BertConfig,
-        initialization: Initialization<'_>,
-        seed: u64,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        initialize(Self::zeroed(config, device), config, initialization, seed)
-    }
+impl Architecture for BertForSequenceClassification {
+    const NAME: &'static str = "BertForSequenceClassification";
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         Self {
@@ -53,7 +34,9 @@ impl BertForSequenceClassification {
             classifier_dropout_prob: config.classifier_dropout_prob(),
         }
     }
+}
 
+impl BertForSequenceClassification {
     /// Logits of a batch.
     ///
     /// # Shapes

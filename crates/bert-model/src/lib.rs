@@ -13,6 +13,7 @@
 //! | [`embeddings`] | words + segments + positions |
 //! | [`attention`] | multi-head self-attention |
 //! | [`encoder`] | the layers |
+//! | [`architecture`] | what all of the following have in common |
 //! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
 //! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
@@ -32,6 +33,7 @@
 //! reference for names and files is `transformers`. `tests/golden` holds the numbers.
 
 pub mod adapter;
+pub mod architecture;
 pub mod attention;
 pub mod classification;
 pub mod config;
@@ -57,6 +59,7 @@ pub use adapter::{
     AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, read_adapter,
     save_adapter,
 };
+pub use architecture::Architecture;
 pub use classification::BertForSequenceClassification;
 pub use config::{BertConfig, HiddenAct, Preset};
 pub use dropout::{DropoutKey, Mode, Site, dropout};
@@ -71,9 +74,8 @@ pub use model::{BertInput, BertModel, BertOutput, BertStates};
 pub use multiple_choice::BertForMultipleChoice;
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
 pub use pretrained::{
-    Architecture, Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining,
-    load_pretrained_weights, read_pretrained_config, read_pretrained_tensors, refuse_adapter,
-    refuse_weights_file, save_pretrained,
+    Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining, load_pretrained_weights,
+    read_pretrained_config, read_pretrained_tensors, refuse_adapter, refuse_weights_file, save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};

@@ -8,12 +8,12 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
+use crate::architecture::Architecture;
 use crate::attention::{attention_bias, linear};
 use crate::config::BertConfig;
 use crate::dropout::Mode;
 use crate::embeddings::BertEmbeddings;
 use crate::encoder::BertEncoder;
-use crate::init::reference;
 
 /// One batch of token ids, padded to one length.
 #[derive(Debug, Clone)]
@@ -76,21 +76,19 @@ pub struct BertModel {
     pub pooler: BertPooler,
 }
 
-impl BertModel {
-    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
-    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
-    }
+impl Architecture for BertModel {
+    const NAME: &'static str = "BertModel";
 
-    /// The modules with zeros in every table and matrix, to be filled.
-    pub(crate) fn zeroed(config: &BertConfig, device: &Device) -> Self {
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
         Self {
             embeddings: BertEmbeddings::zeroed(config, device),
             encoder: BertEncoder::zeroed(config, device),
             pooler: BertPooler { dense: linear(config.hidden_size, config.hidden_size, device) },
         }
     }
+}
 
+impl BertModel {
     /// Hidden states and pooled output.
     ///
     /// # Shapes

@@ -7,10 +7,10 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
+use crate::architecture::Architecture;
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
-use crate::init::reference;
 use crate::model::{BertInput, BertModel};
 
 /// BERT with one score for each choice.
@@ -23,11 +23,8 @@ pub struct BertForMultipleChoice {
     classifier_dropout_prob: f64,
 }
 
-impl BertForMultipleChoice {
-    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
-    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
-    }
+impl Architecture for BertForMultipleChoice {
+    const NAME: &'static str = "BertForMultipleChoice";
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         Self {
@@ -36,7 +33,9 @@ impl BertForMultipleChoice {
             classifier_dropout_prob: config.classifier_dropout_prob(),
         }
     }
+}
 
+impl BertForMultipleChoice {
     /// Logits of a batch of questions with `choices` choices each, those of a question one after the other.
     ///
     /// # Shapes

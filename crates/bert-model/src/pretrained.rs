@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::tensor::Device;
 
+use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
@@ -22,48 +23,16 @@ use crate::weights::{is_pickle, named_tensors_to_bytes, read_safetensors};
 /// Takes a file's name and bytes.
 pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
 
-/// The class of `transformers` that loads the folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// [`crate::BertModel`]
-    BertModel,
-    /// [`BertForPreTraining`]
-    BertForPreTraining,
-    /// [`BertForSequenceClassification`]
-    BertForSequenceClassification,
-    /// [`crate::BertForQuestionAnswering`]
-    BertForQuestionAnswering,
-    /// [`crate::BertForTokenClassification`]
-    BertForTokenClassification,
-    /// [`crate::BertForMultipleChoice`]
-    BertForMultipleChoice,
-}
-
-impl Architecture {
-    /// The name in `config.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BertModel => "BertModel",
-            Self::BertForPreTraining => "BertForPreTraining",
-            Self::BertForSequenceClassification => "BertForSequenceClassification",
-            Self::BertForQuestionAnswering => "BertForQuestionAnswering",
-            Self::BertForTokenClassification => "BertForTokenClassification",
-            Self::BertForMultipleChoice => "BertForMultipleChoice",
-        }
-    }
-}
-
 /// Hands out every file of a folder: the tokenizer's, `model.safetensors`, and `config.json` last.
 ///
 /// # Errors
 ///
 /// [`Error::Io`] with the file's name; [`Error::VocabularySize`], [`Error::MissingSpecialToken`] and
 /// [`Error::ParameterNotFinite`] before anything is handed out.
-pub fn save_pretrained<M: Module>(
+pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
     config: &BertConfig,
-    architecture: Architecture,
     vocabulary: Option<Vocabulary<'_>>,
 ) -> Result<(), Error> {
     let mut files = Vec::new();
@@ -86,7 +55,7 @@ pub fn save_pretrained<M: Module>(
     }
     files.push(("model.safetensors", named_tensors_to_bytes(&tensors)));
     drop(tensors);
-    let json = config.to_json_string(architecture.name());
+    let json = config.to_json_string(M::NAME);
     files.push(("config.json", json.into_bytes()));
     for (name, bytes) in files {
         sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;

@@ -13,13 +13,12 @@ use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
+use crate::architecture::Architecture;
 use crate::attention::linear;
 use crate::config::{BertConfig, HiddenAct};
 use crate::dropout::Mode;
 use crate::embeddings::{affine, layer_norm};
 use crate::encoder::activated;
-use crate::error::Error;
-use crate::init::{Initialization, initialize, reference};
 use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, next_sentence_loss};
 use crate::model::{BertInput, BertModel};
 
@@ -125,25 +124,8 @@ pub struct BertForPreTraining {
     pub cls: BertPretrainingHeads,
 }
 
-impl BertForPreTraining {
-    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
-    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
-    }
-
-    /// A fresh model with other initial values.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`].
-    pub fn initialized(
-        config: &BertConfig,
-        initialization: Initialization<'_>,
-        seed: u64,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        initialize(Self::zeroed(config, device), config, initialization, seed)
-    }
+impl Architecture for BertForPreTraining {
+    const NAME: &'static str = "BertForPreTraining";
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         let hidden = config.hidden_size;
@@ -162,7 +144,9 @@ impl BertForPreTraining {
             },
         }
     }
+}
 
+impl BertForPreTraining {
     /// Both heads' logits.
     ///
     /// # Shapes

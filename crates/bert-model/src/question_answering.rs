@@ -7,10 +7,10 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};
 
+use crate::architecture::Architecture;
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::Mode;
-use crate::init::reference;
 use crate::loss::cross_entropy_sum;
 use crate::model::{BertInput, BertModel};
 
@@ -32,16 +32,15 @@ pub struct SpanLogits {
     pub end: Tensor<2>,
 }
 
-impl BertForQuestionAnswering {
-    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
-    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
-    }
+impl Architecture for BertForQuestionAnswering {
+    const NAME: &'static str = "BertForQuestionAnswering";
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         Self { bert: BertModel::zeroed(config, device), qa_outputs: linear(config.hidden_size, 2, device) }
     }
+}
 
+impl BertForQuestionAnswering {
     /// Scores of a batch; padding has some too.
     ///
     /// # Shapes

@@ -6,10 +6,10 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};
 
+use crate::architecture::Architecture;
 use crate::attention::linear;
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
-use crate::init::reference;
 use crate::loss::cross_entropy_sum;
 use crate::model::{BertInput, BertModel};
 
@@ -23,12 +23,8 @@ pub struct BertForTokenClassification {
     classifier_dropout_prob: f64,
 }
 
-impl BertForTokenClassification {
-    /// A fresh model with `config.num_labels` outputs and the reference's initial values. Each parameter is a pure
-    /// function of `(seed, its name)`.
-    pub fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
-    }
+impl Architecture for BertForTokenClassification {
+    const NAME: &'static str = "BertForTokenClassification";
 
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         Self {
@@ -37,7 +33,9 @@ impl BertForTokenClassification {
             classifier_dropout_prob: config.classifier_dropout_prob(),
         }
     }
+}
 
+impl BertForTokenClassification {
     /// Logits of a batch; padding has some too.
     ///
     /// # Shapes

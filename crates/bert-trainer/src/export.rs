@@ -10,7 +10,6 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, load_pretrained_weights,
     read_pretrained_tensors, save_pretrained,
 };
-use burn::module::Module;
 
 use crate::device::DeviceName;
 use crate::error::Error;
@@ -81,7 +80,7 @@ pub fn export_encoder_on(files: &dyn FileSystem, folder: &Path, target: &Path) -
     let card = card_of_checkpoint(folder, true)?;
     let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
     write_card(files, target, card)?;
-    save(files, target, &model, &config, Architecture::BertModel, &text)?;
+    save(files, target, &model, &config, &text)?;
     unfinished.finish()
 }
 
@@ -100,7 +99,7 @@ pub fn export_fresh(
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
     let unfinished = Unfinished::begin(&Disk, target, CONTENTS, HINT)?;
     write_card(&Disk, target, Some(card_of_fresh(fresh.choice(), seed, config)))?;
-    save(&Disk, target, &model, config, Architecture::BertForPreTraining, text)?;
+    save(&Disk, target, &model, config, text)?;
     unfinished.finish()
 }
 
@@ -111,12 +110,11 @@ fn write_card(files: &dyn FileSystem, target: &Path, card: Option<String>) -> Re
     Ok(())
 }
 
-fn save<M: Module>(
+fn save<M: Architecture>(
     files: &dyn FileSystem,
     target: &Path,
     model: &M,
     config: &BertConfig,
-    architecture: Architecture,
     text: &Text,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
@@ -124,5 +122,5 @@ fn save<M: Module>(
         written.map(|_| ()).map_err(std::io::Error::other)
     };
     let vocabulary = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink, model, config, architecture, Some(vocabulary))?)
+    Ok(save_pretrained(&mut sink, model, config, Some(vocabulary))?)
 }

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bert_data::rng::{Domain, Random, Stream};
 use bert_model::{
-    BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, Mode, PretrainingInput,
-    classification_loss,
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, Mode,
+    PretrainingInput, classification_loss,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};

@@ -15,12 +15,13 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{AdapterConfig, is_adapter_parameter, library_form, peft_form, wrong};
+use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::loading::LoadReport;
 use crate::parameters::{NamedTensors, map_parameters, named_parameters, to_named_tensors};
-use crate::pretrained::{Architecture, Sink};
+use crate::pretrained::Sink;
 use crate::tokenizer_files::Vocabulary;
 use crate::weights::{named_tensors_to_bytes, read_safetensors};
 
@@ -83,7 +84,7 @@ pub fn save_adapter(
     for (name, text) in vocabulary.files()? {
         files.push((name, text.into_bytes()));
     }
-    let architecture = Architecture::BertForSequenceClassification.name();
+    let architecture = BertForSequenceClassification::NAME;
     files.push(("config.json", config.to_json_string(architecture).into_bytes()));
     let adapter_config = match adapter {
         AdapterConfig::Lora { rank, alpha } => {
@@ -116,7 +117,7 @@ pub fn save_adapter(
 fn about(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
     json!({
         "hidden_size": config.hidden_size,
-        "model_class": Architecture::BertForSequenceClassification.name(),
+        "model_class": BertForSequenceClassification::NAME,
         "model_name": origin.base,
         "model_type": "bert",
         "version": library_form::VERSION,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use bert_model::adapter::AdapterFolder;
 use bert_model::{
-    AdapterConfig, AdapterOrigin, BertConfig, BertForSequenceClassification, BottleneckForm, Error, Mode,
-    NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,
+    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
+    Error, Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,
     read_safetensors, save_adapter, to_named_tensors,
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};

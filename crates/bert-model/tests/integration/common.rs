@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bert_model::{
-    BertConfig, BertForPreTraining, BertInput, LossNormalizer, NamedTensors, Preset, PretrainingInput,
-    PretrainingTargets,
+    Architecture, BertConfig, BertForPreTraining, BertInput, LossNormalizer, NamedTensors, Preset,
+    PretrainingInput, PretrainingTargets,
 };
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};

@@ -37,12 +37,9 @@ fn transformers_loads_our_folders_and_we_load_its() {
     let words = WORDS.map(String::from);
     let vocabulary = Some(Vocabulary { words: &words, do_lower_case: true, max_length: 20 });
     let save = |name: &str| folder_sink(dir.path().join(name));
-    let kind = Architecture::BertForPreTraining;
-    save_pretrained(&mut save("pretraining"), &pretraining, &config, kind, vocabulary).unwrap();
-    let kind = Architecture::BertForSequenceClassification;
-    save_pretrained(&mut save("classifier"), &classifier, &config, kind, vocabulary).unwrap();
-    let kind = Architecture::BertModel;
-    save_pretrained(&mut save("encoder"), &encoder, &config, kind, None).unwrap();
+    save_pretrained(&mut save("pretraining"), &pretraining, &config, vocabulary).unwrap();
+    save_pretrained(&mut save("classifier"), &classifier, &config, vocabulary).unwrap();
+    save_pretrained(&mut save("encoder"), &encoder, &config, None).unwrap();
 
     let input = || batch(&[8, 6], 8, config.vocab_size, &device());
     let every = Tensor::<1, Int>::arange(0..16, &device());

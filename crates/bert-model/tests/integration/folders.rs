@@ -56,8 +56,7 @@ fn a_folder_comes_back_as_it_was() {
     let vocabulary = Vocabulary { words: &words, do_lower_case: true, max_length: 20 };
     let save = |dir: &Path| {
         let sink = &mut folder_sink(dir);
-        let kind = Architecture::BertForPreTraining;
-        save_pretrained(sink, &model, &config, kind, Some(vocabulary)).unwrap();
+        save_pretrained(sink, &model, &config, Some(vocabulary)).unwrap();
     };
     save(&dir.path().join("a"));
     save(&dir.path().join("b"));
@@ -281,8 +280,7 @@ fn a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written() {
             if fail { Err(std::io::Error::other("full")) } else { Ok(()) }
         };
         let vocabulary = Vocabulary { words, do_lower_case: true, max_length: 20 };
-        let kind = Architecture::BertForPreTraining;
-        let saved = save_pretrained(&mut sink, &model, &config, kind, Some(vocabulary));
+        let saved = save_pretrained(&mut sink, &model, &config, Some(vocabulary));
         (saved.unwrap_err(), written)
     };
     let long: Vec<String> = (0..62).map(|i| format!("w{i}")).collect();

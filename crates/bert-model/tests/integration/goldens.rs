@@ -5,7 +5,7 @@
 //! and what either side has is rounding: it is compared on the scale of the smallest real gradients.
 
 use bert_model::{
-    BertConfig, BertForMultipleChoice, BertForPreTraining, BertForQuestionAnswering,
+    Architecture, BertConfig, BertForMultipleChoice, BertForPreTraining, BertForQuestionAnswering,
     BertForSequenceClassification, BertForTokenClassification, BertModel, LoadPolicy, Mode, NamedTensors,
     classification_loss, load_named_tensors, map_parameters, pretraining_loss, read_pretrained_tensors,
     span_loss, to_named_tensors, token_loss,

@@ -1,8 +1,8 @@
 //! Initial values other than the reference's: what an untrained model does with them.
 
 use bert_model::{
-    BertConfig, BertForPreTraining, BertInput, Error, Initialization, LogBilinear, LogBilinearSide, Mode,
-    Preset, PretrainingInput, to_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, BertInput, Error, Initialization, LogBilinear,
+    LogBilinearSide, Mode, Preset, PretrainingInput, to_named_tensors,
 };
 use burn::tensor::{Tensor, TensorData};
 

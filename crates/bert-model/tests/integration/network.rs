@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use bert_model::{
-    BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, LossNormalizer, Mode, Preset,
-    PretrainingInput, PretrainingTargets, classification_loss, correct_count, cross_entropy_sum,
-    named_parameters, pretraining_loss, regression_loss, to_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, LossNormalizer,
+    Mode, Preset, PretrainingInput, PretrainingTargets, classification_loss, correct_count,
+    cross_entropy_sum, named_parameters, pretraining_loss, regression_loss, to_named_tensors,
 };
 use burn::nn::LayerNormConfig;
 use burn::tensor::{Device, Tensor, TensorData};

@@ -4,8 +4,8 @@
 
 use bert_kernels::{Kernels, set_kernels};
 use bert_model::{
-    BertConfig, BertForPreTraining, BertInput, HiddenAct, LossNormalizer, Mode, Preset, PretrainingInput,
-    PretrainingTargets, named_parameters,
+    Architecture, BertConfig, BertForPreTraining, BertInput, HiddenAct, LossNormalizer, Mode, Preset,
+    PretrainingInput, PretrainingTargets, named_parameters,
 };
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};

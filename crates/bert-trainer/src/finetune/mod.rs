@@ -32,8 +32,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
 use bert_model::{
-    BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
-    read_pretrained_tensors,
+    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors,
+    read_pretrained_config, read_pretrained_tensors,
 };
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};

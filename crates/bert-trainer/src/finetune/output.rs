@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_data::files::{FileSystem, OutputLock, create_folder, write_atomic_on};
-use bert_model::{Architecture, BertConfig, BertForSequenceClassification, save_pretrained};
+use bert_model::{BertConfig, BertForSequenceClassification, save_pretrained};
 
 use super::config::FinetuneConfig;
 use crate::error::Error;
@@ -103,7 +103,6 @@ pub(super) fn save_model(
     text: &Text,
 ) -> Result<(), Error> {
     create_folder(files, folder)?;
-    let architecture = Architecture::BertForSequenceClassification;
     let vocabulary = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink(files, folder), model, config, architecture, Some(vocabulary))?)
+    Ok(save_pretrained(&mut sink(files, folder), model, config, Some(vocabulary))?)
 }

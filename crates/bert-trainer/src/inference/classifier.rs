@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use bert_model::{
-    BertConfig, BertForSequenceClassification, Error as ModelError, LoadPolicy, load_named_tensors,
-    read_pretrained_config, read_pretrained_tensors,
+    Architecture, BertConfig, BertForSequenceClassification, Error as ModelError, LoadPolicy,
+    load_named_tensors, read_pretrained_config, read_pretrained_tensors,
 };
 use burn::tensor::Device;
 use serde::ser::SerializeMap;

@@ -18,7 +18,9 @@ mod text_input;
 
 use std::path::Path;
 
-use bert_model::{BertConfig, BertModel, LoadPolicy, load_pretrained_weights, read_pretrained_config};
+use bert_model::{
+    Architecture, BertConfig, BertModel, LoadPolicy, load_pretrained_weights, read_pretrained_config,
+};
 use burn::tensor::Device;
 
 pub use classifier::{Answer, Classifier, Probabilities};

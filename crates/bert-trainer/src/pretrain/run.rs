@@ -219,8 +219,7 @@ impl<'a> Run<'a> {
         let path =
             self.folder.checkpoints().write(&state, optimizer, self.config.keep_checkpoints, |writer| {
                 let mut sink = |name: &str, bytes: &[u8]| writer.add(name, bytes);
-                let architecture = Architecture::BertForPreTraining;
-                Ok(save_pretrained(&mut sink, model, &self.model_config, architecture, Some(vocabulary))?)
+                Ok(save_pretrained(&mut sink, model, &self.model_config, Some(vocabulary))?)
             })?;
         self.last_saved = Some((self.step, path.clone()));
         tell(PretrainEvent::Saved { step: self.step, path });

@@ -19,7 +19,7 @@ fn model(folder: &Path) -> BertModel {
     let words = Vocabulary::from_bytes(WORDS.as_bytes().to_vec(), Path::new("vocab.txt")).unwrap();
     let files = bert_model::Vocabulary { words: words.tokens(), do_lower_case: true, max_length: 12 };
     let mut sink = folder_sink(folder);
-    save_pretrained(&mut sink, &model, &config, Architecture::BertModel, Some(files)).unwrap();
+    save_pretrained(&mut sink, &model, &config, Some(files)).unwrap();
     model
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use bert_data::Layout;
-use bert_model::{BertConfig, BertForPreTraining};
+use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use bert_trainer::baselines::{Baseline, baselines};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::{Evaluation, evaluate};

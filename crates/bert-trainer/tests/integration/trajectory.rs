@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bert_model::{
-    BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode, PretrainingInput,
-    PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
+    PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
 use bert_trainer::optimizer::{AdamW, AdamWConfig};
 use bert_trainer::train_step::{MicroBatchLoss, train_step};

@@ -1,0 +1,36 @@
+//! What BERT with any head, or none, has in common: how it is made from a configuration.
+
+use burn::module::Module;
+use burn::tensor::Device;
+
+use crate::config::BertConfig;
+use crate::error::Error;
+use crate::init::{Initialization, initialize, reference};
+
+/// One of the classes of `transformers` that load a folder of weights.
+pub trait Architecture: Module {
+    /// The name of the class, as in `config.json`.
+    const NAME: &'static str;
+
+    /// The modules with zeros in every table and matrix, to be filled.
+    fn zeroed(config: &BertConfig, device: &Device) -> Self;
+
+    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
+    fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+        reference(Self::zeroed(config, device), config, seed)
+    }
+
+    /// A fresh model with other initial values.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`].
+    fn initialized(
+        config: &BertConfig,
+        initialization: Initialization<'_>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        initialize(Self::zeroed(config, device), config, initialization, seed)
+    }
+}
