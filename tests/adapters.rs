@@ -6,7 +6,7 @@ use bert_model::{
 use bert_trainer::DeviceName;
 use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::finetune::features::Features;
-use bert_trainer::finetune::seed_run::predict;
+use bert_trainer::finetune::predict;
 use bert_trainer::tasks::{Task, read_file};
 use bert_trainer::text::Text;
 use serde_json::{Value, json};

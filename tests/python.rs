@@ -9,7 +9,7 @@ use std::process::Command;
 use bert_model::{LoadPolicy, load_pretrained_classifier, read_adapter};
 use bert_trainer::DeviceName;
 use bert_trainer::finetune::features::Features;
-use bert_trainer::finetune::seed_run::predict;
+use bert_trainer::finetune::predict;
 use bert_trainer::tasks::{Task, read_file};
 use bert_trainer::text::Text;
 use serde_json::Value;

@@ -178,8 +178,8 @@ impl BertConfig {
     }
 
     /// The same model with a classifier over these labels.
-    pub fn with_labels(mut self, labels: &[&str]) -> Self {
-        let named = || labels.iter().map(|label| label.to_string()).enumerate();
+    pub fn with_labels(mut self, labels: &[impl AsRef<str>]) -> Self {
+        let named = || labels.iter().map(|label| label.as_ref().to_string()).enumerate();
         self.num_labels = labels.len();
         self.id2label = Some(named().collect());
         self.label2id = Some(named().map(|(id, label)| (label, id)).collect());

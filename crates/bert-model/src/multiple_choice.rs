@@ -43,8 +43,17 @@ impl BertForMultipleChoice {
     /// - input: `[batch * choices, seq]` each
     /// - output: `[batch, choices]`, for [`crate::classification_loss`]
     pub fn forward(&self, input: BertInput, choices: usize, mode: Mode) -> Tensor<2> {
-        let [rows, _] = input.input_ids.dims();
-        let pooled = self.bert.forward(input, mode).pooled_output; // [batch * choices, hidden]
+        self.choose(self.bert.forward(input, mode).pooled_output, choices, mode)
+    }
+
+    /// The head alone.
+    ///
+    /// # Shapes
+    ///
+    /// - pooled: `[batch * choices, hidden]`
+    /// - output: `[batch, choices]`
+    pub fn choose(&self, pooled: Tensor<2>, choices: usize, mode: Mode) -> Tensor<2> {
+        let [rows, _] = pooled.dims();
         let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
         self.classifier.forward(pooled).reshape([rows / choices, choices])
     }

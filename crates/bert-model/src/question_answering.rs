@@ -48,8 +48,17 @@ impl BertForQuestionAnswering {
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq]` each
     pub fn forward(&self, input: BertInput, mode: Mode) -> SpanLogits {
-        let [batch, seq] = input.input_ids.dims();
-        let logits = self.qa_outputs.forward(self.bert.sequence_output(input, mode)); // [batch, seq, 2]
+        self.spans(self.bert.sequence_output(input, mode))
+    }
+
+    /// [`Self::forward`] with the encoder frozen: no gradient reaches it and nothing is dropped in it.
+    pub fn forward_frozen(&self, input: BertInput) -> SpanLogits {
+        self.spans(self.bert.sequence_output(input, Mode::Eval).detach())
+    }
+
+    fn spans(&self, sequence: Tensor<3>) -> SpanLogits {
+        let [batch, seq, _] = sequence.dims();
+        let logits = self.qa_outputs.forward(sequence); // [batch, seq, 2]
         let column = |at: usize| logits.clone().narrow(2, at, 1).reshape([batch, seq]); // [batch, seq]
         SpanLogits { start: column(0), end: column(1) }
     }

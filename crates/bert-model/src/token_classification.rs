@@ -43,7 +43,15 @@ impl BertForTokenClassification {
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, labels]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<3> {
-        let sequence = self.bert.sequence_output(input, mode);
+        self.tag(self.bert.sequence_output(input, mode), mode)
+    }
+
+    /// [`Self::forward`] with the encoder frozen: no gradient reaches it and nothing is dropped in it.
+    pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+        self.tag(self.bert.sequence_output(input, Mode::Eval).detach(), mode)
+    }
+
+    fn tag(&self, sequence: Tensor<3>, mode: Mode) -> Tensor<3> {
         let sequence = dropout(sequence, self.classifier_dropout_prob, mode.site(Site::Classifier));
         self.classifier.forward(sequence)
     }

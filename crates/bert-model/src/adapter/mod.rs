@@ -163,6 +163,7 @@ mod tests {
     use burn::tensor::{Device, Tensor};
 
     use super::*;
+    use crate::architecture::Architecture;
     use crate::config::{BertConfig, Preset};
     use crate::dropout::Mode;
     use crate::model::BertInput;

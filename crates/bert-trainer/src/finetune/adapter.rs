@@ -4,20 +4,19 @@
 //! training mode all the same: it drops as in a full fine-tuning, as the `adapters` library does.
 
 use std::fmt;
-use std::path::Path;
 
-use bert_data::files::{FileSystem, create_folder};
 use bert_model::{
-    AdapterConfig, AdapterOrigin, BertConfig, BertForSequenceClassification, BottleneckForm,
+    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     is_adapter_parameter, named_parameters, save_adapter,
 };
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
-use super::output::{save_model, sink};
+use super::objectives::Setup;
+use super::output::Output;
 use crate::error::Error;
-use crate::text::Text;
+use crate::tasks::Kind;
 
 /// Rank of LoRA's matrices, and its alpha.
 const LORA: (usize, f64) = (8, 8.0);
@@ -83,6 +82,11 @@ impl FinetuneConfig {
                 "freeze-encoder",
                 "does not go with --adapter, which trains weights inside the encoder",
             );
+        }
+        let spec = self.task.spec();
+        let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
+        if self.adapter.is_some() && !(labels && spec.choices == 0) {
+            return refuse("adapter", "is for tasks that give a text or a pair a class or a score");
         }
         if self.adapter.is_some() && self.random_init {
             return refuse(
@@ -154,11 +158,11 @@ pub struct TrainedParameters {
 }
 
 impl TrainedParameters {
-    pub(super) fn new(config: &FinetuneConfig, model: &BertForSequenceClassification) -> Self {
+    pub(super) fn new<M: Architecture>(config: &FinetuneConfig, model: &M) -> Self {
         let learns = |name: &str| match (config.freeze_encoder, config.adapter) {
             (false, None) => true,
-            (true, _) => name.starts_with("classifier."),
-            (false, Some(_)) => name.starts_with("classifier.") || is_adapter_parameter(name),
+            (true, _) => !name.starts_with("bert."),
+            (false, Some(_)) => !name.starts_with("bert.") || is_adapter_parameter(name),
         };
         let (mut trained, mut all) = (0, 0);
         for (name, _, shape) in named_parameters(model) {
@@ -194,25 +198,23 @@ pub(super) fn attached(
 
 /// Writes the tuned model: a whole one into `model/`, an adapter into `model/`, or into `adapter/` when it is merged.
 pub(super) fn save(
-    files: &dyn FileSystem,
-    config: &FinetuneConfig,
-    start: &Path,
-    model: BertForSequenceClassification,
+    output: &Output<'_>,
+    setup: Setup<'_>,
+    model: &BertForSequenceClassification,
     model_config: &BertConfig,
-    text: &Text,
 ) -> Result<(), Error> {
-    let whole = config.output.join("model");
+    let Setup { config, text, start, .. } = setup;
+    let whole = "model";
     let Some(adapter) = config.adapter_config()? else {
-        return save_model(files, &whole, &model, model_config, text);
+        return output.save_model(whole, model, model_config, text);
     };
-    let folder = if config.merge_lora { config.output.join("adapter") } else { whole.clone() };
-    create_folder(files, &folder)?;
+    let folder = if config.merge_lora { "adapter" } else { whole };
     let base = start.display().to_string();
     let origin = AdapterOrigin { name: config.task.spec().name, base: &base };
     let vocabulary = text.files(model_config.max_position_embeddings);
-    save_adapter(&mut sink(files, &folder), &model, model_config, adapter, origin, vocabulary)?;
+    save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
     match config.merge_lora {
-        true => save_model(files, &whole, &model.with_lora_merged(), model_config, text),
+        true => output.save_model(whole, &model.clone().with_lora_merged(), model_config, text),
         false => Ok(()),
     }
 }

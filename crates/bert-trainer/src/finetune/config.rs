@@ -30,8 +30,8 @@ pub enum Selection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
-    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, or table: one's own, in CSV,
-    /// TSV, JSON Lines or Parquet (see --columns).
+    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, or
+    /// table: one's own, in CSV, TSV, JSON Lines or Parquet (see --columns).
     #[arg(long, value_name = "TASK")]
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
@@ -53,15 +53,15 @@ pub struct FinetuneConfig {
     #[arg(long)]
     pub regression: bool,
 
-    /// Of a table: the training file, wherever it is.
+    /// Of table, squad, squad2, conll and swag: the training file, wherever it is.
     #[arg(long, value_name = "FILE")]
     pub train_file: Option<PathBuf>,
 
-    /// Of a table: the dev file.
+    /// Of the same: the dev file.
     #[arg(long, value_name = "FILE")]
     pub dev_file: Option<PathBuf>,
 
-    /// Of a table: the test file; it is scored if it has labels.
+    /// Of table, conll and swag: the test file; it is scored if it has labels.
     #[arg(long, value_name = "FILE")]
     pub test_file: Option<PathBuf>,
 
@@ -174,6 +174,26 @@ pub struct FinetuneConfig {
     #[arg(long, value_name = "N")]
     pub max_seq_length: Option<usize>,
 
+    /// Of squad: tokens from the beginning of a window of the text to that of the next [default: 128].
+    #[arg(long, value_name = "N")]
+    pub doc_stride: Option<usize>,
+
+    /// Of squad: longer questions are cut to so many tokens [default: 64].
+    #[arg(long, value_name = "N")]
+    pub max_query_length: Option<usize>,
+
+    /// Of squad: starts and ends looked at in each window, and answers kept of each question [default: 20].
+    #[arg(long, value_name = "N")]
+    pub n_best_size: Option<usize>,
+
+    /// Of squad: longest answer, in tokens [default: 30].
+    #[arg(long, value_name = "N")]
+    pub max_answer_length: Option<usize>,
+
+    /// Of squad2: by how much "no answer" must score higher than the best answer to be given [default: 0].
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub null_score_diff_threshold: Option<f64>,
+
     /// Which state of each run counts; the best is chosen on dev, or on what --holdout holds out.
     #[arg(long, value_enum, default_value_t = Selection::Best)]
     pub select: Selection,
@@ -285,7 +305,8 @@ impl FinetuneConfig {
             "patience",
             "needs --select best: with last no epoch is scored but the last",
         )?;
-        self.check_table()?;
+        self.check_files()?;
+        self.question_settings()?;
         check(!self.seeds.is_empty(), "seeds", "must name at least one")?;
         let distinct: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
         check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;

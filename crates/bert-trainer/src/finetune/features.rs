@@ -5,12 +5,15 @@ use bert_data::{Tokenizer, Vocabulary};
 use bert_model::BertInput;
 use burn::tensor::{Device, Int, Tensor};
 
-use crate::host::{float_vector, int_matrix, int_vector};
+use super::padding::{PaddedBatch, by_length};
+use crate::host::{float_vector, int_vector};
 use crate::tasks::{EncodedPair, Example, Label, SpecialIds, encode_pair};
 
 /// The examples of a split as the model sees them.
 pub struct Features {
-    encoded: Vec<EncodedPair>,
+    /// Those of an example together.
+    sequences: Vec<EncodedPair>,
+    per_example: usize,
     labels: Vec<Option<Label>>,
     pad_id: i32,
     max_length: usize,
@@ -20,10 +23,8 @@ pub struct Features {
 pub struct ClassificationBatch {
     /// Their numbers in the split.
     pub examples: Vec<usize>,
-    seq_length: usize,
-    input_ids: Vec<i32>,
-    input_mask: Vec<i32>,
-    segment_ids: Vec<i32>,
+    padded: PaddedBatch,
+    per_example: usize,
     labels: Vec<Option<Label>>,
 }
 
@@ -42,13 +43,20 @@ impl Features {
             encoder.encode(text, &mut ids);
             ids
         };
-        let encoded = examples.iter().map(|example| {
+        let mut sequences = Vec::new();
+        for example in examples {
             let a = ids(&example.text_a);
-            let b = example.text_b.as_deref().map(&mut ids);
-            encode_pair(&a, b.as_deref(), special, max_length)
-        });
+            let seconds = example.text_b.iter().chain(&example.choices).map(|b| Some(ids(b)));
+            let mut seconds: Vec<Option<Vec<u32>>> = seconds.collect();
+            if seconds.is_empty() {
+                seconds.push(None);
+            }
+            let encode = |b: &Option<Vec<u32>>| encode_pair(&a, b.as_deref(), special, max_length);
+            sequences.extend(seconds.iter().map(encode));
+        }
         Self {
-            encoded: encoded.collect(),
+            sequences,
+            per_example: examples.first().map_or(1, |example| example.choices.len().max(1)),
             labels: examples.iter().map(|example| example.label).collect(),
             pad_id: vocabulary.pad_id() as i32,
             max_length,
@@ -58,80 +66,59 @@ impl Features {
     /// Examples that are ids already, none longer than `max_length`, without labels.
     pub fn of_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
         let labels = vec![None; encoded.len()];
-        Self { encoded, labels, pad_id: vocabulary.pad_id() as i32, max_length }
+        let pad_id = vocabulary.pad_id() as i32;
+        Self { sequences: encoded, per_example: 1, labels, pad_id, max_length }
     }
 
     /// Number of examples.
     pub fn len(&self) -> usize {
-        self.encoded.len()
+        self.labels.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.encoded.is_empty()
+        self.labels.is_empty()
     }
 
-    /// An example as the model sees it.
-    pub fn encoded(&self, example: usize) -> &EncodedPair {
-        &self.encoded[example]
+    /// Sequences of an example: 1, or the choices.
+    pub fn per_example(&self) -> usize {
+        self.per_example
     }
 
-    /// All examples by length, in batches: for evaluation, where order does not matter but padding costs.
+    /// The sequences of an example as the model sees them.
+    pub fn sequences(&self, example: usize) -> &[EncodedPair] {
+        &self.sequences[example * self.per_example..][..self.per_example]
+    }
+
+    /// All examples by the length of their longest sequence, in batches.
     pub fn by_length(&self, batch_size: usize) -> Vec<Vec<usize>> {
-        let mut order: Vec<usize> = (0..self.len()).collect();
-        order.sort_by_key(|&i| self.encoded[i].input_ids.len());
-        order.chunks(batch_size).map(<[usize]>::to_vec).collect()
+        let longest = |of: &[EncodedPair]| of.iter().map(|one| one.input_ids.len()).max().unwrap_or(0);
+        let lengths: Vec<usize> = self.sequences.chunks(self.per_example).map(longest).collect();
+        by_length(&lengths, batch_size)
     }
 
-    /// The given examples as one batch, padded to the longest of them and up to a multiple of 8, as far as
-    /// `max_length` allows: the model may have no positions beyond it.
+    /// The given examples as one batch.
     pub fn batch(&self, examples: Vec<usize>) -> ClassificationBatch {
-        let longest = examples.iter().map(|&i| self.encoded[i].input_ids.len()).max().unwrap_or(0);
-        let seq_length = longest.next_multiple_of(8).min(self.max_length);
-        let cells = examples.len() * seq_length;
-        let mut batch = ClassificationBatch {
-            seq_length,
-            input_ids: Vec::with_capacity(cells),
-            input_mask: Vec::with_capacity(cells),
-            segment_ids: Vec::with_capacity(cells),
+        let sequences: Vec<&EncodedPair> = examples.iter().flat_map(|&i| self.sequences(i)).collect();
+        ClassificationBatch {
+            padded: PaddedBatch::new(&sequences, self.pad_id, self.max_length),
+            per_example: self.per_example,
             labels: examples.iter().map(|&i| self.labels[i]).collect(),
             examples,
-        };
-        for &i in &batch.examples {
-            let EncodedPair { input_ids, segment_ids } = &self.encoded[i];
-            let padding = seq_length - input_ids.len();
-            batch.input_ids.extend(input_ids.iter().map(|&id| id as i32));
-            batch.input_ids.extend(std::iter::repeat_n(self.pad_id, padding));
-            batch.input_mask.extend(std::iter::repeat_n(1, input_ids.len()));
-            batch.input_mask.extend(std::iter::repeat_n(0, padding));
-            batch.segment_ids.extend(segment_ids.iter().map(|&id| id as i32));
-            batch.segment_ids.extend(std::iter::repeat_n(0, padding));
         }
-        batch
-    }
-
-    /// The given examples as `parts` batches of nearly equal size, each padded for itself.
-    pub fn micro_batches(&self, examples: &[usize], parts: usize) -> Vec<ClassificationBatch> {
-        let bounds: Vec<usize> = (0..=parts).map(|part| part * examples.len() / parts).collect();
-        let parts = bounds.windows(2).filter(|w| w[0] < w[1]);
-        parts.map(|w| self.batch(examples[w[0]..w[1]].to_vec())).collect()
     }
 }
 
 impl ClassificationBatch {
-    /// What the model reads.
+    /// What the model reads, `[examples * per_example, seq]` each.
     pub fn input(&self, device: &Device) -> BertInput {
-        let shape = [self.examples.len(), self.seq_length];
-        BertInput {
-            input_ids: int_matrix(&self.input_ids, shape, device),
-            input_mask: int_matrix(&self.input_mask, shape, device),
-            segment_ids: int_matrix(&self.segment_ids, shape, device),
-        }
+        self.padded.input(device)
     }
 
-    /// The numbers of the examples, for picking rows of a table of cached outputs.
+    /// The numbers of the examples' sequences, for picking rows of a table of cached outputs.
     pub fn rows(&self, device: &Device) -> Tensor<1, Int> {
-        let rows: Vec<i32> = self.examples.iter().map(|&i| i as i32).collect();
+        let of = |&i: &usize| i * self.per_example..(i + 1) * self.per_example;
+        let rows: Vec<i32> = self.examples.iter().flat_map(of).map(|i| i as i32).collect();
         int_vector(&rows, device)
     }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use bert_data::files::{digest_bytes, digest_file};
 use serde_json::{Value, json};
 
-use super::{FinetuneConfig, LabelledSplit, Splits};
+use super::FinetuneConfig;
+use super::objectives::{Objective, Part};
 use crate::error::Error;
 use crate::tasks::Example;
 
@@ -13,12 +14,15 @@ use crate::tasks::Example;
 ///
 /// # Errors
 /// When a file of the checkpoint cannot be read.
-pub(super) fn identity(config: &FinetuneConfig, start: &Path, splits: &Splits) -> Result<Value, Error> {
+pub(super) fn identity<O: Objective>(
+    config: &FinetuneConfig,
+    start: &Path,
+    objective: &O,
+) -> Result<Value, Error> {
     let mut settings = serde_json::to_value(config).expect("plain data");
     for place in ["seeds", "output", "predict", "data", "checkpoint"] {
         settings.as_object_mut().expect("a configuration").remove(place);
     }
-    let digest = |split: &Option<LabelledSplit>| split.as_ref().map(|split| examples_digest(&split.examples));
     let file = |name: &str| match start.join(name) {
         path if path.exists() => digest_file(&path).map_err(Error::from),
         _ => Ok(String::new()),
@@ -27,20 +31,23 @@ pub(super) fn identity(config: &FinetuneConfig, start: &Path, splits: &Splits) -
         "config": settings,
         "start": file("model.safetensors")?,
         "vocabulary": file("vocab.txt")?,
-        "train": examples_digest(&splits.train.examples),
-        "held_out": digest(&splits.held_out),
-        "dev": examples_digest(&splits.dev.examples),
-        "dev_mismatched": digest(&splits.mismatched),
-        "test": digest(&splits.test),
+        "train": objective.train_digest(),
+        "held_out": objective.digest(Part::HeldOut),
+        "dev": objective.digest(Part::Dev),
+        "dev_mismatched": objective.digest(Part::DevMismatched),
+        "test": objective.digest(Part::Test),
     }))
 }
 
 /// Texts and labels, in order.
 pub(super) fn examples_digest(examples: &[Example]) -> String {
     let mut bytes = Vec::new();
-    for Example { index: _, text_a, text_b, label } in examples {
+    for Example { index: _, text_a, text_b, choices, label } in examples {
         // Quoted, so that no text can look like two.
         bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
+        if !choices.is_empty() {
+            bytes.extend(format!("{choices:?}\n").into_bytes());
+        }
     }
     digest_bytes(&bytes)
 }

@@ -16,222 +16,49 @@
 
 pub mod adapter;
 pub mod config;
+mod events;
 mod exact;
 pub mod features;
 pub mod grid;
 mod identity;
+mod objectives;
 mod output;
+mod padding;
+mod questions;
+mod report;
 mod runs;
 mod saved;
 pub mod seed_run;
 pub mod seeds;
+mod start;
 pub mod subset;
 mod table;
 
-use std::path::{Path, PathBuf};
-
 use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
-use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, load_named_tensors,
-    read_pretrained_config, read_pretrained_tensors,
-};
-use burn::tensor::Device;
-use serde::{Deserialize, Serialize};
+use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification};
 
 pub use adapter::{AdapterKind, TrainedParameters};
 pub use config::{FinetuneConfig, Resolved, Selection};
-use features::Features;
-use grid::{Cell, CellReport, GridReport};
-use identity::{examples_digest, identity};
+pub use events::FinetuneEvent;
+use grid::Cell;
+use identity::identity;
+use objectives::labels::Labels;
+pub use objectives::labels::{Classifier, decide, predict};
+use objectives::spans::Spans;
+use objectives::tags::Tags;
+use objectives::{Objective, Part, Setup};
 pub(crate) use output::DEV_LABELS;
-use output::{Output, write_dev_labels, write_outputs};
-use runs::{Start, run_cells};
+use output::Output;
+pub use report::{FinetuneReport, RunReport};
+use runs::{Runs, Start, run_cells};
 use saved::SavedRuns;
-use seed_run::{EpochReport, Finished, Shared, decide, predict};
-use subset::TrainingParts;
+use start::start_model;
 
 use crate::checkpoint::resolve_model_folder;
-use crate::data_loader::DataLoader;
 use crate::error::Error;
-use crate::initialization::{FreshWeights, InitializationChoice};
-use crate::significance::{Calibration, calibration};
 use crate::stop::StopFlag;
-use crate::tasks::{
-    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, is_degenerate, labels_of,
-    majority_baseline, read_file, read_predict_file,
-};
+use crate::tasks::{Kind, SeedRun};
 use crate::text::Text;
-
-/// What a fine-tuning tells its caller.
-#[derive(Clone, Debug)]
-pub enum FinetuneEvent {
-    /// A step is done.
-    Step {
-        /// Of the run with this seed.
-        seed: u64,
-        /// Its number, from 1.
-        step: u64,
-        /// Steps of the run.
-        steps: u64,
-        /// Its loss.
-        loss: f64,
-    },
-    /// Dev, or what is held out of train, was evaluated.
-    Evaluated {
-        /// By the run with this seed.
-        seed: u64,
-        /// After so many epochs.
-        epoch: f64,
-        /// The scores.
-        scores: Scores,
-        /// Whether they are on what is held out of train, not on dev.
-        held_out: bool,
-    },
-    /// A run goes on where it was stopped.
-    Resumed {
-        /// The run's seed.
-        seed: u64,
-        /// The step after which it goes on; none where it was finished.
-        step: Option<u64>,
-    },
-    /// A configuration of a grid is done.
-    CellDone {
-        /// Its number, from 1.
-        cell: usize,
-        /// Configurations of the grid.
-        cells: usize,
-        /// What it came to.
-        report: CellReport,
-    },
-    /// Something the user should know, in words.
-    Warning(String),
-}
-
-/// One run in the report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunReport {
-    /// Its seed.
-    pub seed: u64,
-    /// Epochs at the chosen state.
-    pub epoch: f64,
-    /// Whether `--patience` ended the run before its last epoch.
-    pub stopped_early: bool,
-    /// Scores on what is held out of train, by which the state was chosen.
-    pub held_out: Option<Scores>,
-    /// Scores on dev.
-    pub dev: Scores,
-    /// Scores on the second dev set, where the task has one.
-    pub dev_mismatched: Option<Scores>,
-    /// Scores on test, where the task publishes its labels.
-    pub test: Option<Scores>,
-    /// How often each class of dev (row) was predicted as each class (column); not for a regression.
-    pub confusion: Option<Vec<Vec<u64>>>,
-    /// How sure it was of its answers to dev, and how often right; not for a regression.
-    pub calibration: Option<Calibration>,
-    /// Training loss and scores on dev, epoch by epoch.
-    pub history: Vec<EpochReport>,
-    /// What it answered.
-    #[serde(skip, default)]
-    pub answers: Answered,
-}
-
-/// A run's answers to every labelled split.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Answered {
-    /// Dev.
-    pub dev: Vec<Label>,
-    /// The outputs on dev: probabilities, or the score.
-    pub dev_outputs: Vec<Vec<f32>>,
-    /// The second dev set, where the task has one.
-    pub dev_mismatched: Option<Vec<Label>>,
-    /// Test, where its labels are published.
-    pub test: Option<Vec<Label>>,
-}
-
-/// `report.json`.
-#[derive(Clone, Debug, Serialize)]
-pub struct FinetuneReport {
-    /// The configuration as given.
-    pub config: FinetuneConfig,
-    /// The defaults that were filled in; of a grid those of the chosen cell.
-    pub resolved: Resolved,
-    /// Every configuration of a grid.
-    pub grid: Option<GridReport>,
-    /// The model folder that was started from.
-    pub start: PathBuf,
-    /// How many of the model's parameters learned.
-    pub parameters: TrainedParameters,
-    /// Examples that were trained on.
-    pub train_examples: usize,
-    /// How the training file was divided.
-    pub training: TrainingParts,
-    /// Digest of the dev examples and their labels: runs on other ones are not compared.
-    pub dev_digest: String,
-    /// Whether train or dev is a sample, not the official file; its scores are not comparable then.
-    pub is_sample: bool,
-    /// Each run.
-    pub runs: Vec<RunReport>,
-    /// The runs together, on dev.
-    pub dev: SeedSummary,
-    /// The runs together, on the second dev set.
-    pub dev_mismatched: Option<SeedSummary>,
-    /// The runs together, on test.
-    pub test: Option<SeedSummary>,
-    /// What a reader of the figures should be warned of: [`SeedSummary::warnings`] on dev, [`TrainingParts::warning`].
-    pub warnings: Vec<String>,
-    /// The tuned model.
-    pub model: PathBuf,
-}
-
-struct LabelledSplit {
-    examples: Vec<Example>,
-    labels: Vec<Label>,
-    features: Features,
-    is_sample: bool,
-}
-
-/// The examples of a split.
-struct ReadSplit {
-    examples: Vec<Example>,
-    is_sample: bool,
-}
-
-impl ReadSplit {
-    fn labelled(self, text: &Text, max_length: usize) -> LabelledSplit {
-        let Self { examples, is_sample } = self;
-        let labels = labels_of(&examples).unwrap_or_default();
-        let features = Features::new(&examples, &text.tokenizer, &text.vocabulary, max_length);
-        LabelledSplit { examples, labels, features, is_sample }
-    }
-}
-
-/// A task's data; test only where its labels are published.
-struct Splits {
-    train: LabelledSplit,
-    held_out: Option<LabelledSplit>,
-    training: TrainingParts,
-    dev: LabelledSplit,
-    mismatched: Option<LabelledSplit>,
-    test: Option<LabelledSplit>,
-}
-
-impl Splits {
-    fn read(config: &FinetuneConfig, text: &Text, max_length: usize) -> Result<Self, Error> {
-        let labelled =
-            |split| read_split(config, split).map(|read| read.map(|split| split.labelled(text, max_length)));
-        let all = read_split(config, Split::Train)?.ok_or_else(|| missing(config, Split::Train))?;
-        let (train, held_out, training) = subset::divide(config, all.examples)?;
-        let part = |examples| ReadSplit { examples, is_sample: all.is_sample }.labelled(text, max_length);
-        Ok(Self {
-            train: part(train),
-            held_out: (training.held_out > 0).then(|| part(held_out)),
-            training,
-            dev: labelled(Split::Dev)?.ok_or_else(|| missing(config, Split::Dev))?,
-            mismatched: labelled(Split::DevMismatched)?,
-            test: labelled(Split::Test)?,
-        })
-    }
-}
 
 /// Fine-tunes, once per seed; with `resume` goes on with what the same fine-tuning left in the output folder when it
 /// was stopped or killed.
@@ -278,189 +105,95 @@ pub fn finetune_on(
     if let Some(slow) = resolved.precision.warning(config.device, &model, tokens) {
         tell(FinetuneEvent::Warning(slow));
     }
-    let splits = Splits::read(config, &text, resolved.max_seq_length)?;
-    let to_predict = config.predict.as_ref().map(|path| read_predict_file(config.task, path)).transpose()?;
-    // Before the output is made: weights that cannot be used leave nothing behind.
-    let first = Some(start_model(config, &start, config.seeds[0], &device, tell)?);
-    if resume && !config.output.exists() {
-        return Err(Error::NothingToResume { path: config.output.clone() });
-    }
-    let output = Output::open(files, &config.output)?;
-    let several = cells.len() * config.seeds.len() > 1;
-    let identity = identity(config, &start, &splits)?;
-    let saved = SavedRuns::open(files, &config.output, resume, &identity, several, tell)?;
-
-    let from = Start { folder: &start, first, saved: &saved };
-    let (cell, runs, grid) = run_cells(&cells, from, &splits, &device, stop, tell)?;
-    let model = runs.model(&config.output)?;
-    write_dev_labels(output.files, config, &splits.dev.examples)?;
-    for run in &runs.reports {
-        let (stem, answers) = (format!("seed-{}/dev_", run.seed), &run.answers);
-        let examples = &splits.dev.examples;
-        write_outputs(output.files, config, &stem, examples, &answers.dev, &answers.dev_outputs)?;
-    }
-    if let Some(examples) = &to_predict {
-        let features = Features::new(examples, &text.tokenizer, &text.vocabulary, resolved.max_seq_length);
-        let kind = config.task.spec().kind;
-        let outputs = predict(model, &features, kind, &device);
-        write_outputs(output.files, config, "", examples, &decide(&outputs, kind), &outputs)?;
-    }
-    let parameters = TrainedParameters::new(config, model);
-    adapter::save(output.files, config, &start, model.clone(), &runs.model_config, &text)?;
-    let report = report(config, (cell, grid), (start, parameters), &splits, runs.reports);
-    write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
-    saved.remove()?;
-    output.finish()?;
-    Ok(report)
-}
-
-/// A split with labels; `None` when the task has none such or its file is not there.
-fn read_split(config: &FinetuneConfig, split: Split) -> Result<Option<ReadSplit>, Error> {
+    let max_seq_length = resolved.max_seq_length;
+    let setup = Setup { config, text: &text, start: &start, max_seq_length, device: &device };
+    let job = Job { files, setup, cells: &cells, resume, stop };
     let spec = config.task.spec();
-    if !spec.has_split(split) || !spec.has_labels(split) {
-        return Ok(None);
+    match spec.kind {
+        Kind::Spans { .. } => job.tune(Spans::read(setup)?, tell),
+        Kind::Tags => job.tune(Tags::read(setup)?, tell),
+        _ if spec.choices > 0 => job.tune(Labels::<BertForMultipleChoice>::read(setup)?, tell),
+        _ => job.tune(Labels::<BertForSequenceClassification>::read(setup)?, tell),
     }
-    let file = match config.find_split(split) {
-        Ok(file) => file,
-        // Only these two must be there.
-        Err(error) if matches!(split, Split::Train | Split::Dev) => return Err(error.into()),
-        Err(_) => return Ok(None),
-    };
-    let examples = read_file(config.task, &file.path, true)?;
-    Ok(Some(ReadSplit { examples, is_sample: file.is_sample }))
 }
 
-fn missing(config: &FinetuneConfig, split: Split) -> Error {
-    let reason = format!("{} has no labelled {split} split", config.task);
-    Error::Configuration { flag: "task", reason }
+/// A fine-tuning whose configuration is checked and whose files are read.
+struct Job<'a> {
+    files: &'a dyn FileSystem,
+    setup: Setup<'a>,
+    cells: &'a [Cell],
+    resume: bool,
+    stop: &'a StopFlag,
 }
 
-/// What `--random-init` begins with.
-fn fresh_weights(
-    config: &FinetuneConfig,
-    start: &Path,
-    model: &BertConfig,
-    seed: u64,
-) -> Result<Option<FreshWeights>, Error> {
-    if !config.random_init {
-        return Ok(None);
-    }
-    let choice = config.initialization.unwrap_or(InitializationChoice::Reference);
-    let Some(data) = &config.initialization_data else {
-        return FreshWeights::uncounted(choice).map(Some);
-    };
-    DataLoader::open(data, 0)?.check_fits(model, Some(&start.join("vocab.txt")))?;
-    FreshWeights::new(choice, data, model, seed).map(Some)
-}
-
-fn start_model(
-    config: &FinetuneConfig,
-    start: &Path,
-    seed: u64,
-    device: &Device,
-    tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<(BertForSequenceClassification, BertConfig), Error> {
-    let labels = |model: BertConfig| match config.task.spec().kind {
-        Kind::Classification { labels } => {
-            let names = config.task.spec().class_names;
-            model.with_labels(if names.is_empty() { labels } else { names })
+impl Job<'_> {
+    fn tune<O: Objective>(
+        self,
+        objective: O,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<FinetuneReport, Error> {
+        let Self { files, setup, cells, resume, stop } = self;
+        let config = setup.config;
+        // Before the output is made: weights that cannot be used leave nothing behind.
+        let first = Some(start_model(setup, &objective, config.seeds[0], tell)?);
+        if resume && !config.output.exists() {
+            return Err(Error::NothingToResume { path: config.output.clone() });
         }
-        Kind::Regression { .. } => model.with_regression(),
-    };
-    let model_config = labels(read_pretrained_config(start)?);
-    if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
-        let model =
-            BertForSequenceClassification::initialized(&model_config, fresh.initialization(), seed, device)?;
-        return Ok((model, model_config));
-    }
-    let model = BertForSequenceClassification::new(&model_config, seed, device);
-    let mut tensors = read_pretrained_tensors(start)?;
-    let first = seed == config.seeds[0];
-    // That of an earlier fine-tuning: its classes are not this task's, even when there are as many.
-    let classifier = tensors.extract_if(.., |name, _| name.starts_with("classifier.")).count();
-    if classifier > 0 && first {
-        let text = "the checkpoint's classifier is of an earlier fine-tuning; it is drawn anew";
-        tell(FinetuneEvent::Warning(text.to_string()));
-    }
-    let (model, loaded) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;
-    let fresh: Vec<&String> = loaded.missing.iter().filter(|name| !name.starts_with("classifier.")).collect();
-    if !fresh.is_empty() && first {
-        tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
-    }
-    let model = adapter::attached(config, model, &fresh, seed)?;
-    Ok((model, model_config))
-}
+        let output = Output::open(files, &config.output)?;
+        let several = cells.len() * config.seeds.len() > 1;
+        let identity = identity(config, setup.start, &objective)?;
+        let saved = SavedRuns::open(files, &config.output, resume, &identity, several, tell)?;
 
-/// What a finished run comes to, on every labelled split.
-fn run_report(shared: &Shared<'_>, splits: &Splits, seed: u64, finished: &Finished) -> RunReport {
-    let (task, kind) = (shared.config.task, shared.config.task.spec().kind);
-    let answers =
-        |split: &LabelledSplit| decide(&predict(&finished.model, &split.features, kind, shared.device), kind);
-    let scored =
-        |split: &LabelledSplit, answers: &Vec<Label>| crate::tasks::score(task, answers, &split.labels);
-    let answers = Answered {
-        dev: finished.predictions.clone(),
-        dev_outputs: finished.outputs.clone(),
-        dev_mismatched: splits.mismatched.as_ref().map(answers),
-        test: splits.test.as_ref().map(answers),
-    };
-    RunReport {
-        seed,
-        epoch: finished.epoch,
-        stopped_early: finished.stopped_early,
-        held_out: finished.held_out.clone(),
-        dev: finished.scores.clone(),
-        dev_mismatched: splits
-            .mismatched
-            .as_ref()
-            .zip(answers.dev_mismatched.as_ref())
-            .map(|(s, a)| scored(s, a)),
-        test: splits.test.as_ref().zip(answers.test.as_ref()).map(|(s, a)| scored(s, a)),
-        confusion: confusion(task, &finished.predictions, shared.dev_labels),
-        calibration: calibration(shared.dev_labels, &finished.predictions, &finished.outputs),
-        history: finished.history.clone(),
-        answers,
+        let from = Start { setup, first, saved: &saved };
+        let (cell, runs, grid) = run_cells(cells, from, &objective, stop, tell)?;
+        let model = runs.model(&config.output)?;
+        let dev: Vec<_> =
+            runs.finished.iter().map(|(run, answers)| (run.seed, &answers[&Part::Dev])).collect();
+        objective.write_dev(&output, &dev)?;
+        objective.write_predictions(&output, model)?;
+        objective.save_model(&output, model, &runs.model_config)?;
+        let parameters = TrainedParameters::new(config, model);
+        let report = FinetuneReport { grid, ..report(setup, &objective, cell, runs, parameters) };
+        write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
+        saved.remove()?;
+        output.finish()?;
+        Ok(report)
     }
 }
 
-fn report(
-    config: &FinetuneConfig,
-    (cell, grid): (&Cell, Option<GridReport>),
-    (start, parameters): (PathBuf, TrainedParameters),
-    splits: &Splits,
-    runs: Vec<RunReport>,
+fn report<O: Objective>(
+    setup: Setup<'_>,
+    objective: &O,
+    cell: &Cell,
+    runs: Runs<O>,
+    parameters: TrainedParameters,
 ) -> FinetuneReport {
-    type Of = (fn(&RunReport) -> Option<&Scores>, fn(&Answered) -> Option<&Vec<Label>>);
-    let summary = |split: &LabelledSplit, (scores, answers): Of| {
-        let answers =
-            runs.iter().map(|run| answers(&run.answers).expect("answered with the split").as_slice());
-        let answers: Vec<&[Label]> = answers.collect();
-        let seeds = runs.iter().zip(&answers).map(|(run, answers)| SeedRun {
-            seed: run.seed,
-            scores: scores(run).expect("scored with the split").clone(),
-            degenerate: is_degenerate(answers),
-        });
-        let baseline = majority_baseline(config.task, &splits.train.labels, &split.labels);
-        SeedSummary::new(config.task, split.examples.len(), seeds.collect(), baseline)
-            .with_interval(&split.labels, &answers)
+    let config = setup.config;
+    let summary = |part: Part| {
+        let answers: Vec<&O::Answers> = runs.finished.iter().map(|(_, answers)| &answers[&part]).collect();
+        let run = |((report, _), answers): (&(RunReport, _), &&O::Answers)| SeedRun {
+            seed: report.seed,
+            scores: report.scores(part).expect("scored with the part").clone(),
+            degenerate: objective.is_degenerate(answers),
+        };
+        objective.summary(part, runs.finished.iter().zip(&answers).map(run).collect(), &answers)
     };
-    let dev = summary(&splits.dev, (|run| Some(&run.dev), |answers| Some(&answers.dev)));
-    let mismatched: Of = (|run| run.dev_mismatched.as_ref(), |answers| answers.dev_mismatched.as_ref());
-    let test: Of = (|run| run.test.as_ref(), |answers| answers.test.as_ref());
+    let if_there = |part| objective.has(part).then(|| summary(part));
+    let (dev, training) = (summary(Part::Dev), objective.training());
     FinetuneReport {
         resolved: cell.resolved.clone(),
-        grid,
-        start,
+        grid: None,
+        start: setup.start.to_path_buf(),
         parameters,
-        train_examples: splits.train.examples.len(),
-        training: splits.training,
-        dev_digest: examples_digest(&splits.dev.examples),
-        is_sample: splits.train.is_sample || splits.dev.is_sample,
-        warnings: dev.warnings().into_iter().chain(splits.training.warning()).collect(),
+        train_examples: training.trained_on,
+        training,
+        dev_digest: objective.digest(Part::Dev).expect("there is a dev set"),
+        is_sample: objective.is_sample(),
+        warnings: dev.warnings().into_iter().chain(training.warning()).collect(),
         dev,
-        dev_mismatched: splits.mismatched.as_ref().map(|split| summary(split, mismatched)),
-        test: splits.test.as_ref().map(|split| summary(split, test)),
-        runs,
+        dev_mismatched: if_there(Part::DevMismatched),
+        test: if_there(Part::Test),
+        runs: runs.finished.into_iter().map(|(report, _)| report).collect(),
         model: config.output.join("model"),
         config: config.clone(),
     }

@@ -1,14 +1,16 @@
 //! What a fine-tuning leaves in its output folder, but for the report.
 
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use bert_data::files::{FileSystem, OutputLock, create_folder, write_atomic_on};
-use bert_model::{BertConfig, BertForSequenceClassification, save_pretrained};
+use bert_model::{Architecture, BertConfig, save_pretrained};
 
-use super::config::FinetuneConfig;
 use crate::error::Error;
 use crate::run_folder::refuse_if_in_use;
-use crate::tasks::{Example, Label, write_errors, write_labels, write_predictions, write_probabilities};
+use crate::tasks::{
+    Example, Label, Task, write_errors, write_labels, write_predictions, write_probabilities,
+};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
 
@@ -20,13 +22,16 @@ const CONTENTS: Contents = Contents {
     last: "report.json",
     is_ours: |name| {
         let seed = name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
-        seed || ["adapter", "model", "predictions.tsv", "probabilities.tsv", DEV_LABELS].contains(&name)
+        let predictions = ["predictions.", "probabilities.", "nbest_predictions.", "null_odds."];
+        seed || ["adapter", "model", DEV_LABELS].contains(&name)
+            || predictions.iter().any(|start| name.starts_with(start))
     },
 };
 
 /// The output folder, locked.
 pub(super) struct Output<'a> {
     pub(super) files: &'a dyn FileSystem,
+    pub(super) folder: PathBuf,
     unfinished: Unfinished<'a>,
     _lock: OutputLock,
 }
@@ -41,68 +46,69 @@ impl<'a> Output<'a> {
         }
         let unfinished = Unfinished::begin(files, output, CONTENTS, "choose another --output")?;
         let lock = OutputLock::acquire_on(files, output)?;
-        Ok(Self { files, unfinished, _lock: lock })
+        Ok(Self { files, folder: output.to_path_buf(), unfinished, _lock: lock })
     }
 
     /// The report is written, so the output is whole.
     pub(super) fn finish(self) -> Result<(), Error> {
         self.unfinished.finish()
     }
-}
 
-/// Writes predictions and probabilities as `<stem>predictions.tsv` and `<stem>probabilities.tsv`, and where
-/// the examples have labels the errors as `<stem>errors.tsv`.
-pub(super) fn write_outputs(
-    files: &dyn FileSystem,
-    config: &FinetuneConfig,
-    stem: &str,
-    examples: &[Example],
-    predictions: &[Label],
-    outputs: &[Vec<f32>],
-) -> Result<(), Error> {
-    let path = |what: &str| config.output.join(format!("{stem}{what}.tsv"));
-    let first = path("predictions");
-    let folder = first.parent().expect("a file in the output folder");
-    create_folder(files, folder)?;
-    write_atomic_on(files, &first, |out| write_predictions(out, config.task, examples, predictions))?;
-    write_atomic_on(files, &path("probabilities"), |out| write_probabilities(out, outputs))?;
-    if examples.iter().all(|example| example.label.is_some()) {
-        write_atomic_on(files, &path("errors"), |out| {
-            write_errors(out, config.task, examples, predictions, outputs)
-        })?;
+    /// Writes a file, and makes the folder that it is in.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        create_folder(self.files, path.parent().expect("a file in the output folder"))?;
+        write_atomic_on(self.files, &path, content)?;
+        Ok(())
     }
-    Ok(())
-}
 
-/// Writes [`DEV_LABELS`].
-pub(super) fn write_dev_labels(
-    files: &dyn FileSystem,
-    config: &FinetuneConfig,
-    examples: &[Example],
-) -> Result<(), Error> {
-    write_atomic_on(files, &config.output.join(DEV_LABELS), |out| write_labels(out, config.task, examples))?;
-    Ok(())
-}
-
-/// Writes the files of a model into a folder.
-pub(super) fn sink<'a>(
-    files: &'a dyn FileSystem,
-    folder: &'a Path,
-) -> impl FnMut(&str, &[u8]) -> std::io::Result<()> + 'a {
-    move |name, bytes| {
-        let written = write_atomic_on(files, &folder.join(name), |out| out.write_all(bytes));
-        written.map(|_| ()).map_err(std::io::Error::other)
+    /// Writes predictions and probabilities as `<stem>predictions.tsv` and `<stem>probabilities.tsv`, and where
+    /// the examples have labels the errors as `<stem>errors.tsv`.
+    pub(super) fn write_labels(
+        &self,
+        task: Task,
+        stem: &str,
+        examples: &[Example],
+        predictions: &[Label],
+        outputs: &[Vec<f32>],
+    ) -> Result<(), Error> {
+        let name = |what: &str| format!("{stem}{what}.tsv");
+        self.write(&name("predictions"), |out| write_predictions(out, task, examples, predictions))?;
+        self.write(&name("probabilities"), |out| write_probabilities(out, outputs))?;
+        if examples.iter().all(|example| example.label.is_some()) {
+            self.write(&name("errors"), |out| write_errors(out, task, examples, predictions, outputs))?;
+        }
+        Ok(())
     }
-}
 
-pub(super) fn save_model(
-    files: &dyn FileSystem,
-    folder: &Path,
-    model: &BertForSequenceClassification,
-    config: &BertConfig,
-    text: &Text,
-) -> Result<(), Error> {
-    create_folder(files, folder)?;
-    let vocabulary = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink(files, folder), model, config, Some(vocabulary))?)
+    /// Writes [`DEV_LABELS`].
+    pub(super) fn write_dev_labels(&self, task: Task, examples: &[Example]) -> Result<(), Error> {
+        self.write(DEV_LABELS, |out| write_labels(out, task, examples))
+    }
+
+    /// Takes the files of a model into a folder of this name.
+    pub(super) fn sink(&self, name: &str) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
+        let folder = self.folder.join(name);
+        move |name, bytes| {
+            create_folder(self.files, &folder).map_err(io::Error::other)?;
+            let written = write_atomic_on(self.files, &folder.join(name), |out| out.write_all(bytes));
+            written.map(|_| ()).map_err(io::Error::other)
+        }
+    }
+
+    /// Writes a whole model into a folder of this name.
+    pub(super) fn save_model<M: Architecture>(
+        &self,
+        name: &str,
+        model: &M,
+        config: &BertConfig,
+        text: &Text,
+    ) -> Result<(), Error> {
+        let vocabulary = text.files(config.max_position_embeddings);
+        Ok(save_pretrained(&mut self.sink(name), model, config, Some(vocabulary))?)
+    }
 }

@@ -1,43 +1,50 @@
 //! The runs of one configuration, one per seed, and of several configurations those that are kept.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use bert_model::{BertConfig, BertForSequenceClassification};
+use bert_model::BertConfig;
 
 use super::grid::{Cell, CellReport, GridReport};
+use super::objectives::{Objective, Part, Setup};
 use super::saved::SavedRuns;
-use super::seed_run::{Shared, run_seed};
-use super::{FinetuneEvent, RunReport, Splits, run_report, start_model};
+use super::seed_run::{Finished, Shared, run_seed};
+use super::start::start_model;
+use super::{FinetuneEvent, RunReport};
 use crate::error::Error;
 use crate::stop::StopFlag;
+use crate::tasks::Scores;
+
+/// A run's answers to every labelled part but what was held out.
+pub(super) type Answered<O> = BTreeMap<Part, <O as Objective>::Answers>;
 
 /// What every configuration starts from.
-pub(super) struct Start<'a> {
-    /// The folder of the checkpoint.
-    pub(super) folder: &'a Path,
+pub(super) struct Start<'a, O: Objective> {
+    /// The checkpoint and what goes with it.
+    pub(super) setup: Setup<'a>,
     /// The first run's model, made before the output was.
-    pub(super) first: Option<(BertForSequenceClassification, BertConfig)>,
+    pub(super) first: Option<(O::Model, BertConfig)>,
     /// What was done before.
     pub(super) saved: &'a SavedRuns<'a>,
 }
 
 /// The finished runs of a configuration.
-pub(super) struct Runs {
+pub(super) struct Runs<O: Objective> {
     /// Each, in the order of the seeds.
-    pub(super) reports: Vec<RunReport>,
+    pub(super) finished: Vec<(RunReport, Answered<O>)>,
     /// The model of the best, and its configuration.
-    model: Option<BertForSequenceClassification>,
+    model: Option<O::Model>,
     pub(super) model_config: BertConfig,
     /// Seed and score of the best.
     best: (u64, f64),
 }
 
-impl Runs {
+impl<O: Objective> Runs<O> {
     /// The model of the best.
     ///
     /// # Errors
     /// [`Error::CheckpointCorrupt`] when it was saved in an earlier process and is gone.
-    pub(super) fn model(&self, output: &Path) -> Result<&BertForSequenceClassification, Error> {
+    pub(super) fn model(&self, output: &Path) -> Result<&O::Model, Error> {
         let reason = format!(
             "the model of seed {}, which was finished, is gone; without --resume it is made again",
             self.best.0
@@ -52,36 +59,29 @@ impl Runs {
 ///
 /// # Errors
 /// Those of a run.
-pub(super) fn run_cells<'a>(
+pub(super) fn run_cells<'a, O: Objective>(
     cells: &'a [Cell],
-    mut start: Start<'_>,
-    splits: &Splits,
-    device: &burn::tensor::Device,
+    mut start: Start<'_, O>,
+    objective: &O,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<(&'a Cell, Runs, Option<GridReport>), Error> {
+) -> Result<(&'a Cell, Runs<O>, Option<GridReport>), Error> {
     let metric = cells[0].config.task.spec().primary;
     let mut reports: Vec<CellReport> = Vec::new();
-    let mut chosen: Option<(usize, Runs)> = None;
+    let mut chosen: Option<(usize, Runs<O>)> = None;
     for (number, cell) in cells.iter().enumerate() {
-        let shared = Shared {
-            config: &cell.config,
-            resolved: &cell.resolved,
-            train: &splits.train.features,
-            dev: &splits.dev.features,
-            dev_labels: &splits.dev.labels,
-            held_out: splits.held_out.as_ref().map(|split| (&split.features, split.labels.as_slice())),
-            device,
-        };
+        let (config, resolved, device) = (&cell.config, &cell.resolved, start.setup.device);
+        let shared = Shared { config, resolved, objective, device };
         // What is said of the start is the same for every cell.
         let mut silent = |event| match event {
             FinetuneEvent::Warning(_) if number > 0 => {}
             event => tell(event),
         };
-        let runs = run_seeds(&shared, number, &mut start, splits, stop, &mut silent)?;
+        let runs = run_seeds(&shared, number, &mut start, stop, &mut silent)?;
         let score =
             |run: &RunReport| run.held_out.as_ref().unwrap_or(&run.dev).get(metric).unwrap_or(f64::NAN);
-        let report = CellReport::new(cell, &runs.reports.iter().map(score).collect::<Vec<f64>>());
+        let report =
+            CellReport::new(cell, &runs.finished.iter().map(|(run, _)| score(run)).collect::<Vec<f64>>());
         if cells.len() > 1 {
             tell(FinetuneEvent::CellDone { cell: number + 1, cells: cells.len(), report: report.clone() });
         }
@@ -95,52 +95,79 @@ pub(super) fn run_cells<'a>(
     }
     let (best, runs) = chosen.expect("there is at least one cell");
     reports[best].chosen = true;
-    let held_out_examples = splits.training.held_out;
+    let held_out_examples = objective.training().held_out;
     let grid = (cells.len() > 1).then_some(GridReport { metric, held_out_examples, cells: reports });
     Ok((&cells[best], runs, grid))
 }
 
-fn run_seeds(
-    shared: &Shared<'_>,
+fn run_seeds<O: Objective>(
+    shared: &Shared<'_, O>,
     cell: usize,
-    start: &mut Start<'_>,
-    splits: &Splits,
+    start: &mut Start<'_, O>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<Runs, Error> {
-    let Shared { config, device, .. } = *shared;
-    let mut reports: Vec<RunReport> = Vec::new();
-    let mut best: Option<Runs> = None;
+) -> Result<Runs<O>, Error> {
+    let Shared { config, objective, .. } = *shared;
+    let mut all = Vec::new();
+    let mut best: Option<Runs<O>> = None;
     for &seed in config.seeds.iter() {
         let (model, model_config) = match start.first.take() {
             Some(first) => first,
-            None => start_model(config, start.folder, seed, device, tell)?,
+            None => start_model(start.setup, objective, seed, tell)?,
         };
         let mut saved = start.saved.run(cell, seed);
-        let before = saved.finished(&model, tell)?;
+        let before = saved.finished::<O>(&model, tell)?;
         let is_new = before.is_none();
-        let (report, model) = match before {
+        let (report, answers, model) = match before {
             Some(before) => before,
             None => {
                 let finished = run_seed(shared, seed, model, &mut saved, stop, tell)?;
-                (run_report(shared, splits, seed, &finished), Some(finished.model))
+                let (report, answers) = run_report(objective, seed, &finished);
+                (report, answers, Some(finished.model))
             }
         };
         let score = report.held_out.as_ref().unwrap_or(&report.dev);
         let score = score.get(config.task.spec().primary).unwrap_or(f64::NAN);
         let is_best = best.as_ref().is_none_or(|best| is_better(score, best.best.1));
         if let (true, Some(model)) = (is_new, &model) {
-            saved.finish(&report, model, is_best)?;
+            saved.finish::<O>(&report, &answers, model, is_best)?;
         }
-        reports.push(report);
+        all.push((report, answers));
         if is_best {
-            let runs = Runs { reports: Vec::new(), model, model_config, best: (seed, score) };
+            let runs = Runs { finished: Vec::new(), model, model_config, best: (seed, score) };
             if let Some(worse) = best.replace(runs) {
                 start.saved.run(cell, worse.best.0).forget_model()?;
             }
         }
     }
-    Ok(Runs { reports, ..best.expect("there is at least one seed") })
+    Ok(Runs { finished: all, ..best.expect("there is at least one seed") })
+}
+
+/// What a finished run comes to, on every labelled part.
+fn run_report<O: Objective>(objective: &O, seed: u64, finished: &Finished<O>) -> (RunReport, Answered<O>) {
+    let mut answered = Answered::<O>::from([(Part::Dev, finished.answers.clone())]);
+    let mut further = |part: Part| -> Option<Scores> {
+        objective.has(part).then(|| {
+            let answers = objective.answer(&finished.model, part);
+            let scores = objective.score(part, &answers);
+            answered.insert(part, answers);
+            scores
+        })
+    };
+    let (dev_mismatched, test) = (further(Part::DevMismatched), further(Part::Test));
+    let report = RunReport {
+        seed,
+        epoch: finished.epoch,
+        stopped_early: finished.stopped_early,
+        held_out: finished.held_out.clone(),
+        dev: finished.scores.clone(),
+        dev_mismatched,
+        test,
+        confusion: objective.confusion(&finished.answers),
+        calibration: objective.calibration(&finished.answers),
+        history: finished.history.clone(),
+    };
+    (report, answered)
 }
 
 /// Of equals the first stays, and a score that is not defined never does.

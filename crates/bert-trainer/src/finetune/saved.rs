@@ -16,17 +16,20 @@ use std::time::{Duration, Instant};
 use bert_data::files::{FileSystem, create_folder, digest_bytes, write_atomic_on};
 use bert_data::sealed::{read_sealed, write_sealed_on};
 use bert_model::{
-    BertForSequenceClassification, LoadPolicy, load_named_tensors, load_pretrained_weights,
-    named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
+    Architecture, LoadPolicy, load_named_tensors, load_pretrained_weights, named_tensors_from_bytes,
+    read_safetensors, to_safetensors_bytes,
 };
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::FinetuneEvent;
 use super::exact::{exact, inexact};
+use super::objectives::Objective;
+use super::report::RunReport;
+use super::runs::Answered;
 use super::seed_run::Progress;
-use super::{Answered, FinetuneEvent, RunReport};
 use crate::checkpoint::{CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
 use crate::computer::computed_by;
 use crate::error::Error;
@@ -50,9 +53,9 @@ pub(super) struct SavedRuns<'a> {
 
 /// What is saved of a finished run.
 #[derive(Serialize, Deserialize)]
-struct FinishedRun {
+struct FinishedRun<A> {
     report: RunReport,
-    answers: Answered,
+    answers: A,
     /// Digest of its model.
     model: String,
 }
@@ -133,11 +136,11 @@ pub(super) struct SavedRun<'a> {
 }
 
 /// Where a run goes on.
-pub(super) struct Restored {
-    pub(super) model: BertForSequenceClassification,
+pub(super) struct Restored<M> {
+    pub(super) model: M,
     pub(super) progress: Progress,
     /// The best state so far, without autodiff, and the epochs until it.
-    pub(super) best: Option<(BertForSequenceClassification, f64)>,
+    pub(super) best: Option<(M, f64)>,
 }
 
 impl<'a> SavedRun<'a> {
@@ -149,13 +152,13 @@ impl<'a> SavedRun<'a> {
     ///
     /// # Errors
     /// When none of its checkpoints is good.
-    pub(super) fn restore(
+    pub(super) fn restore<M: Architecture>(
         &self,
-        model: BertForSequenceClassification,
+        model: M,
         optimizer: &mut AdamW,
         device: &Device,
         tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<Restored, Error> {
+    ) -> Result<Restored<M>, Error> {
         let found = self.checkpoints().newest_good(&mut |error| {
             tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
@@ -185,12 +188,12 @@ impl<'a> SavedRun<'a> {
     ///
     /// # Errors
     /// As [`CheckpointFolder::write`].
-    pub(super) fn checkpoint(
+    pub(super) fn checkpoint<M: Architecture>(
         &mut self,
-        model: &BertForSequenceClassification,
+        model: &M,
         optimizer: &AdamW,
         progress: &Progress,
-        best: Option<&BertForSequenceClassification>,
+        best: Option<&M>,
     ) -> Result<(), Error> {
         let state = TrainerState {
             step: progress.step,
@@ -200,7 +203,7 @@ impl<'a> SavedRun<'a> {
             run: exact(serde_json::to_value(progress).expect("plain data")),
         };
         self.checkpoints().write(&state, optimizer, 1, |writer| {
-            let mut add = |name: &str, model: &BertForSequenceClassification| {
+            let mut add = |name: &str, model: &M| {
                 let written = writer.add(name, &to_safetensors_bytes(model));
                 written.map_err(|e| Error::io(&self.folder.join(name), e))
             };
@@ -215,11 +218,11 @@ impl<'a> SavedRun<'a> {
     ///
     /// # Errors
     /// When a file is not as it was written.
-    pub(super) fn finished(
+    pub(super) fn finished<O: Objective>(
         &self,
-        shape: &BertForSequenceClassification,
+        shape: &O::Model,
         tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<Option<(RunReport, Option<BertForSequenceClassification>)>, Error> {
+    ) -> Result<Option<(RunReport, Answered<O>, Option<O::Model>)>, Error> {
         let path = self.folder.join(FINISHED);
         if !path.exists() {
             return Ok(None);
@@ -228,7 +231,7 @@ impl<'a> SavedRun<'a> {
             |path: &Path, reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
         let json = read_sealed(&path).map_err(|e| corrupt(&path, e.to_string()))?;
         let json = serde_json::from_slice(&json).map_err(|e| corrupt(&path, e.to_string()))?;
-        let saved: FinishedRun =
+        let saved: FinishedRun<Answered<O>> =
             serde_json::from_value(inexact(json)).map_err(|e| corrupt(&path, e.to_string()))?;
         let best = self.folder.join(BEST);
         let model = match best.exists() {
@@ -243,17 +246,18 @@ impl<'a> SavedRun<'a> {
             }
         };
         tell(FinetuneEvent::Resumed { seed: self.seed, step: None });
-        Ok(Some((RunReport { answers: saved.answers, ..saved.report }, model)))
+        Ok(Some((saved.report, saved.answers, model)))
     }
 
     /// Saves a finished run, unless it is the only one; its checkpoints are not needed any longer.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(super) fn finish(
+    pub(super) fn finish<O: Objective>(
         &self,
         report: &RunReport,
-        model: &BertForSequenceClassification,
+        answers: &Answered<O>,
+        model: &O::Model,
         is_best: bool,
     ) -> Result<(), Error> {
         if !self.keeps_finished {
@@ -264,7 +268,7 @@ impl<'a> SavedRun<'a> {
         if is_best {
             write_atomic_on(self.files, &self.folder.join(BEST), |out| out.write_all(&bytes))?;
         }
-        let (report, answers) = (report.clone(), report.answers.clone());
+        let (report, answers) = (report.clone(), answers.clone());
         let run = FinishedRun { report, answers, model: digest_bytes(&bytes) };
         let run = exact(serde_json::to_value(run).expect("plain data"));
         write_sealed_on(self.files, &self.folder.join(FINISHED), &run)?;

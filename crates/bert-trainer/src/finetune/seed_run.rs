@@ -1,40 +1,39 @@
-//! One run of a fine-tuning: one seed, from the checkpoint to a scored classifier.
+//! One run of a fine-tuning: one seed, from the checkpoint to a scored model.
 
-use bert_model::{BertForSequenceClassification, Mode, classification_loss, regression_loss};
+use bert_model::Mode;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::FinetuneEvent;
 use super::config::{FinetuneConfig, Resolved, Selection};
-use super::features::{ClassificationBatch, Features, SampleOrder};
+use super::features::SampleOrder;
+use super::objectives::{Objective, Part};
 use super::saved::{Restored, SavedRun};
 use crate::error::Error;
-use crate::host::{int_vector, values};
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 use crate::stop::StopFlag;
-use crate::tasks::{Kind, Label, Scores, is_degenerate, score};
+use crate::tasks::Scores;
 use crate::train_step::{MicroBatchLoss, StepReport, train_step};
 
-const EVAL_BATCH: usize = 64;
-
 /// What every run of a fine-tuning shares.
-pub struct Shared<'a> {
+pub(super) struct Shared<'a, O> {
     /// The configuration.
-    pub config: &'a FinetuneConfig,
+    pub(super) config: &'a FinetuneConfig,
     /// Its defaults filled in.
-    pub resolved: &'a Resolved,
-    /// Training examples.
-    pub train: &'a Features,
-    /// Dev examples.
-    pub dev: &'a Features,
-    /// Labels of the dev examples.
-    pub dev_labels: &'a [Label],
-    /// What is held out of train to choose by, with its labels; without it dev chooses.
-    pub held_out: Option<(&'a Features, &'a [Label])>,
+    pub(super) resolved: &'a Resolved,
+    /// What is learnt.
+    pub(super) objective: &'a O,
     /// Device, with autodiff.
-    pub device: &'a Device,
+    pub(super) device: &'a Device,
+}
+
+impl<O: Objective> Shared<'_, O> {
+    /// By what states are chosen.
+    fn chooses(&self) -> Part {
+        if self.objective.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
+    }
 }
 
 /// An epoch of a run, or what was left of the last.
@@ -68,71 +67,64 @@ pub(super) struct Progress {
     pub(super) best_epoch: Option<f64>,
 }
 
-/// A state of a run and what it does on the set by which it is chosen.
-struct State {
-    model: BertForSequenceClassification,
+/// A state of a run and what it says of a part.
+struct State<O: Objective> {
+    model: O::Model,
     scores: Scores,
-    outputs: Vec<Vec<f32>>,
-    predictions: Vec<Label>,
+    answers: O::Answers,
     epoch: f64,
 }
 
 /// A finished run.
-pub struct Finished {
+pub(super) struct Finished<O: Objective> {
     /// The chosen state, without autodiff.
-    pub model: BertForSequenceClassification,
+    pub(super) model: O::Model,
     /// Its scores on dev.
-    pub scores: Scores,
-    /// Its outputs on dev: probabilities, or the score.
-    pub outputs: Vec<Vec<f32>>,
-    /// Its predictions on dev.
-    pub predictions: Vec<Label>,
+    pub(super) scores: Scores,
+    /// Its answers to dev.
+    pub(super) answers: O::Answers,
     /// Its scores on what is held out of train.
-    pub held_out: Option<Scores>,
+    pub(super) held_out: Option<Scores>,
     /// Epochs trained when it was reached.
-    pub epoch: f64,
+    pub(super) epoch: f64,
     /// Whether `--patience` ended the run.
-    pub stopped_early: bool,
-    /// Whether it gives one answer to everything.
-    pub degenerate: bool,
+    pub(super) stopped_early: bool,
     /// Every epoch, in order.
-    pub history: Vec<EpochReport>,
+    pub(super) history: Vec<EpochReport>,
 }
 
 /// Trains `model` from `seed`, or goes on where `saved` stands, and scores it.
 ///
 /// # Errors
 /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was asked for, and errors of writing one.
-pub(super) fn run_seed(
-    shared: &Shared<'_>,
+pub(super) fn run_seed<O: Objective>(
+    shared: &Shared<'_, O>,
     seed: u64,
-    model: BertForSequenceClassification,
+    model: O::Model,
     saved: &mut SavedRun<'_>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<Finished, Error> {
-    let Shared { config, resolved, train, device, .. } = shared;
-    let (batch_size, examples) = (resolved.train_batch_size as u64, train.len() as u64);
+) -> Result<Finished<O>, Error> {
+    let Shared { config, resolved, objective, device } = shared;
+    let (batch_size, items) = (resolved.train_batch_size as u64, objective.items() as u64);
     let schedule = schedule(shared);
     let steps = schedule.total_steps;
     let mut optimizer = AdamW::new(config.optimizer(), &model);
     let Restored { mut model, progress: mut at, best } =
         saved.restore(model, &mut optimizer, device, tell)?;
-    let mut best = best.map(|(model, epoch)| evaluate_state(shared, model, epoch));
-    // A frozen encoder in evaluation mode gives the same pooled output every epoch: it is computed once.
-    let pooled = config.freeze_encoder.then(|| pooled_outputs(&model.clone().valid(), train, device));
-    let mut order = SampleOrder::new(seed, train.len());
+    let mut best = best.map(|(model, epoch)| state(shared, model, epoch, shared.chooses()));
+    let frozen = objective.frozen_outputs(&model.clone().valid());
+    let mut order = SampleOrder::new(seed, objective.items());
     let mut stopped_early = false;
 
     while at.step < steps && !stopped_early {
         let batch = order.batch(at.step * batch_size, resolved.train_batch_size);
-        let micro_batches = train.micro_batches(&batch, config.gradient_accumulation_steps as usize);
-        let loss = |model: &BertForSequenceClassification, batch: &ClassificationBatch, mode: Mode| {
-            let logits = match &pooled {
-                Some(table) => model.classify(table.clone().select(0, batch.rows(device)), mode),
-                None => model.forward(batch.input(device), mode),
-            };
-            MicroBatchLoss { total: task_loss(shared, logits, batch, batch_size as f64), parts: vec![] }
+        let parts = micro_batches(&batch, config.gradient_accumulation_steps as usize);
+        let micro_batches: Vec<O::Batch> = parts.into_iter().map(|items| objective.batch(items)).collect();
+        let targets = micro_batches.iter().map(|batch| objective.targets(batch)).sum();
+        let loss = |model: &O::Model, batch: &O::Batch, mode: Mode| MicroBatchLoss {
+            total: objective.loss(model, frozen.as_ref(), batch, targets, mode),
+            parts: vec![],
         };
         let learning_rate = schedule.learning_rate(at.step);
         let (updated, report) =
@@ -144,9 +136,9 @@ pub(super) fn run_seed(
         at.losses.push(report.loss);
         let seen = at.step * batch_size;
         let last = at.step == steps;
-        let epoch_ends = last || seen / examples != (seen - batch_size) / examples;
+        let epoch_ends = last || seen / items != (seen - batch_size) / items;
         if epoch_ends {
-            let epoch = seen as f64 / examples as f64;
+            let epoch = seen as f64 / items as f64;
             end_epoch(shared, &model, (seed, epoch, last), &mut at, &mut best, tell);
             stopped_early = !last && config.patience.is_some_and(|patience| at.waited >= patience);
         }
@@ -162,24 +154,25 @@ pub(super) fn run_seed(
         }
     }
     let best = best.expect("the last step is evaluated");
-    Ok(Finished { stopped_early, history: at.history, ..finished(shared, best) })
+    Ok(finished(shared, best, at, stopped_early))
 }
 
 /// Notes an epoch, and scores the state after it where that is asked for.
-fn end_epoch(
-    shared: &Shared<'_>,
-    model: &BertForSequenceClassification,
+fn end_epoch<O: Objective>(
+    shared: &Shared<'_, O>,
+    model: &O::Model,
     (seed, epoch, last): (u64, f64, bool),
     at: &mut Progress,
-    best: &mut Option<State>,
+    best: &mut Option<State<O>>,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) {
     let train_loss = at.losses.iter().sum::<f64>() / at.losses.len() as f64;
     at.losses.clear();
     let mut report = EpochReport { step: at.step, epoch, train_loss, dev: None, held_out: None };
     if last || shared.config.select == Selection::Best {
-        let state = evaluate_state(shared, model.clone().valid(), epoch);
-        let (scores, held_out) = (state.scores.clone(), shared.held_out.is_some());
+        let part = shared.chooses();
+        let state = state(shared, model.clone().valid(), epoch, part);
+        let (scores, held_out) = (state.scores.clone(), part == Part::HeldOut);
         tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
         *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
         at.waited += 1;
@@ -192,26 +185,42 @@ fn end_epoch(
 }
 
 /// The chosen state and what it does on dev, which with `--holdout` was not asked before.
-fn finished(shared: &Shared<'_>, best: State) -> Finished {
-    let held_out = shared.held_out.map(|_| best.scores.clone());
+fn finished<O: Objective>(
+    shared: &Shared<'_, O>,
+    best: State<O>,
+    at: Progress,
+    stopped_early: bool,
+) -> Finished<O> {
+    let held_out = (shared.chooses() == Part::HeldOut).then(|| best.scores.clone());
     let best = match held_out {
-        Some(_) => scored(shared, best.model, best.epoch, (shared.dev, shared.dev_labels)),
+        Some(_) => state(shared, best.model, best.epoch, Part::Dev),
         None => best,
     };
-    let State { model, scores, outputs, predictions, epoch } = best;
-    let degenerate = is_degenerate(&predictions);
-    let (stopped_early, history) = (false, Vec::new());
-    Finished { model, scores, outputs, predictions, held_out, epoch, stopped_early, degenerate, history }
+    let State { model, scores, answers, epoch } = best;
+    Finished { model, scores, answers, held_out, epoch, stopped_early, history: at.history }
 }
 
 /// By the task's main metric; an undefined score (NaN) never beats one that is there.
-fn is_better(shared: &Shared<'_>, state: &State, best: &State) -> bool {
-    let primary = |state: &State| state.scores.get(shared.config.task.spec().primary).unwrap_or(f64::NAN);
+fn is_better<O: Objective>(shared: &Shared<'_, O>, state: &State<O>, best: &State<O>) -> bool {
+    let primary = |state: &State<O>| state.scores.get(shared.config.task.spec().primary).unwrap_or(f64::NAN);
     primary(state) > primary(best) || (primary(best).is_nan() && !primary(state).is_nan())
 }
 
-fn schedule(shared: &Shared<'_>) -> Schedule {
-    let total_steps = num_train_steps(shared.train.len(), shared.resolved);
+/// A state, given without autodiff, and what it says of a part.
+fn state<O: Objective>(shared: &Shared<'_, O>, model: O::Model, epoch: f64, part: Part) -> State<O> {
+    let answers = shared.objective.answer(&model, part);
+    let scores = shared.objective.score(part, &answers);
+    State { model, scores, answers, epoch }
+}
+
+/// Cut into parts of nearly equal size, each padded for itself.
+fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
+    let bounds: Vec<usize> = (0..=parts).map(|part| part * items.len() / parts).collect();
+    bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()
+}
+
+fn schedule<O: Objective>(shared: &Shared<'_, O>) -> Schedule {
+    let total_steps = num_train_steps(shared.objective.items(), shared.resolved);
     Schedule {
         kind: shared.config.schedule,
         peak: shared.resolved.learning_rate,
@@ -228,86 +237,6 @@ fn not_finite(step: u64, report: &StepReport) -> Error {
 pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
     let steps = examples as f64 / resolved.train_batch_size as f64 * resolved.num_train_epochs;
     (steps as u64).max(1)
-}
-
-/// The batch's share of the loss of a step over `rows` examples.
-fn task_loss(shared: &Shared<'_>, logits: Tensor<2>, batch: &ClassificationBatch, rows: f64) -> Tensor<1> {
-    match shared.config.task.spec().kind {
-        Kind::Classification { .. } => classification_loss(logits, batch.classes(shared.device), rows),
-        Kind::Regression { .. } => regression_loss(logits, batch.scores(shared.device), rows),
-    }
-}
-
-/// A state, given without autodiff, and what it does on the set that chooses.
-fn evaluate_state(shared: &Shared<'_>, model: BertForSequenceClassification, epoch: f64) -> State {
-    scored(shared, model, epoch, shared.held_out.unwrap_or((shared.dev, shared.dev_labels)))
-}
-
-fn scored(
-    shared: &Shared<'_>,
-    model: BertForSequenceClassification,
-    epoch: f64,
-    (features, labels): (&Features, &[Label]),
-) -> State {
-    let kind = shared.config.task.spec().kind;
-    let outputs = predict(&model, features, kind, shared.device);
-    let predictions = decide(&outputs, kind);
-    let scores = score(shared.config.task, &predictions, labels);
-    State { model, scores, outputs, predictions, epoch }
-}
-
-/// Class probabilities of every example in order; for a regression the score.
-pub fn predict(
-    model: &BertForSequenceClassification,
-    features: &Features,
-    kind: Kind,
-    device: &Device,
-) -> Vec<Vec<f32>> {
-    let device = device.clone().inner();
-    let mut rows = vec![Vec::new(); features.len()];
-    for examples in features.by_length(EVAL_BATCH) {
-        let batch = features.batch(examples);
-        let logits = model.forward(batch.input(&device), Mode::Eval);
-        let outputs = match kind {
-            Kind::Classification { .. } => activation::softmax(logits, 1),
-            Kind::Regression { .. } => logits,
-        };
-        let [_, width] = outputs.dims();
-        for (&example, row) in batch.examples.iter().zip(values(outputs).chunks(width)) {
-            rows[example] = row.to_vec();
-        }
-    }
-    rows
-}
-
-/// The prediction of each row: the most probable class (of equals the lowest), or the score.
-pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
-    let class = |row: &Vec<f32>| {
-        let better = |best: usize, i: usize| if row[i] > row[best] { i } else { best };
-        Label::Class((1..row.len()).fold(0, better))
-    };
-    match kind {
-        Kind::Classification { .. } => rows.iter().map(class).collect(),
-        Kind::Regression { .. } => rows.iter().map(|row| Label::Score(row[0])).collect(),
-    }
-}
-
-/// The pooled output of every example, `[examples, hidden]`, on the training device.
-fn pooled_outputs(model: &BertForSequenceClassification, features: &Features, device: &Device) -> Tensor<2> {
-    let plain = device.clone().inner();
-    let mut parts = Vec::new();
-    let mut place = vec![0i32; features.len()];
-    let mut done = 0;
-    for examples in features.by_length(EVAL_BATCH) {
-        let batch = features.batch(examples);
-        for &example in &batch.examples {
-            place[example] = done;
-            done += 1;
-        }
-        parts.push(model.pooled(batch.input(&plain)));
-    }
-    let rows = int_vector(&place, &plain);
-    Tensor::cat(parts, 0).select(0, rows).autodiff()
 }
 
 #[cfg(test)]
@@ -335,12 +264,5 @@ mod tests {
         assert_eq!(steps(67_349, 32, 3.0), 6313);
         assert_eq!(steps(5749, 16, 20.0), 7186);
         assert_eq!(steps(3, 32, 1.0), 1);
-    }
-
-    #[test]
-    fn ties_go_to_the_lowest_class() {
-        let kind = Kind::Classification { labels: &["a", "b", "c"] };
-        let rows = [vec![0.4, 0.4, 0.2], vec![0.1, 0.2, 0.7]];
-        assert_eq!(decide(&rows, kind), [Label::Class(0), Label::Class(2)]);
     }
 }

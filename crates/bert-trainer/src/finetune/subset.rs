@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
 use crate::error::Error;
-use crate::tasks::Example;
 
 /// How the training file was divided, for the report.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,10 +38,10 @@ impl TrainingParts {
 ///
 /// # Errors
 /// [`Error::Configuration`] when a part would be empty.
-pub(super) fn divide(
+pub(super) fn divide<T>(
     config: &FinetuneConfig,
-    examples: Vec<Example>,
-) -> Result<(Vec<Example>, Vec<Example>, TrainingParts), Error> {
+    examples: Vec<T>,
+) -> Result<(Vec<T>, Vec<T>, TrainingParts), Error> {
     let in_file = examples.len();
     let most = config.max_train_examples.unwrap_or(in_file).min(in_file);
     let used = chosen(in_file, most, Stream::new(config.subset_seed, Domain::FinetuneSubset, &[]));
@@ -66,7 +65,7 @@ pub(super) fn divide(
     Ok((used, held_out, parts))
 }
 
-fn choose_and_rest(examples: Vec<Example>, count: usize, stream: Stream) -> (Vec<Example>, Vec<Example>) {
+fn choose_and_rest<T>(examples: Vec<T>, count: usize, stream: Stream) -> (Vec<T>, Vec<T>) {
     let held = chosen(examples.len(), count, stream);
     choose(examples, &held)
 }
@@ -81,7 +80,7 @@ fn chosen(all: usize, count: usize, mut stream: Stream) -> Vec<bool> {
 }
 
 /// The chosen examples and the others.
-fn choose(examples: Vec<Example>, chosen: &[bool]) -> (Vec<Example>, Vec<Example>) {
+fn choose<T>(examples: Vec<T>, chosen: &[bool]) -> (Vec<T>, Vec<T>) {
     let mut number = 0..;
     examples.into_iter().partition(|_| chosen[number.next().expect("endless")])
 }
@@ -89,7 +88,7 @@ fn choose(examples: Vec<Example>, chosen: &[bool]) -> (Vec<Example>, Vec<Example
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::tasks::Label;
+    use crate::tasks::{Example, Label};
 
     pub(in crate::finetune) fn config(flags: &[&str]) -> FinetuneConfig {
         use clap::{Args, FromArgMatches};
@@ -105,6 +104,7 @@ pub(super) mod tests {
             index: at.to_string(),
             text_a: String::new(),
             text_b: None,
+            choices: vec![],
             label: label(at),
         };
         (0..count).map(one).collect()

@@ -1,37 +1,48 @@
-//! `--task table`: which flags belong to it, and its files to a task like the published ones.
+//! The task's files; of `--task table` also which flags belong to it, and its files to a task like the published ones.
 
 use std::path::{Path, PathBuf};
 
 use super::FinetuneConfig;
 use crate::error::Error;
-use crate::tasks::{Labels, Split, SplitFile, Task, TaskError, describe_table, find_split};
+use crate::tasks::{Kind, Labels, Split, SplitFile, Task, TaskError, describe_table, find_split};
 
 impl FinetuneConfig {
     fn is_table(&self) -> bool {
         matches!(self.task, Task::Table(_))
     }
 
-    /// Checks the flags of a table against the task and each other.
+    /// Checks the flags that name files, and those of a table, against the task and each other.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
-    pub(super) fn check_table(&self) -> Result<(), Error> {
+    pub(super) fn check_files(&self) -> Result<(), Error> {
         let refuse = |flag, reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
         let given = [
             ("columns", !self.columns.is_empty()),
             ("labels", !self.labels.is_empty()),
             ("regression", self.regression),
-            ("train-file", self.train_file.is_some()),
-            ("dev-file", self.dev_file.is_some()),
-            ("test-file", self.test_file.is_some()),
         ];
         if let (false, Some((flag, _))) = (self.is_table(), given.iter().find(|(_, given)| *given)) {
             return refuse(flag, "is for --task table");
         }
+        let spec = self.task.spec();
+        let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
+        let official_files = labels && spec.choices == 0 && !self.is_table();
+        let files = [
+            ("train-file", self.train_file.is_some()),
+            ("dev-file", self.dev_file.is_some()),
+            ("test-file", self.test_file.is_some()),
+        ];
+        if let (true, Some((flag, _))) = (official_files, files.iter().find(|(_, given)| *given)) {
+            return refuse(flag, "is for --task table, squad, squad2, conll and swag");
+        }
+        if self.test_file.is_some() && !self.is_table() && !spec.has_split(Split::Test) {
+            return refuse("test-file", "the task has no labelled test set; --predict answers a file");
+        }
         if self.is_table() && self.columns.is_empty() {
             return refuse("columns", "--task table needs it: TEXT,LABEL or TEXT,TEXT_B,LABEL");
         }
-        if self.is_table() && self.data.is_none() && self.dev_file.is_none() {
+        if self.data.is_none() && self.dev_file.is_none() {
             return refuse("dev-file", "without --data it must be given");
         }
         let distinct: std::collections::BTreeSet<&String> = self.labels.iter().collect();

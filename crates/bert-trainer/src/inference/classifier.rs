@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 use crate::device::DeviceName;
 use crate::error::Error;
 use crate::finetune::features::Features;
-use crate::finetune::seed_run::{decide, predict};
+use crate::finetune::{decide, predict};
 use crate::report::read_json;
 use crate::tasks::{EncodedPair, Example, Kind, Label};
 use crate::text::Text;

@@ -101,7 +101,7 @@ impl Extractor {
         let mut lines: Vec<LineFeatures> = (0..examples.len())
             .map(|at| LineFeatures {
                 line: examples[at].index.parse().expect("a number of ours"),
-                tokens: features.encoded(at).input_ids.iter().map(token).collect(),
+                tokens: features.sequences(at)[0].input_ids.iter().map(token).collect(),
                 layers: Vec::with_capacity(self.layers.len()),
             })
             .collect();
@@ -130,7 +130,7 @@ fn example(line: usize, text: &str) -> Example {
         Some((a, b)) => (a, Some(b.to_string())),
         None => (text, None),
     };
-    Example { index: line.to_string(), text_a: a.to_string(), text_b: b, label: None }
+    Example { index: line.to_string(), text_a: a.to_string(), text_b: b, choices: vec![], label: None }
 }
 
 #[cfg(test)]

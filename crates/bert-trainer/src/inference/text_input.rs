@@ -53,7 +53,7 @@ impl TextFormat {
         if text_a.trim().is_empty() {
             return Err(TaskError::EmptyText { path: path.into(), line });
         }
-        Ok(Example { index: line.to_string(), text_a, text_b, label: None })
+        Ok(Example { index: line.to_string(), text_a, text_b, choices: vec![], label: None })
     }
 }
 

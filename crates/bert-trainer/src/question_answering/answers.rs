@@ -5,6 +5,8 @@
 //! more than a threshold. An answer is quoted from the text by the places of its tokens, where the reference aligns two
 //! tokenizations.
 
+use serde::{Deserialize, Serialize};
+
 use super::windows::EncodedQuestion;
 
 /// What can be an answer.
@@ -28,7 +30,7 @@ pub struct WindowScores {
 }
 
 /// An answer and what speaks for it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Words of the text; empty for "no answer".
     pub text: String,
@@ -41,7 +43,7 @@ pub struct Candidate {
 }
 
 /// What the model answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictedAnswer {
     /// The answer; empty for "no answer".
     pub text: String,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bert_data::tokenization::{is_python_alphanumeric, is_python_space};
 use serde::Serialize;
 
-use super::squad::QuestionSet;
+use super::squad::{Question, QuestionSet};
 
 /// Scores of a set of predictions, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -35,13 +35,10 @@ pub struct SquadScores {
 pub fn score_answers(set: &QuestionSet, answers: &HashMap<&str, &str>) -> SquadScores {
     let (mut all, mut with, mut without) = (Mean::default(), Mean::default(), Mean::default());
     for question in &set.questions {
-        let given = answers.get(question.id.as_str());
-        let gold = question.answers.iter().map(|answer| answer.text.as_str());
-        let (exact, f1) = match (given, set.version_2) {
+        let (exact, f1) = match (answers.get(question.id.as_str()), set.version_2) {
             (None, true) => continue,
             (None, false) => (0.0, 0.0),
-            (Some(given), true) => version_2(gold, given),
-            (Some(given), false) => version_1(gold, given),
+            (Some(given), version_2) => question_scores(version_2, question, given),
         };
         all.add(exact, f1);
         if question.answers.is_empty() { &mut without } else { &mut with }.add(exact, f1);
@@ -52,6 +49,13 @@ pub fn score_answers(set: &QuestionSet, answers: &HashMap<&str, &str>) -> SquadS
         has_answer: divided.then(|| with.percent()),
         no_answer: divided.then(|| without.percent()),
     }
+}
+
+/// Exact match and F1 of the answer to one question, from 0 to 1, by the rules of version 2.0 or 1.1.
+#[must_use]
+pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> (f64, f64) {
+    let gold = question.answers.iter().map(|answer| answer.text.as_str());
+    if of_version_2 { version_2(gold, given) } else { version_1(gold, given) }
 }
 
 /// Sums of scores between 0 and 1.

@@ -188,6 +188,9 @@ fn score_axis(metric: Metric, held_out: bool) -> &'static str {
         (Metric::Matthews, _) => "Matthews correlation on dev",
         (Metric::Pearson, _) => "Pearson correlation on dev",
         (Metric::Spearman, _) => "Spearman correlation on dev",
+        (Metric::ExactMatch, _) => "exact match on dev",
+        (Metric::Precision, _) => "precision on dev",
+        (Metric::Recall, _) => "recall on dev",
     }
 }
 

@@ -42,6 +42,10 @@ pub fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let report = read_json(&path)?;
     let dev: SeedSummary = serde_json::from_value(report["dev"].clone())
         .map_err(|e| Error::CheckpointCorrupt { path: path.clone(), reason: format!("dev: {e}") })?;
+    if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
+        let reason = format!("{}: task {} has no labels to compare", folder.display(), dev.task);
+        return Err(Error::Configuration { flag: "paired", reason });
+    }
     let files = Files { task: dev.task, folder: folder.to_path_buf(), examples: dev.examples };
     let (names, labels) = files.labels()?;
     let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
@@ -78,9 +82,9 @@ impl Files {
         let spec = self.task.spec();
         let (kind, header) = match (spec.kind, spec.predicts_in_rows()) {
             (Kind::Regression { .. }, _) => ("probabilities", 0),
-            (Kind::Classification { .. }, true) => ("predictions", 1),
+            (_, true) => ("predictions", 1),
             // The form of minBERT: the answer, then the text.
-            (Kind::Classification { .. }, false) => ("predictions", 0),
+            (_, false) => ("predictions", 0),
         };
         let file = format!("seed-{seed}/dev_{kind}.tsv");
         let lines = self.lines(&file, header)?;
@@ -113,6 +117,7 @@ impl Files {
                 labels.iter().position(|label| *label == text).map(Label::Class)
             }
             Kind::Regression { .. } => text.parse().ok().map(Label::Score),
+            Kind::Spans { .. } | Kind::Tags => None,
         };
         label.ok_or_else(|| self.wrong(file, line, format!("{text:?} is no label of task {}", self.task)))
     }

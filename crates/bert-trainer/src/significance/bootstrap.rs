@@ -53,17 +53,31 @@ impl Interval {
 /// When there are no runs or no labels, or a run has another number of answers.
 pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) -> Option<Interval> {
     let runs = runs.iter().map(|run| Weighted::new(metric, run, labels)).collect::<Option<Vec<_>>>()?;
-    let mut means = resample(labels.len(), &[runs.len()], |weights, drawn| mean(&runs, weights, &drawn[0]));
+    Some(interval(metric, labels.len(), &runs))
+}
+
+/// [`confidence_interval`] of a metric that is the mean of a score of every answer; `runs` has these scores.
+///
+/// # Panics
+/// When there are no runs, or they have not as many scores.
+pub fn mean_interval(metric: Metric, runs: Vec<Vec<f64>>) -> Interval {
+    let examples = runs[0].len();
+    assert!(runs.iter().all(|run| run.len() == examples), "a score for each example");
+    interval(metric, examples, &runs.into_iter().map(Weighted::Mean).collect::<Vec<_>>())
+}
+
+fn interval(metric: Metric, examples: usize, runs: &[Weighted]) -> Interval {
+    let mut means = resample(examples, &[runs.len()], |weights, drawn| mean(runs, weights, &drawn[0]));
     means.sort_by(f64::total_cmp);
     let (low, high) = percentiles(&means);
-    Some(Interval {
+    Interval {
         metric,
         low,
         high,
         level: LEVEL,
         standard_error: standard_deviation(&means),
         resamples: RESAMPLES,
-    })
+    }
 }
 
 /// `statistic` of every resample, in order of their numbers: it is given how often each example was drawn, and for each

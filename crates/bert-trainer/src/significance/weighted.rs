@@ -8,6 +8,8 @@ pub(super) enum Weighted {
     Accuracy(Vec<u32>),
     /// Where class 1 was the answer, where it is the label, and where it is both.
     Binary { metric: Metric, answered: Vec<u32>, labelled: Vec<u32>, both: Vec<u32> },
+    /// The score of each answer.
+    Mean(Vec<f64>),
     /// Answers and labels.
     Pearson { answers: Vec<f64>, labels: Vec<f64> },
     /// Answers and labels, each in order of value.
@@ -62,6 +64,10 @@ impl Weighted {
                     true_negative: f64::from(all + both - answered - labelled),
                 };
                 if *metric == Metric::F1 { confusion.f1() } else { confusion.matthews() }
+            }
+            Self::Mean(scores) => {
+                let sum: f64 = scores.iter().zip(weights).map(|(score, &n)| score * f64::from(n)).sum();
+                sum / f64::from(all)
             }
             Self::Pearson { answers, labels } => pearson_of(answers, labels, Some(weights)),
             Self::Spearman { answers, labels } => match answers.finite && labels.finite {

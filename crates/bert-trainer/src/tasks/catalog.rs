@@ -25,6 +25,7 @@ pub(super) const RTE: TaskSpec = TaskSpec {
     kind: Kind::Classification { labels: ENTAILMENT },
     class_names: ENTAILMENT,
     pair: true,
+    choices: 0,
     metrics: &[Metric::Accuracy],
     primary: Metric::Accuracy,
     defaults: GLUE,
@@ -177,6 +178,67 @@ pub(super) const SNLI: TaskSpec = TaskSpec {
     unlabelled: Some("-"),
     submissions: &[],
     ..MNLI
+};
+/// Stanford question answering: every question has an answer.
+pub(super) const SQUAD: TaskSpec = TaskSpec {
+    name: "squad",
+    folder: "SQuAD",
+    kind: Kind::Spans { version_2: false },
+    class_names: &[],
+    metrics: &[Metric::F1, Metric::ExactMatch],
+    primary: Metric::F1,
+    defaults: Defaults {
+        max_seq_length: 384,
+        num_train_epochs: 2.0,
+        train_batch_size: 12,
+        learning_rate: 3e-5,
+        frozen_learning_rate: 1e-3,
+    },
+    files: &[(Split::Train, "train-v1.1.json"), (Split::Dev, "dev-v1.1.json")],
+    submissions: &[],
+    ..RTE
+};
+/// Some questions have no answer.
+pub(super) const SQUAD2: TaskSpec = TaskSpec {
+    name: "squad2",
+    kind: Kind::Spans { version_2: true },
+    files: &[(Split::Train, "train-v2.0.json"), (Split::Dev, "dev-v2.0.json")],
+    ..SQUAD
+};
+/// Named entities in the form of CoNLL-2003.
+pub(super) const CONLL: TaskSpec = TaskSpec {
+    name: "conll",
+    folder: "CoNLL",
+    kind: Kind::Tags,
+    class_names: &[],
+    pair: false,
+    metrics: &[Metric::F1, Metric::Precision, Metric::Recall],
+    primary: Metric::F1,
+    files: &[
+        (Split::Train, "train.txt"),
+        (Split::Train, "eng.train"),
+        (Split::Dev, "valid.txt"),
+        (Split::Dev, "dev.txt"),
+        (Split::Dev, "eng.testa"),
+        (Split::Test, "test.txt"),
+        (Split::Test, "eng.testb"),
+    ],
+    test_has_labels: true,
+    submissions: &[],
+    ..RTE
+};
+/// Situations with adversarial generations: which of four endings goes on.
+pub(super) const SWAG: TaskSpec = TaskSpec {
+    name: "swag",
+    folder: "SWAG",
+    kind: Kind::Classification { labels: &["0", "1", "2", "3"] },
+    class_names: &["ending0", "ending1", "ending2", "ending3"],
+    pair: false,
+    choices: 4,
+    defaults: Defaults { train_batch_size: 16, learning_rate: 2e-5, ..GLUE },
+    files: &[(Split::Train, "train.csv"), (Split::Dev, "val.csv"), (Split::Test, "test.csv")],
+    submissions: &[],
+    ..RTE
 };
 /// A table of one's own, before its columns and labels are known.
 pub(super) const TABLE: TaskSpec = TaskSpec {

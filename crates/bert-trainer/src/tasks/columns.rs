@@ -99,7 +99,7 @@ const SNLI: Layout = Layout {
     ..SENTENCES
 };
 
-/// The layout of a published task in columns; `None` for the tasks in minBERT's format.
+/// The layout of a published task in columns; `None` for those in another format.
 pub(super) fn layout(task: Task) -> Option<&'static Layout> {
     match task {
         Task::Rte | Task::Wnli => Some(&SENTENCES),
@@ -113,7 +113,7 @@ pub(super) fn layout(task: Task) -> Option<&'static Layout> {
         Task::Sick => Some(&SICK),
         Task::SickR => Some(&SICK_R),
         Task::Snli => Some(&SNLI),
-        Task::Sst5 | Task::Cfimdb | Task::Table(_) => None,
+        _ => None,
     }
 }
 

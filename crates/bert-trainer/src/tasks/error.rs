@@ -282,6 +282,28 @@ pub enum TaskError {
         source: serde_json::Error,
     },
 
+    /// A tag that no word of the training file has.
+    #[error("{}:{line}: the tag {tag:?} is not among those of the training file: {}", path.display(), known.join(", "))]
+    UnknownTag {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The tag.
+        tag: String,
+        /// The tags of the training file.
+        known: Vec<String>,
+    },
+
+    /// A question without an answer in a task where every question has one.
+    #[error("{}: question {id} has no answer in its text: that is version 2.0, --task squad2", path.display())]
+    Unanswerable {
+        /// The file.
+        path: PathBuf,
+        /// The question's id.
+        id: String,
+    },
+
     /// An answer that does not stand where the file says.
     #[error(
         "{}: question {id}: the text has {found:?} at character {answer_start}, not the answer {answer:?}",
@@ -353,6 +375,8 @@ impl TaskError {
             | TaskError::BadJson { .. }
             | TaskError::AnswerNotInText { .. }
             | TaskError::MissingTag { .. }
+            | TaskError::UnknownTag { .. }
+            | TaskError::Unanswerable { .. }
             | TaskError::NoAnswer { .. } => 3,
         }
     }

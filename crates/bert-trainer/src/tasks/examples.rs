@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TaskError;
 use super::lines::for_each_line;
+use super::swag::read_swag;
 use super::table::{find_table, read_table};
 use super::task::{Split, Task};
 use super::tsv::RowReader;
@@ -23,6 +24,8 @@ pub struct Example {
     pub text_a: String,
     /// The second text of a pair task. Empty in a few published rows.
     pub text_b: Option<String>,
+    /// Of a multiple choice the second texts, of which one goes with the first.
+    pub choices: Vec<String>,
     /// The label, where the file has one that counts.
     pub label: Option<Label>,
 }
@@ -58,10 +61,12 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
         return find_table(task, dir, split);
     }
-    let official = spec.file_name(split).ok_or(TaskError::NoSuchSplit { task, split })?;
+    if spec.file_name(split).is_none() {
+        return Err(TaskError::NoSuchSplit { task, split });
+    }
     let mut tried = Vec::new();
-    for (name, is_sample) in [(Some(official), false), (spec.sample_file_name(split), true)] {
-        let Some(name) = name else { continue };
+    let official = spec.file_names(split).map(|name| (name, false));
+    for (name, is_sample) in official.chain(spec.sample_file_name(split).map(|name| (name, true))) {
         for relative in [name.to_string(), format!("{}/{name}", spec.folder)] {
             let path = dir.join(&relative);
             if path.exists() {
@@ -89,6 +94,9 @@ pub fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, 
 pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
     if let Some(columns) = task.spec().columns {
         return read_table(task, columns, path, has_labels);
+    }
+    if task.spec().choices > 0 {
+        return read_swag(path, has_labels);
     }
     let mut reader = RowReader::new(task, path, has_labels);
     let mut examples = Vec::new();

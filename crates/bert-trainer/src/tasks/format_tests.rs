@@ -22,7 +22,7 @@ fn refusal(task: Task, has_labels: bool, bytes: impl AsRef<[u8]>) -> String {
 }
 
 fn example(index: &str, a: &str, b: Option<&str>, label: Option<Label>) -> Example {
-    Example { index: index.into(), text_a: a.into(), text_b: b.map(str::to_string), label }
+    Example { index: index.into(), text_a: a.into(), text_b: b.map(str::to_string), choices: vec![], label }
 }
 
 fn class(class: usize) -> Option<Label> {

@@ -1,4 +1,5 @@
-//! The tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK and SNLI, and tables of one's own.
+//! The tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL and SWAG, and tables of one's own. The
+//! files of SQuAD and CoNLL have rooms of their own: [`crate::question_answering`], [`crate::token_classification`].
 //!
 //! In come a task's files as they were published; out go [`Example`]s, the official [`Scores`] of
 //! predictions, the [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's
@@ -9,7 +10,7 @@
 //! | step | function | file |
 //! |---|---|---|
 //! | which task, its labels, files and defaults | [`Task`], [`TaskSpec`] | `task.rs`, `spec.rs`, `catalog.rs` |
-//! | file -> examples | [`read_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `columns.rs` |
+//! | file -> examples | [`read_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `columns.rs`, `swag.rs` |
 //! | a table of one's own -> task, examples | [`describe_table`] | `table/` |
 //! | token ids -> model input | [`encode_pair`] | `pair.rs` |
 //! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
@@ -29,6 +30,7 @@ mod predictions;
 mod scores;
 mod spec;
 mod summary;
+mod swag;
 mod table;
 mod task;
 mod tsv;

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn example(index: &str, text: &str) -> Example {
-        Example { index: index.into(), text_a: text.into(), text_b: None, label: None }
+        Example { index: index.into(), text_a: text.into(), text_b: None, choices: vec![], label: None }
     }
 
     fn written(task: Task, predictions: &[Label]) -> String {

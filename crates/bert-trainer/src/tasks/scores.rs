@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum Metric {
     /// Share of right predictions.
     Accuracy,
-    /// F1 of class 1.
+    /// F1 of class 1; of answers and tags that of words and entities.
     F1,
     /// Mean of the F1 of every class.
     #[serde(rename = "macro_f1")]
@@ -23,6 +23,13 @@ pub enum Metric {
     Pearson,
     /// Spearman rank correlation.
     Spearman,
+    /// Share of answers that are right to the word.
+    #[serde(rename = "exact_match")]
+    ExactMatch,
+    /// Share of the predicted entities that are real.
+    Precision,
+    /// Share of the real entities that are predicted.
+    Recall,
 }
 
 impl fmt::Display for Metric {
@@ -34,6 +41,9 @@ impl fmt::Display for Metric {
             Metric::Matthews => "matthews",
             Metric::Pearson => "pearson",
             Metric::Spearman => "spearman",
+            Metric::ExactMatch => "exact_match",
+            Metric::Precision => "precision",
+            Metric::Recall => "recall",
         })
     }
 }

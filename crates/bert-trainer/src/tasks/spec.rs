@@ -28,13 +28,21 @@ pub enum Kind {
         /// Highest score.
         max: f32,
     },
+    /// Where in a text the answer to a question stands.
+    Spans {
+        /// Whether some questions have none (SQuAD 2.0).
+        version_2: bool,
+    },
+    /// A tag for every word; the training file says which there are.
+    Tags,
 }
 
 /// Settings for a run that names none.
 ///
 /// GLUE: those of the reference's `run_classifier.py`, with the five epochs that Hugging Face's
 /// `run_glue` table gives the small sets MRPC and WNLI. SST-5 and CFIMDB: those of the minBERT
-/// assignment; CFIMDB's reviews need the longer sequences. SICK, SNLI and tables take GLUE's.
+/// assignment; CFIMDB's reviews need the longer sequences. SICK, SNLI, CoNLL and tables take GLUE's.
+/// SQuAD: those of the reference's README. SWAG: those of the paper (4.4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
     /// Longest sequence, special tokens included.
@@ -62,6 +70,8 @@ pub struct TaskSpec {
     pub class_names: &'static [&'static str],
     /// Whether an example has two texts.
     pub pair: bool,
+    /// Second texts of which one goes with the first; 0 where an example is one text or one pair.
+    pub choices: usize,
     /// Metrics reported, in order: the official ones first; every classification has the accuracy too,
     /// because the binomial sampling error belongs to it.
     pub metrics: &'static [Metric],
@@ -70,7 +80,7 @@ pub struct TaskSpec {
     pub primary: Metric,
     /// Default settings.
     pub defaults: Defaults,
-    /// Official file of each split.
+    /// Official file of each split; where a split has several, the first that is there.
     pub(super) files: &'static [(Split, &'static str)],
     /// Whether `train_sample.tsv` and `dev_sample.tsv` may stand in for the official files.
     pub(super) samples: bool,
@@ -94,13 +104,18 @@ impl TaskSpec {
     pub fn labels(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Classification { labels } => labels,
-            Kind::Regression { .. } => &[],
+            _ => &[],
         }
     }
 
     /// The official file name of a split, if the task has that split.
     pub fn file_name(&self, split: Split) -> Option<&'static str> {
-        find(self.files, split)
+        self.file_names(split).next()
+    }
+
+    /// All names that the file of a split may have.
+    pub fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
+        self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
     }
 
     /// Whether the task has such a split. A table may have all but the second ones.
@@ -123,7 +138,7 @@ impl TaskSpec {
     /// The file name that GLUE's server wants for predictions on a test split; `None` for tasks that
     /// are not GLUE's.
     pub fn submission_file_name(&self, split: Split) -> Option<&'static str> {
-        find(self.submissions, split)
+        self.submissions.iter().find(|(of, _)| *of == split).map(|(_, name)| *name)
     }
 
     /// Whether predictions are written as rows of index and answer. Those of minBERT's tasks are `ANSWER ||| TEXT`.
@@ -146,14 +161,9 @@ impl TaskSpec {
             Kind::Classification { .. } => {
                 self.class_names.iter().map(|name| name.to_string()).enumerate().collect()
             }
-            Kind::Regression { .. } => BTreeMap::from([(0, "LABEL_0".to_string())]),
+            _ => BTreeMap::from([(0, "LABEL_0".to_string())]),
         }
     }
-}
-
-fn find(files: &[(Split, &'static str)], split: Split) -> Option<&'static str> {
-    let (_, name) = files.iter().find(|(key, _)| *key == split)?;
-    Some(name)
 }
 
 impl Task {
@@ -174,6 +184,10 @@ impl Task {
             Task::Sick => &catalog::SICK,
             Task::SickR => &catalog::SICK_R,
             Task::Snli => &catalog::SNLI,
+            Task::Squad => &catalog::SQUAD,
+            Task::Squad2 => &catalog::SQUAD2,
+            Task::Conll => &catalog::CONLL,
+            Task::Swag => &catalog::SWAG,
             Task::Table(table) => table.spec(),
         }
     }
@@ -190,16 +204,21 @@ mod tests {
             assert_eq!(spec.labels().len(), spec.class_names.len(), "{task}");
             assert!(spec.metrics.contains(&spec.primary), "{task}");
             assert_eq!(spec.id2label().len(), spec.num_labels(), "{task}");
-            for split in [Split::Train, Split::Dev, Split::Test] {
-                assert!(spec.file_name(split).is_some(), "{task} {split}");
+            let squad = matches!(task, Task::Squad | Task::Squad2);
+            assert!(spec.file_name(Split::Train).is_some() && spec.file_name(Split::Dev).is_some(), "{task}");
+            assert_eq!(spec.file_name(Split::Test).is_none(), squad, "{task}");
+            if squad || task == Task::Conll {
+                assert!(spec.primary == Metric::F1 && spec.labels().is_empty());
+                continue;
             }
             let labelled = matches!(task, Task::Sst5 | Task::Sick | Task::SickR | Task::Snli);
             assert_eq!(spec.has_labels(Split::Test), labelled);
             let classification = matches!(spec.kind, Kind::Classification { .. });
             assert_eq!(classification, spec.metrics.contains(&Metric::Accuracy));
-            let glue = !labelled && task != Task::Cfimdb;
+            let glue = !labelled && !matches!(task, Task::Cfimdb | Task::Swag);
             assert_eq!(glue, spec.submission_file_name(Split::Test).is_some());
-            assert_eq!(spec.pair, !matches!(task, Task::Sst2 | Task::Cola | Task::Sst5 | Task::Cfimdb));
+            let single = matches!(task, Task::Sst2 | Task::Cola | Task::Sst5 | Task::Cfimdb | Task::Swag);
+            assert_eq!(spec.pair, !single);
         }
     }
 

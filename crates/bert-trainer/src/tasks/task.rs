@@ -44,13 +44,21 @@ pub enum Task {
     SickR,
     /// Stanford NLI.
     Snli,
+    /// Stanford question answering, version 1.1.
+    Squad,
+    /// Version 2.0, with questions that have no answer.
+    Squad2,
+    /// Named entities in the form of CoNLL-2003.
+    Conll,
+    /// Situations with adversarial generations: which ending goes on.
+    Swag,
     /// A table of one's own.
     Table(TableTask),
 }
 
 impl Task {
     /// All published tasks, in the order of the documentation.
-    pub const ALL: [Task; 14] = [
+    pub const ALL: [Task; 18] = [
         Task::Rte,
         Task::Sst2,
         Task::Mrpc,
@@ -65,6 +73,10 @@ impl Task {
         Task::Sick,
         Task::SickR,
         Task::Snli,
+        Task::Squad,
+        Task::Squad2,
+        Task::Conll,
+        Task::Swag,
     ];
 
     /// All names on one line, for messages.
@@ -186,14 +198,14 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        let error = "squad".parse::<Task>().unwrap_err();
+        let error = "squid".parse::<Task>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown task \"squad\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
-             sts-b, sst-5, cfimdb, sick, sick-r, snli, table"
+            "unknown task \"squid\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
+             sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, table"
         );
         assert_eq!(error.exit_code(), 2);
         assert!("".parse::<Task>().is_err());
-        assert!(serde_json::from_str::<Task>("\"squad\"").is_err());
+        assert!(serde_json::from_str::<Task>("\"squid\"").is_err());
     }
 }

@@ -70,6 +70,7 @@ impl<'a> RowReader<'a> {
             index,
             text_a: fields[positions.text_a].to_string(),
             text_b: positions.text_b.map(|at| fields[at].to_string()),
+            choices: vec![],
             label,
         }))
     }
@@ -84,6 +85,7 @@ impl<'a> RowReader<'a> {
             index: self.rows.to_string(),
             text_a: text.to_string(),
             text_b: None,
+            choices: vec![],
             label: self.has_labels.then_some(label),
         })
     }
@@ -101,5 +103,6 @@ pub(super) fn label_of(task: Task, path: &Path, line: usize, text: &str) -> Resu
             Ok(score) if (min..=max).contains(&score) => Ok(Label::Score(score)),
             _ => Err(TaskError::BadScore { path, line, task, label, min, max }),
         },
+        Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),
     }
 }

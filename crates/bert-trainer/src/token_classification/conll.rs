@@ -13,6 +13,8 @@ pub struct Sentence {
     pub words: Vec<String>,
     /// As many tags; empty where the file has none that count.
     pub tags: Vec<String>,
+    /// The line of its first word.
+    pub line: usize,
 }
 
 /// Reads the sentences of a file. Without `has_tags` a line may be a word alone, and tags are left alone.
@@ -36,6 +38,9 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
         if has_tags {
             let missing = || TaskError::MissingTag { path: path.into(), line, word: word.into() };
             sentence.tags.push(columns.next_back().ok_or_else(missing)?.to_string());
+        }
+        if sentence.words.is_empty() {
+            sentence.line = line;
         }
         sentence.words.push(word.to_string());
         Ok(())
@@ -80,6 +85,7 @@ mod tests {
             (&["Anna".into(), "rows".into()][..], &["B-PER".into(), "O".into()][..])
         );
         assert_eq!(sentences[1].words, ["to", "Bergen"]);
+        assert_eq!((sentences[0].line, sentences[1].line), (3, 7));
         assert_eq!(tags_of(&sentences), ["O", "B-LOC", "B-PER"]);
         let untagged = read("Anna\nrows\n", false).unwrap();
         assert!(untagged[0].tags.is_empty() && untagged[0].words.len() == 2);

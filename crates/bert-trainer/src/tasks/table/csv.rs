@@ -18,7 +18,7 @@ enum State {
 }
 
 /// Makes records of the lines of one file.
-pub(super) struct CsvReader<'a> {
+pub(in crate::tasks) struct CsvReader<'a> {
     path: &'a Path,
     state: State,
     /// The line on which the record began.
@@ -29,13 +29,13 @@ pub(super) struct CsvReader<'a> {
 
 impl<'a> CsvReader<'a> {
     /// A reader for the file at `path`, which is used in messages alone.
-    pub(super) fn new(path: &'a Path) -> Self {
+    pub(in crate::tasks) fn new(path: &'a Path) -> Self {
         CsvReader { path, state: State::FieldStart, line: 0, fields: Vec::new(), field: String::new() }
     }
 
     /// Takes the next line; gives the record that ends with it, and the line on which that began. A blank line between
     /// records is none.
-    pub(super) fn line(
+    pub(in crate::tasks) fn line(
         &mut self,
         line: usize,
         text: &str,
@@ -60,7 +60,7 @@ impl<'a> CsvReader<'a> {
     }
 
     /// The file is over.
-    pub(super) fn end(self) -> Result<(), TaskError> {
+    pub(in crate::tasks) fn end(self) -> Result<(), TaskError> {
         match self.state {
             State::Quoted => Err(self.open_quote()),
             _ => Ok(()),

@@ -7,6 +7,8 @@
 mod csv;
 mod rows;
 
+pub(super) use csv::CsvReader;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::path::Path;
@@ -223,7 +225,7 @@ pub(super) fn read_table(
     let example = |(at, row): (usize, Row)| {
         let label = row.label.filter(|_| has_labels);
         let label = label.map(|label| label_of(task, path, row.line, &label)).transpose()?;
-        Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, label })
+        Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, choices: vec![], label })
     };
     rows.map(example).collect()
 }

@@ -1,0 +1,49 @@
+//! What a fine-tuning tells its caller while it runs.
+
+use super::grid::CellReport;
+use crate::tasks::Scores;
+
+/// What a fine-tuning tells its caller.
+#[derive(Clone, Debug)]
+pub enum FinetuneEvent {
+    /// A step is done.
+    Step {
+        /// Of the run with this seed.
+        seed: u64,
+        /// Its number, from 1.
+        step: u64,
+        /// Steps of the run.
+        steps: u64,
+        /// Its loss.
+        loss: f64,
+    },
+    /// Dev, or what is held out of train, was evaluated.
+    Evaluated {
+        /// By the run with this seed.
+        seed: u64,
+        /// After so many epochs.
+        epoch: f64,
+        /// The scores.
+        scores: Scores,
+        /// Whether they are on what is held out of train, not on dev.
+        held_out: bool,
+    },
+    /// A run goes on where it was stopped.
+    Resumed {
+        /// The run's seed.
+        seed: u64,
+        /// The step after which it goes on; none where it was finished.
+        step: Option<u64>,
+    },
+    /// A configuration of a grid is done.
+    CellDone {
+        /// Its number, from 1.
+        cell: usize,
+        /// Configurations of the grid.
+        cells: usize,
+        /// What it came to.
+        report: CellReport,
+    },
+    /// Something the user should know, in words.
+    Warning(String),
+}

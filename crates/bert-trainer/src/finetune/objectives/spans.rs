@@ -1,0 +1,282 @@
+//! Where in a text the answer to a question stands.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bert_data::files::digest_bytes;
+use bert_model::{BertConfig, BertForQuestionAnswering, Mode, span_loss};
+use burn::tensor::Tensor;
+use serde_json::{Map, Value, json};
+
+use super::{Objective, Part, Setup};
+use crate::error::Error;
+use crate::finetune::output::Output;
+use crate::finetune::padding::{PaddedBatch, by_length};
+use crate::finetune::questions::QuestionSettings;
+use crate::finetune::subset::{TrainingParts, divide};
+use crate::host::{int_vector, values};
+use crate::question_answering::answers::{PredictedAnswer, WindowScores, answer};
+use crate::question_answering::metrics::{question_scores, score_answers};
+use crate::question_answering::squad::{Question, QuestionSet, read_questions};
+use crate::question_answering::windows::EncodedQuestion;
+use crate::significance::mean_interval;
+use crate::tasks::{Kind, Metric, Scores, SeedRun, SeedSummary, SpecialIds, Split, TaskError};
+
+const EVAL_BATCH: usize = 32;
+
+/// Questions as the file has them and as the model sees them.
+struct Questions {
+    set: QuestionSet,
+    encoded: Vec<EncodedQuestion>,
+    /// Question and window of every input of the model.
+    windows: Vec<(usize, usize)>,
+}
+
+impl Questions {
+    fn new(set: QuestionSet, setup: Setup<'_>, settings: &QuestionSettings) -> Self {
+        let vocabulary = &setup.text.vocabulary;
+        let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
+        let encode =
+            |question| EncodedQuestion::new(question, &setup.text.tokenizer, special, settings.windows);
+        let encoded: Vec<EncodedQuestion> = set.questions.iter().map(encode).collect();
+        let windows = encoded.iter().enumerate();
+        let windows = windows.flat_map(|(at, of)| (0..of.windows.len()).map(move |window| (at, window)));
+        Self { windows: windows.collect(), encoded, set }
+    }
+
+    fn batch(&self, windows: &[usize], setup: Setup<'_>) -> PaddedBatch {
+        let row = |&i: &usize| &self.encoded[self.windows[i].0].windows[self.windows[i].1].encoded;
+        let rows: Vec<_> = windows.iter().map(row).collect();
+        PaddedBatch::new(&rows, setup.text.vocabulary.pad_id() as i32, setup.max_seq_length)
+    }
+
+    fn digest(&self) -> String {
+        digest_bytes(format!("{:?}", self.set).as_bytes())
+    }
+}
+
+/// Some windows and where in each the answer begins and ends.
+pub(in crate::finetune) struct SpanBatch {
+    padded: PaddedBatch,
+    starts: Vec<i32>,
+    ends: Vec<i32>,
+}
+
+/// A task of questions on texts.
+pub(in crate::finetune) struct Spans<'a> {
+    setup: Setup<'a>,
+    settings: QuestionSettings,
+    train: Questions,
+    training: TrainingParts,
+    parts: BTreeMap<Part, Questions>,
+    to_predict: Option<Questions>,
+}
+
+impl<'a> Spans<'a> {
+    /// Reads the task's files.
+    ///
+    /// # Errors
+    /// When one of them is missing or bad; [`TaskError::Unanswerable`] for a question without an answer in version 1.1.
+    pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
+        let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
+        let settings = setup.config.question_settings()?.expect("a task of questions");
+        let read = |path: &std::path::Path, has_answers| -> Result<QuestionSet, Error> {
+            let set = read_questions(path, has_answers)?;
+            match set.questions.iter().find(|question| question.is_impossible && !version_2) {
+                Some(Question { id, .. }) => {
+                    Err(TaskError::Unanswerable { path: path.into(), id: id.clone() }.into())
+                }
+                None => Ok(QuestionSet { version_2, ..set }),
+            }
+        };
+        let questions = |set| Questions::new(set, setup, &settings);
+        let all = read(&setup.needed_file(Split::Train)?.path, true)?;
+        let (train, held_out, training) = divide(setup.config, all.questions)?;
+        let set = |questions| QuestionSet { questions, version_2 };
+        let mut parts = BTreeMap::new();
+        if training.held_out > 0 {
+            parts.insert(Part::HeldOut, questions(set(held_out)));
+        }
+        parts.insert(Part::Dev, questions(read(&setup.needed_file(Split::Dev)?.path, true)?));
+        if let Some(file) = setup.labelled_file(Split::Test)? {
+            parts.insert(Part::Test, questions(read(&file.path, true)?));
+        }
+        let to_predict = setup.config.predict.as_ref().map(|path| read(path, false)).transpose()?;
+        Ok(Self {
+            train: questions(set(train)),
+            training,
+            parts,
+            to_predict: to_predict.map(questions),
+            settings,
+            setup,
+        })
+    }
+
+    /// The answer to every question.
+    fn answers(&self, model: &BertForQuestionAnswering, of: &Questions) -> Vec<PredictedAnswer> {
+        let length = |&(question, window): &(usize, usize)| {
+            of.encoded[question].windows[window].encoded.input_ids.len()
+        };
+        let lengths: Vec<usize> = of.windows.iter().map(length).collect();
+        let mut scores: Vec<Option<WindowScores>> = vec![None; of.windows.len()];
+        for batch in by_length(&lengths, EVAL_BATCH) {
+            let padded = of.batch(&batch, self.setup);
+            let logits = model.forward(padded.input(&self.setup.plain()), Mode::Eval);
+            let (starts, ends) = (values(logits.start), values(logits.end));
+            for (row, &window) in batch.iter().enumerate() {
+                let at = row * padded.seq_length;
+                let of_window = |scores: &[f32]| scores[at..at + lengths[window]].to_vec();
+                scores[window] = Some(WindowScores { start: of_window(&starts), end: of_window(&ends) });
+            }
+        }
+        let mut scores = scores.into_iter().map(|scores| scores.expect("every window is in a batch"));
+        let questions = of.set.questions.iter().zip(&of.encoded);
+        let answered = questions.map(|(question, encoded)| {
+            let scores: Vec<WindowScores> = scores.by_ref().take(encoded.windows.len()).collect();
+            answer(&question.context, encoded, &scores, self.settings.answers)
+        });
+        answered.collect()
+    }
+
+    /// Writes answers in the official form, with what else speaks for or against them.
+    fn write(
+        &self,
+        output: &Output<'_>,
+        stem: &str,
+        of: &Questions,
+        answers: &[PredictedAnswer],
+    ) -> Result<(), Error> {
+        let by_id = |value: &dyn Fn(&PredictedAnswer) -> Value| -> Value {
+            let entries = of.set.questions.iter().zip(answers);
+            Value::Object(entries.map(|(q, a)| (q.id.clone(), value(a))).collect::<Map<_, _>>())
+        };
+        let mut files = vec![
+            ("predictions.json", by_id(&|answer| json!(answer.text))),
+            ("nbest_predictions.json", by_id(&|answer| json!(answer.n_best))),
+        ];
+        if self.settings.answers.null_threshold.is_some() {
+            files.push(("null_odds.json", by_id(&|answer| json!(answer.null_score_difference))));
+        }
+        files.into_iter().try_for_each(|(name, json)| {
+            output.write(&format!("{stem}{name}"), |out| {
+                serde_json::to_writer_pretty(&mut *out, &json)?;
+                writeln!(out)
+            })
+        })
+    }
+}
+
+impl Objective for Spans<'_> {
+    type Model = BertForQuestionAnswering;
+    type Batch = SpanBatch;
+    /// One for each question.
+    type Answers = Vec<PredictedAnswer>;
+
+    fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
+        checkpoint
+    }
+
+    /// Windows, not questions.
+    fn items(&self) -> usize {
+        self.train.windows.len()
+    }
+
+    fn training(&self) -> TrainingParts {
+        self.training
+    }
+
+    fn batch(&self, items: &[usize]) -> SpanBatch {
+        let target = |&i: &usize| {
+            let (question, window) = self.train.windows[i];
+            let (start, end) = self.train.encoded[question].windows[window].target;
+            (start as i32, end as i32)
+        };
+        let (starts, ends) = items.iter().map(target).unzip();
+        SpanBatch { padded: self.train.batch(items, self.setup), starts, ends }
+    }
+
+    fn targets(&self, batch: &SpanBatch) -> usize {
+        batch.starts.len()
+    }
+
+    fn loss(
+        &self,
+        model: &BertForQuestionAnswering,
+        _frozen: Option<&Tensor<2>>,
+        batch: &SpanBatch,
+        targets: usize,
+        mode: Mode,
+    ) -> Tensor<1> {
+        let device = self.setup.device;
+        let input = batch.padded.input(device);
+        let logits = match self.setup.config.freeze_encoder {
+            true => model.forward_frozen(input),
+            false => model.forward(input, mode),
+        };
+        span_loss(logits, int_vector(&batch.starts, device), int_vector(&batch.ends, device), targets as f64)
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.parts.contains_key(&part)
+    }
+
+    fn answer(&self, model: &BertForQuestionAnswering, part: Part) -> Vec<PredictedAnswer> {
+        self.answers(model, &self.parts[&part])
+    }
+
+    fn score(&self, part: Part, answers: &Vec<PredictedAnswer>) -> Scores {
+        let set = &self.parts[&part].set;
+        let answers: HashMap<&str, &str> =
+            set.questions.iter().zip(answers).map(|(q, a)| (q.id.as_str(), a.text.as_str())).collect();
+        let all = score_answers(set, &answers).all;
+        [(Metric::F1, all.f1 / 100.0), (Metric::ExactMatch, all.exact / 100.0)].into_iter().collect()
+    }
+
+    fn is_degenerate(&self, answers: &Vec<PredictedAnswer>) -> bool {
+        answers.windows(2).all(|pair| pair[0].text == pair[1].text)
+    }
+
+    fn summary(&self, part: Part, runs: Vec<SeedRun>, answers: &[&Vec<PredictedAnswer>]) -> SeedSummary {
+        let set = &self.parts[&part].set;
+        // One answer that is right where there is none.
+        let nothing: HashMap<&str, &str> = set.questions.iter().map(|q| (q.id.as_str(), "")).collect();
+        let nothing = score_answers(set, &nothing).all;
+        let baseline =
+            [(Metric::F1, nothing.f1 / 100.0), (Metric::ExactMatch, nothing.exact / 100.0)].into_iter();
+        let f1 = |answers: &&Vec<PredictedAnswer>| -> Vec<f64> {
+            let questions = set.questions.iter().zip(answers.iter());
+            questions.map(|(q, a)| question_scores(set.version_2, q, &a.text).1).collect()
+        };
+        let values: Vec<Vec<f64>> = answers.iter().map(f1).collect();
+        let task = self.setup.config.task;
+        let summary = SeedSummary::new(task, set.questions.len(), runs, baseline.collect());
+        SeedSummary { interval: Some(mean_interval(Metric::F1, values)), ..summary }
+    }
+
+    fn train_digest(&self) -> String {
+        self.train.digest()
+    }
+
+    fn digest(&self, part: Part) -> Option<String> {
+        self.parts.get(&part).map(Questions::digest)
+    }
+
+    fn write_dev(&self, output: &Output<'_>, runs: &[(u64, &Vec<PredictedAnswer>)]) -> Result<(), Error> {
+        let dev = &self.parts[&Part::Dev];
+        runs.iter()
+            .try_for_each(|(seed, answers)| self.write(output, &format!("seed-{seed}/dev_"), dev, answers))
+    }
+
+    fn write_predictions(&self, output: &Output<'_>, model: &BertForQuestionAnswering) -> Result<(), Error> {
+        let Some(questions) = &self.to_predict else { return Ok(()) };
+        self.write(output, "", questions, &self.answers(model, questions))
+    }
+
+    fn save_model(
+        &self,
+        output: &Output<'_>,
+        model: &BertForQuestionAnswering,
+        model_config: &BertConfig,
+    ) -> Result<(), Error> {
+        output.save_model("model", model, model_config, self.setup.text)
+    }
+}

@@ -1,0 +1,60 @@
+//! Sequences of different lengths -> one rectangle of ids.
+
+use bert_model::BertInput;
+use burn::tensor::Device;
+
+use crate::host::int_matrix;
+use crate::tasks::EncodedPair;
+
+/// Sequences padded to the longest of them, and up to a multiple of 8.
+pub(super) struct PaddedBatch {
+    rows: usize,
+    /// Length of each row.
+    pub(super) seq_length: usize,
+    input_ids: Vec<i32>,
+    input_mask: Vec<i32>,
+    segment_ids: Vec<i32>,
+}
+
+impl PaddedBatch {
+    /// Pads sequences, never beyond `max_length`: the model may have no positions there. None may be longer.
+    pub(super) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
+        let longest = sequences.iter().map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
+        let seq_length = longest.next_multiple_of(8).min(max_length);
+        let cells = sequences.len() * seq_length;
+        let mut batch = Self {
+            rows: sequences.len(),
+            seq_length,
+            input_ids: Vec::with_capacity(cells),
+            input_mask: Vec::with_capacity(cells),
+            segment_ids: Vec::with_capacity(cells),
+        };
+        for EncodedPair { input_ids, segment_ids } in sequences {
+            let padding = seq_length - input_ids.len();
+            batch.input_ids.extend(input_ids.iter().map(|&id| id as i32));
+            batch.input_ids.extend(std::iter::repeat_n(pad_id, padding));
+            batch.input_mask.extend(std::iter::repeat_n(1, input_ids.len()));
+            batch.input_mask.extend(std::iter::repeat_n(0, padding));
+            batch.segment_ids.extend(segment_ids.iter().map(|&id| id as i32));
+            batch.segment_ids.extend(std::iter::repeat_n(0, padding));
+        }
+        batch
+    }
+
+    /// What the model reads, `[rows, seq_length]` each.
+    pub(super) fn input(&self, device: &Device) -> BertInput {
+        let shape = [self.rows, self.seq_length];
+        BertInput {
+            input_ids: int_matrix(&self.input_ids, shape, device),
+            input_mask: int_matrix(&self.input_mask, shape, device),
+            segment_ids: int_matrix(&self.segment_ids, shape, device),
+        }
+    }
+}
+
+/// Numbers of items by length, in batches: for evaluation, where order does not matter but padding costs.
+pub(super) fn by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&i| lengths[i]);
+    order.chunks(batch_size).map(<[usize]>::to_vec).collect()
+}

@@ -1,0 +1,65 @@
+//! What a run begins with: the checkpoint's weights, or fresh ones.
+
+use std::path::Path;
+
+use bert_model::{
+    Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_config, read_pretrained_tensors,
+};
+
+use super::FinetuneEvent;
+use super::config::FinetuneConfig;
+use super::objectives::{Objective, Setup};
+use crate::data_loader::DataLoader;
+use crate::error::Error;
+use crate::initialization::{FreshWeights, InitializationChoice};
+
+/// What `--random-init` begins with.
+fn fresh_weights(
+    config: &FinetuneConfig,
+    start: &Path,
+    model: &BertConfig,
+    seed: u64,
+) -> Result<Option<FreshWeights>, Error> {
+    if !config.random_init {
+        return Ok(None);
+    }
+    let choice = config.initialization.unwrap_or(InitializationChoice::Reference);
+    let Some(data) = &config.initialization_data else {
+        return FreshWeights::uncounted(choice).map(Some);
+    };
+    DataLoader::open(data, 0)?.check_fits(model, Some(&start.join("vocab.txt")))?;
+    FreshWeights::new(choice, data, model, seed).map(Some)
+}
+
+/// The model that the run with this seed begins with.
+///
+/// # Errors
+/// When the weights cannot be read, or have no place in the model.
+pub(super) fn start_model<O: Objective>(
+    setup: Setup<'_>,
+    objective: &O,
+    seed: u64,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<(O::Model, BertConfig), Error> {
+    let Setup { config, start, device, .. } = setup;
+    let model_config = objective.model_config(read_pretrained_config(start)?);
+    if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
+        let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
+        return Ok((model, model_config));
+    }
+    let model = O::Model::new(&model_config, seed, device);
+    let mut tensors = read_pretrained_tensors(start)?;
+    let first = seed == config.seeds[0];
+    // That of an earlier fine-tuning: its classes are not this task's, even when there are as many.
+    let classifier = tensors.extract_if(.., |name, _| name.starts_with("classifier.")).count();
+    if classifier > 0 && first {
+        let text = "the checkpoint's classifier is of an earlier fine-tuning; it is drawn anew";
+        tell(FinetuneEvent::Warning(text.to_string()));
+    }
+    let (model, loaded) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;
+    let fresh: Vec<&String> = loaded.missing.iter().filter(|name| name.starts_with("bert.")).collect();
+    if !fresh.is_empty() && first {
+        tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
+    }
+    Ok((objective.prepared(model, &fresh, seed)?, model_config))
+}

@@ -1,0 +1,325 @@
+//! Fine-tuning with other heads: answers in a text, tags of words, choices among endings.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::common::{Folder, assert_self_contained, number};
+
+const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 --train-batch-size 8 \
+                     --learning-rate 3e-3";
+
+const NAMES: [&str; 6] = ["the river", "a glacier", "the delta", "a volcano", "the desert", "a reef"];
+const PLACES: [&str; 5] = ["the north", "warm water", "a narrow valley", "the old forest", "dry air"];
+
+/// A set in SQuAD's form: in every text three things lie somewhere. Every third question has no answer with `version_2`.
+fn questions(first: usize, texts: usize, version_2: bool) -> Value {
+    let paragraph = |text: usize| {
+        let mut context = String::from("Much has been written, and little is known. ");
+        let mut qas = Vec::new();
+        for part in 0..3 {
+            let (name, place) = (NAMES[(text + part) % 6], PLACES[(2 * text + part) % 5]);
+            let start = context.chars().count() + name.len() + " lies in ".len();
+            let _ = write!(context, "{name} lies in {place}. ");
+            let impossible = version_2 && part == 2;
+            let asked = if impossible { "a comet" } else { name };
+            let answers = match impossible {
+                true => json!([]),
+                false => json!([{ "text": place, "answer_start": start }]),
+            };
+            let (id, question) = (format!("{text}-{part}"), format!("Where does {asked} lie?"));
+            qas.push(
+                json!({ "id": id, "question": question, "answers": answers, "is_impossible": impossible }),
+            );
+        }
+        json!({ "context": context, "qas": qas })
+    };
+    let paragraphs: Vec<Value> = (first..first + texts).map(paragraph).collect();
+    let version = if version_2 { "v2.0" } else { "1.1" };
+    json!({ "version": version, "data": [{ "title": "t", "paragraphs": paragraphs }] })
+}
+
+/// Context and answers of every question.
+fn by_id(set: &Value) -> BTreeMap<String, (String, Vec<String>)> {
+    let mut found = BTreeMap::new();
+    for paragraph in set["data"][0]["paragraphs"].as_array().expect("paragraphs") {
+        for question in paragraph["qas"].as_array().expect("questions") {
+            let answers = question["answers"].as_array().expect("answers").iter();
+            let answers = answers.map(|answer| answer["text"].as_str().expect("text").to_string());
+            let context = paragraph["context"].as_str().expect("a text").to_string();
+            found.insert(question["id"].as_str().expect("an id").to_string(), (context, answers.collect()));
+        }
+    }
+    found
+}
+
+fn with_questions(version_2: bool) -> (Folder, Value) {
+    let folder = Folder::with_run();
+    let version = if version_2 { "v2.0" } else { "v1.1" };
+    let dev = questions(20, 5, version_2);
+    folder.write(&format!("squad/train-{version}.json"), questions(0, 20, version_2).to_string());
+    folder.write(&format!("squad/dev-{version}.json"), dev.to_string());
+    (folder, dev)
+}
+
+#[test]
+fn answers_are_words_of_their_texts_and_scored_as_written() {
+    let (folder, dev) = with_questions(false);
+    let flags = "--task squad --data squad --doc-stride 16 --max-query-length 12 --max-answer-length 6 --n-best-size 5";
+    let ended = folder
+        .ok(&format!("{QUICK} {flags} --seeds 1,2 --predict squad/dev-v1.1.json --output tuned --json"));
+    let report = ended.json();
+    assert_eq!((&report["train_examples"], &report["dev"]["examples"]), (&json!(60), &json!(15)));
+    let dev = by_id(&dev);
+    for (seed, run) in [1, 2].iter().zip(report["runs"].as_array().expect("runs")) {
+        let answers = &folder.json(&format!("tuned/seed-{seed}/dev_predictions.json"))[0];
+        let best = &folder.json(&format!("tuned/seed-{seed}/dev_nbest_predictions.json"))[0];
+        let mut right = 0;
+        for (id, (context, gold)) in &dev {
+            let answer = answers[id].as_str().expect("an answer");
+            assert!(!answer.is_empty() && context.contains(answer), "{id}: {answer:?}");
+            // The official rules drop articles; no other normalization matters here.
+            let plain = |text: &str| {
+                let words = text.to_lowercase().replace(['.', ','], "");
+                let words = words.split(' ').filter(|word| !["the", "a", ""].contains(word));
+                words.map(String::from).collect::<Vec<_>>()
+            };
+            right += usize::from(plain(answer) == plain(&gold[0]));
+            let candidates = best[id].as_array().expect("candidates");
+            assert!(candidates.len() <= 5 && candidates[0]["text"] == json!(answer));
+            let sum: f64 = candidates.iter().map(|candidate| number(candidate, "/probability")).sum();
+            assert!((sum - 1.0).abs() < 1e-9);
+        }
+        assert!((number(run, "/dev/exact_match") - right as f64 / 15.0).abs() < 1e-12);
+        assert!(number(run, "/dev/f1") >= number(run, "/dev/exact_match"));
+        let history = run["history"].as_array().expect("epochs");
+        assert!(number(&history[2], "/train_loss") < number(&history[0], "/train_loss"), "it learns");
+    }
+    // The best run answers the file of --predict, here dev again.
+    let f1 = |run: usize| number(&report, &format!("/runs/{run}/dev/f1"));
+    let best = if f1(1) > f1(0) { 2 } else { 1 };
+    assert_eq!(
+        folder.text("tuned/predictions.json"),
+        folder.text(&format!("tuned/seed-{best}/dev_predictions.json"))
+    );
+    let interval = &report["dev"]["interval"];
+    let mean = number(&report, "/dev/metrics/0/mean");
+    assert!(number(interval, "/low") <= mean && mean <= number(interval, "/high"));
+    let config = &folder.json("tuned/model/config.json")[0];
+    assert_eq!(config["architectures"], json!(["BertForQuestionAnswering"]));
+    folder.ok("bert report tuned");
+    assert_self_contained(&folder.text("tuned/report.html"));
+    let paired = folder.run("bert scores tuned tuned --paired");
+    assert_eq!(paired.code, Some(2), "{}", paired.stderr);
+    assert!(paired.stderr.contains("task squad has no labels to compare"), "{}", paired.stderr);
+    // The head of a fine-tuned model goes on.
+    let line = format!("{QUICK} {flags} --output further --select last").replace("run ", "tuned ");
+    let further = folder.ok(&format!("{} --json", line.replace("epochs 3", "epochs 1"))).json();
+    let first = |report: &Value| number(report, "/runs/0/history/0/train_loss");
+    assert!(first(&further) < first(&report), "{} {}", first(&further), first(&report));
+}
+
+#[test]
+fn no_answer_is_an_answer_in_version_2() {
+    let (folder, dev) = with_questions(true);
+    let line = format!("{QUICK} --task squad2 --data squad --max-query-length 12 --json --output");
+    let scored = |flags: &str, name: &str| {
+        let report = folder.ok(&format!("{line} {name} {flags}")).json();
+        let answers = folder.json(&format!("{name}/seed-1/dev_predictions.json"))[0].clone();
+        let given = by_id(&dev).keys().filter(|id| answers[*id] != json!("")).count();
+        (number(&report, "/dev/metrics/1/mean"), given)
+    };
+    let (_, given) = scored("", "tuned");
+    let odds = &folder.json("tuned/seed-1/dev_null_odds.json")[0];
+    let without: Vec<_> = by_id(&dev).into_keys().filter(|id| odds[id].as_f64() > Some(0.0)).collect();
+    assert_eq!(given, 15 - without.len(), "an answer is given where no answer scores less");
+    // Nothing, whatever it scores: right for one question in three.
+    let (exact, given) = scored("--null-score-diff-threshold -1000", "silent");
+    assert!((exact - 1.0 / 3.0).abs() < 1e-12 && given == 0);
+    let (_, given) = scored("--null-score-diff-threshold 1000", "talkative");
+    assert_eq!(given, 15);
+}
+
+#[test]
+fn bad_questions_have_their_message() {
+    let (folder, _) = with_questions(true);
+    let (path, line) =
+        ("squad/dev.json", format!("{QUICK} --task squad --max-query-length 12 --output tuned"));
+    folder.write("squad/train.json", questions(0, 4, false).to_string());
+    let files = "--train-file squad/train.json --dev-file squad/dev.json";
+    let refused = |bytes: String, said: &str, code: i32| {
+        folder.write(path, bytes);
+        let ended = folder.run(&format!("{line} {files}"));
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+        assert!(!folder.at("tuned").exists());
+    };
+    refused(
+        questions(0, 2, true).to_string(),
+        "question 0-2 has no answer in its text: that is version 2.0",
+        3,
+    );
+    let elsewhere = questions(0, 2, false).to_string().replace("\"answer_start\":", "\"answer_start\":1");
+    refused(elsewhere, "not the answer", 3);
+    refused("{\"data\":[\n7]}".into(), "dev.json:2:", 3);
+    for (flags, said) in [
+        ("--adapter pfeiffer", "--adapter: is for tasks that give a text or a pair a class or a score"),
+        ("--null-score-diff-threshold 0", "in squad every question has an answer"),
+        ("--doc-stride 0", "--doc-stride: must be at least 1"),
+        ("--max-query-length 45", "leaves no room for the text"),
+        ("--test-file x", "no labelled test set"),
+    ] {
+        let line = line.replace(
+            "--max-query-length 12",
+            if flags.contains("query") { "" } else { "--max-query-length 12" },
+        );
+        let ended = folder.run(&format!("{line} {files} {flags}"));
+        assert_eq!(ended.code, Some(2), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+    }
+    let ended = folder.run("finetune --task rte --data d --checkpoint run --output tuned --n-best-size 3");
+    assert!(
+        ended.code == Some(2) && ended.stderr.contains("is for --task squad and squad2"),
+        "{}",
+        ended.stderr
+    );
+}
+
+/// Sentences in which names stand behind `the river` and `near`.
+fn tagged(first: usize, sentences: usize) -> String {
+    let mut text = String::from("-DOCSTART- -X- -X- O\n\n");
+    for at in first..first + sentences {
+        let river = ["Nile", "Amazon", "Ganges", "Rhine"][at % 4];
+        let town = ["Cairo", "Lima", "Old Delhi", "Bonn"][at / 2 % 4];
+        text.push_str("The DT O\nriver NN O\n");
+        let _ = writeln!(text, "{river} NNP B-WATER");
+        text.push_str("bends VB O\nnear IN O\n");
+        for (nth, word) in town.split(' ').enumerate() {
+            let _ = writeln!(text, "{word} NNP {}-TOWN", if nth == 0 { "B" } else { "I" });
+        }
+        text.push_str(". . O\n\n");
+    }
+    text
+}
+
+#[test]
+fn every_word_has_a_tag() {
+    let folder = Folder::with_run();
+    folder.write("ner/train.txt", tagged(0, 60));
+    folder.write("ner/valid.txt", tagged(7, 12));
+    folder.write("ner/test.txt", tagged(3, 9));
+    folder.write("new.txt", "A\nsmall\nriver\n\nCairo\n");
+    let line = QUICK.replace("3e-3", "1e-2").replace("epochs 3", "epochs 8");
+    let report =
+        folder.ok(&format!("{line} --task conll --data ner --predict new.txt --output tuned --json")).json();
+    let metrics: Vec<&Value> =
+        report["dev"]["metrics"].as_array().expect("metrics").iter().map(|m| &m["metric"]).collect();
+    assert_eq!(metrics, ["f1", "precision", "recall"]);
+    assert!(number(&report, "/dev/metrics/0/mean") > 0.5, "{}", report["dev"]);
+    assert_eq!(report["test"]["examples"], json!(9));
+    let config = &folder.json("tuned/model/config.json")[0];
+    assert_eq!(config["architectures"], json!(["BertForTokenClassification"]));
+    let names = json!({ "0": "O", "1": "B-TOWN", "2": "B-WATER", "3": "I-TOWN" });
+    assert_eq!(config["id2label"], names);
+    // Word, tag and predicted tag; the words and tags are those of the file.
+    let written = folder.text("tuned/seed-1/dev_predictions.txt");
+    let mut expected = tagged(7, 12).replace("-DOCSTART- -X- -X- O\n\n", "");
+    let (mut right, mut predicted, mut real) = (0, 0, 0);
+    for line in written.lines().filter(|line| !line.is_empty()) {
+        let [word, tag, answer] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line:?}") };
+        let (source, rest) = expected.trim_start().split_once('\n').expect("a line");
+        assert!(source.starts_with(word) && source.ends_with(tag), "{source:?} {line:?}");
+        expected = rest.to_string();
+        // Entities of one word, which are all but one kind of towns.
+        if tag == "B-WATER" || answer == "B-WATER" {
+            real += usize::from(tag == "B-WATER");
+            predicted += usize::from(answer == "B-WATER");
+            right += usize::from(tag == answer);
+        }
+    }
+    assert!(expected.trim().is_empty());
+    assert!(real == 12 && right <= predicted, "{right} {predicted}");
+    let lines = folder.text("tuned/predictions.txt");
+    let words: Vec<&str> = lines.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(words, ["A", "small", "river", "", "Cairo", ""]);
+
+    // A frozen encoder stays as it is.
+    let frozen = line.replace("epochs 8", "epochs 1");
+    folder.ok(&format!("{frozen} --task conll --data ner --freeze-encoder --output frozen"));
+    let (before, after) = (
+        folder.tensors("run/checkpoints/step-00000006/model.safetensors"),
+        folder.tensors("frozen/model/model.safetensors"),
+    );
+    assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
+
+    for (text, said) in [
+        (
+            tagged(0, 2) + "Bonn NNP B-CITY\n",
+            "valid.txt:19: the tag \"B-CITY\" is not among those of the training file",
+        ),
+        (tagged(0, 1) + "Bonn\n", "valid.txt:11: the word \"Bonn\" has no tag"),
+    ] {
+        folder.write("ner/valid.txt", text);
+        let ended = folder.run(&format!("{line} --task conll --data ner --output other"));
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+}
+
+/// Beginnings of which the right ending repeats a word.
+fn endings(first: usize, rows: usize) -> String {
+    let mut text = String::from(",video-id,sent1,sent2,ending0,ending1,ending2,ending3,label\n");
+    for at in first..first + rows {
+        let (thing, right) = (NAMES[at % 6], at % 4);
+        let ending = |choice: usize| match choice == right {
+            true => format!("\"shows {thing}, again.\""),
+            false => format!("shows {}.", NAMES[(at + choice + 1) % 6]),
+        };
+        let all: Vec<String> = (0..4).map(ending).collect();
+        let _ = writeln!(text, "{at},v,A picture of {thing}.,The next one,{},{right}", all.join(","));
+    }
+    text
+}
+
+#[test]
+fn one_of_four_endings_is_chosen() {
+    let folder = Folder::with_run();
+    folder.write("swag/train.csv", endings(0, 48));
+    folder.write("swag/val.csv", endings(48, 16));
+    let line = format!("{QUICK} --task swag --data swag");
+    let report =
+        folder.ok(&format!("{line} --seeds 1,2 --output tuned --json --predict swag/val.csv")).json();
+    assert_eq!(report["dev"]["examples"], json!(16));
+    assert_eq!(number(&report, "/dev/majority_baseline/accuracy"), 0.25);
+    let text = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    let predicted = folder.text("tuned/seed-1/dev_predictions.tsv");
+    let mut right = 0;
+    for (at, (row, answer)) in text.lines().zip(predicted.lines().skip(1)).enumerate() {
+        let p: Vec<f64> = row.split('\t').map(|p| p.parse().expect("a number")).collect();
+        assert!(p.len() == 4 && (p.iter().sum::<f64>() - 1.0).abs() < 1e-5);
+        let best = (1..4).fold(0, |best, i| if p[i] > p[best] { i } else { best });
+        assert_eq!(answer, format!("{at}\t{best}"));
+        right += usize::from(best == (48 + at) % 4);
+    }
+    assert_eq!(number(&report, "/runs/0/dev/accuracy"), right as f64 / 16.0);
+    let config = &folder.json("tuned/model/config.json")[0];
+    assert_eq!(config["architectures"], json!(["BertForMultipleChoice"]));
+    let shape = &folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0;
+    assert_eq!(*shape, [1, 16]);
+    folder.ok("bert scores tuned tuned --paired");
+    // The outputs of a frozen encoder are computed once; the head alone learns.
+    let frozen = folder
+        .ok(&format!("{line} --freeze-encoder --learning-rate 1e-1 --output frozen --json")
+            .replace("--learning-rate 3e-3 ", ""))
+        .json();
+    assert_eq!(frozen["parameters"]["trained"], json!(17));
+    let weights = |name: &str| folder.tensors(&format!("{name}/model.safetensors"));
+    let (before, after) = (weights("run/checkpoints/step-00000006"), weights("frozen/model"));
+    assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
+
+    folder.write("swag/val.csv", endings(0, 2).replace(",1\n", ",7\n"));
+    let ended = folder.run(&format!("{line} --output other"));
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("val.csv:3: \"label\" is no number from 0 to 3"), "{}", ended.stderr);
+}
