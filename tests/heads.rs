@@ -108,6 +108,33 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
     assert!(number(interval, "/low") <= mean && mean <= number(interval, "/high"));
     let config = &folder.json("tuned/model/config.json")[0];
     assert_eq!(config["architectures"], json!(["BertForQuestionAnswering"]));
+    // New questions, and those of dev: the answers are the same.
+    let mut asked = String::new();
+    for paragraph in questions(20, 5, false)["data"][0]["paragraphs"].as_array().expect("paragraphs") {
+        for question in paragraph["qas"].as_array().expect("questions") {
+            let row = json!({ "question": question["question"], "context": paragraph["context"] });
+            let _ = writeln!(asked, "{row}");
+        }
+    }
+    folder.write("asked.jsonl", asked);
+    folder.ok("bert predict --model tuned --input asked.jsonl --output answered.jsonl");
+    let answers = &folder.json("tuned/predictions.json")[0];
+    for (row, id) in folder
+        .json("answered.jsonl")
+        .iter()
+        .zip((20..25).flat_map(|t| (0..3).map(move |p| format!("{t}-{p}"))))
+    {
+        assert_eq!(row["answer"], answers[&id], "{id}");
+        assert!(number(row, "/probability") > 0.0);
+    }
+    folder.write("alone.txt", "Where does the river lie?\n");
+    let alone = folder.run("bert predict --model tuned --input alone.txt");
+    assert_eq!(alone.code, Some(3), "{}", alone.stderr);
+    assert!(
+        alone.stderr.contains("alone.txt:1: \"text_b\" is missing, expected the text in which"),
+        "{}",
+        alone.stderr
+    );
     folder.ok("bert report tuned");
     assert_self_contained(&folder.text("tuned/report.html"));
     let paired = folder.run("bert scores tuned tuned --paired");
@@ -244,6 +271,23 @@ fn every_word_has_a_tag() {
     let words: Vec<&str> = lines.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(words, ["A", "small", "river", "", "Cairo", ""]);
 
+    folder.write("lines.txt", "A small river\nCairo\n");
+    let tagged_lines = folder.ok("bert predict --model tuned --input lines.txt").stdout;
+    let tags: Vec<Value> =
+        tagged_lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let expected: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let found: Vec<&str> = tags
+        .iter()
+        .flat_map(|row| row["tags"].as_array().expect("tags"))
+        .map(|tag| tag.as_str().expect("a tag"))
+        .collect();
+    assert_eq!(found, expected);
+    let entities = expected.iter().filter(|tag| tag.starts_with("B-")).count();
+    assert_eq!(
+        tags.iter().map(|row| row["entities"].as_array().expect("entities").len()).sum::<usize>(),
+        entities
+    );
+
     // A frozen encoder stays as it is.
     let frozen = line.replace("epochs 8", "epochs 1");
     folder.ok(&format!("{frozen} --task conll --data ner --freeze-encoder --output frozen"));
@@ -308,6 +352,9 @@ fn one_of_four_endings_is_chosen() {
     let shape = &folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0;
     assert_eq!(*shape, [1, 16]);
     folder.ok("bert scores tuned tuned --paired");
+    let predict = folder.run("bert predict --model tuned --input swag/val.csv");
+    assert_eq!(predict.code, Some(4), "{}", predict.stderr);
+    assert!(predict.stderr.contains("finetune --predict"), "{}", predict.stderr);
     // The outputs of a frozen encoder are computed once; the head alone learns.
     let frozen = folder
         .ok(&format!("{line} --freeze-encoder --learning-rate 1e-1 --output frozen --json")

@@ -42,6 +42,7 @@ pub mod metrics_log;
 mod model_card;
 mod neighbour_counts;
 pub mod optimizer;
+mod padding;
 pub mod precision;
 pub mod pretrain;
 pub mod question_answering;

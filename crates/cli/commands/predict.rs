@@ -4,20 +4,21 @@ use std::path::PathBuf;
 
 use bert_trainer::DeviceName;
 use bert_trainer::device::DEVICE_HELP;
-use bert_trainer::inference::{Classifier, TextFormat, predict_file};
+use bert_trainer::inference::{Predictor, TextFormat, predict_file};
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, model_folder};
 use crate::progress::say;
 use crate::results::write_results;
 
-/// Predict the label, or the score, of every text of a file.
+/// Answer every text of a file with a fine-tuned model.
 ///
-/// Each result is a JSON object on a line of its own: line, text, label and the probability of every class, or the score
-/// of a regression.
+/// Each result is a JSON object on a line of its own: line, text, and what the model's head says: label and the probability
+/// of every class, the score of a regression, the answer to a question from its text, or the tags of the words.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Output folder of finetune, or a Hugging Face folder of BertForSequenceClassification.
+    /// Output folder of finetune, or a Hugging Face folder of BertForSequenceClassification, BertForQuestionAnswering or
+    /// BertForTokenClassification.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
 
@@ -45,13 +46,12 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the folder has no classifier, or a line is not as the format says.
+/// When the folder has no head that answers texts, or a line is not as the format says.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.model)?;
-    let classifier = Classifier::open(&folder, args.max_seq_length, args.device)?;
-    let count = write_results(args.output.as_deref(), |out| {
-        predict_file(&classifier, &args.input, args.format, out)
-    })?;
+    let predictor = Predictor::open(&folder, args.max_seq_length, args.device)?;
+    let count =
+        write_results(args.output.as_deref(), |out| predict_file(&predictor, &args.input, args.format, out))?;
     if let (Some(count), Some(output)) = (count, &args.output) {
         say(&format!("{count} predictions in {}", output.display()));
     }

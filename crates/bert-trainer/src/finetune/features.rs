@@ -5,8 +5,8 @@ use bert_data::{Tokenizer, Vocabulary};
 use bert_model::BertInput;
 use burn::tensor::{Device, Int, Tensor};
 
-use super::padding::{PaddedBatch, by_length};
 use crate::host::{float_vector, int_vector};
+use crate::padding::{PaddedBatch, by_length};
 use crate::tasks::{EncodedPair, Example, Label, SpecialIds, encode_pair};
 
 /// The examples of a split as the model sees them.

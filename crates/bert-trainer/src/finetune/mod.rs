@@ -23,7 +23,6 @@ pub mod grid;
 mod identity;
 mod objectives;
 mod output;
-mod padding;
 mod questions;
 mod report;
 mod runs;

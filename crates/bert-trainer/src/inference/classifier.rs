@@ -13,6 +13,7 @@ use burn::tensor::Device;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::predict::architecture;
 use crate::device::DeviceName;
 use crate::error::Error;
 use crate::finetune::features::Features;
@@ -85,7 +86,10 @@ impl Classifier {
         let config = read_pretrained_config(folder)?;
         let (names, kind) = outputs(&config)?;
         let tensors = read_pretrained_tensors(folder)?;
-        if !tensors.contains_key("classifier.weight") {
+        // Heads of other tasks have tensors of this name too.
+        let other = architecture(folder)?
+            .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
+        if other || !tensors.contains_key("classifier.weight") {
             let (path, head) = (folder.to_path_buf(), "classifier");
             let hint = "fine-tune it first: finetune --task TASK --checkpoint";
             return Err(Error::NoHead { path, head, hint });
@@ -93,7 +97,8 @@ impl Classifier {
         let model = BertForSequenceClassification::new(&config, 0, &device);
         let (model, _) = load_named_tensors(model, tensors, LoadPolicy::Exact)?;
         let text = Text::open(folder)?;
-        let trained = trained_length(folder)?.filter(|length| *length <= config.max_position_embeddings);
+        let trained = trained_setting(folder)?["resolved"]["max_seq_length"].as_u64();
+        let trained = trained.map(|length| length as usize).filter(|n| *n <= config.max_position_embeddings);
         let max_length = max_length.or(trained).unwrap_or(config.max_position_embeddings);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, text, names, kind, max_length, device })
@@ -155,14 +160,13 @@ fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
     }
 }
 
-/// The length that a fine-tuning cut texts to, where the folder is its `model/`.
-fn trained_length(folder: &Path) -> Result<Option<usize>, Error> {
+/// `report.json` of the fine-tuning whose `model/` the folder is; null for another folder.
+pub(super) fn trained_setting(folder: &Path) -> Result<serde_json::Value, Error> {
     let report = folder.with_file_name("report.json");
-    if folder.file_name().is_none_or(|name| name != "model") || !report.is_file() {
-        return Ok(None);
+    match folder.file_name().is_some_and(|name| name == "model") && report.is_file() {
+        true => read_json(&report),
+        false => Ok(serde_json::Value::Null),
     }
-    let length = read_json(&report)?["resolved"]["max_seq_length"].as_u64();
-    Ok(length.map(|length| length as usize))
 }
 
 #[cfg(test)]

@@ -2,18 +2,23 @@
 //!
 //! | in | out | file |
 //! |---|---|---|
-//! | a fine-tuned folder, texts | labels with probabilities, or scores | `classifier.rs`, `predict.rs` |
+//! | a fine-tuned folder, texts | what its head says of each | `predict.rs` |
+//! | a classifier | labels with probabilities, or scores | `classifier.rs` |
+//! | a model of answers | words of a text | `answerer.rs` |
+//! | a model of tags | a tag for every word | `tagger.rs` |
 //! | any model folder, texts | hidden states of every token | `features.rs`, `feature_rows.rs` |
 //! | a model, a text, one changed word | the predictions that flip | `probe.rs` |
 //!
 //! Texts come from files or standard input in windows ([`TextFormat`], `text_input.rs`): memory stays bounded, batches
 //! are made by length within a window, and results keep the order of the input.
 
+mod answerer;
 mod classifier;
 mod feature_rows;
 mod features;
 mod predict;
 mod probe;
+mod tagger;
 mod text_input;
 
 use std::path::Path;
@@ -23,11 +28,13 @@ use bert_model::{
 };
 use burn::tensor::Device;
 
+pub use answerer::{Answerer, TextAnswer};
 pub use classifier::{Answer, Classifier, Probabilities};
 pub use feature_rows::{write_json_lines, write_parquet};
 pub use features::{Extractor, LineFeatures};
-pub use predict::predict_file;
+pub use predict::{Predictor, predict_file};
 pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
+pub use tagger::{NamedEntity, TaggedText, Tagger};
 pub use text_input::{STANDARD_INPUT, TextFormat};
 
 use crate::error::Error;

@@ -1,17 +1,81 @@
-//! Texts -> JSON Lines of answers, in the order of the input and in bounded memory.
+//! A fine-tuned folder on new texts -> JSON Lines of answers, in the order of the input and in bounded memory.
+//!
+//! The folder's `config.json` says which head it has: classes or scores, answers from a text, or tags of words.
 
 use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::classifier::{Answer, Classifier};
-use super::text_input::{TextFormat, for_each_window};
+use super::answerer::Answerer;
+use super::classifier::Classifier;
+use super::tagger::Tagger;
+use super::text_input::{STANDARD_INPUT, TextFormat, for_each_window};
 use super::unwritten;
+use crate::device::DeviceName;
 use crate::error::Error;
+use crate::report::read_json;
+use crate::tasks::{Example, TaskError};
 
 /// Texts that are held and sorted by length at a time.
 const WINDOW: usize = 1024;
+
+/// A model that answers, whatever its head.
+pub enum Predictor {
+    /// A class or a score of a text or a pair.
+    Labels(Box<Classifier>),
+    /// An answer to a question from a text.
+    Answers(Box<Answerer>),
+    /// A tag for every word.
+    Tags(Box<Tagger>),
+}
+
+impl Predictor {
+    /// Opens a model folder; see [`Classifier::open`] for the length.
+    ///
+    /// # Errors
+    /// [`Error::NoHead`] when the folder has none that answers texts; when it cannot be read.
+    pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
+        match architecture(folder)?.as_deref() {
+            Some("BertForQuestionAnswering") => {
+                Ok(Self::Answers(Box::new(Answerer::open(folder, max_length, device)?)))
+            }
+            Some("BertForTokenClassification") => {
+                Ok(Self::Tags(Box::new(Tagger::open(folder, max_length, device)?)))
+            }
+            Some("BertForMultipleChoice") => {
+                let (path, head) = (folder.to_path_buf(), "head that answers single texts");
+                let hint = "a model of choices answers its task's files: finetune --predict";
+                Err(Error::NoHead { path, head, hint })
+            }
+            _ => Ok(Self::Labels(Box::new(Classifier::open(folder, max_length, device)?))),
+        }
+    }
+
+    /// The answers to examples, each as JSON to put beside its text.
+    ///
+    /// # Errors
+    /// [`TaskError::WrongValue`] for an example that the head has no use for.
+    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<serde_json::Value>, TaskError> {
+        fn json<T: Serialize>(answers: Vec<T>) -> Vec<serde_json::Value> {
+            answers.into_iter().map(|answer| serde_json::to_value(answer).expect("plain data")).collect()
+        }
+        Ok(match self {
+            Self::Labels(classifier) => json(classifier.answer(examples)),
+            Self::Answers(answerer) => json(answerer.answer(path, examples)?),
+            Self::Tags(tagger) => json(tagger.answer(path, examples)?),
+        })
+    }
+}
+
+/// The class of `transformers` that the folder's `config.json` names.
+pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
+    let path = folder.join("config.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(read_json(&path)?["architectures"][0].as_str().map(String::from))
+}
 
 /// One line of the output.
 #[derive(Serialize)]
@@ -21,7 +85,7 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text_b: Option<&'a str>,
     #[serde(flatten)]
-    answer: &'a Answer,
+    answer: &'a serde_json::Value,
 }
 
 /// Writes the answer to every text of `input` (a file, or `-`) to `out`, one JSON object a line; gives their number.
@@ -29,18 +93,18 @@ struct Row<'a> {
 /// # Errors
 /// Bad input with its line, after the answers to the windows before it were written; [`Error::Results`].
 pub fn predict_file(
-    classifier: &Classifier,
+    predictor: &Predictor,
     input: &Path,
     format: Option<TextFormat>,
     out: &mut dyn Write,
 ) -> Result<u64, Error> {
     let format = format.unwrap_or_else(|| TextFormat::of(input));
+    let named = if input.as_os_str() == STANDARD_INPUT { Path::new("standard input") } else { input };
     let mut count = 0;
     for_each_window(input, WINDOW, |path, line, text| format.example(path, line, text), &mut |window| {
-        for (example, answer) in window.iter().zip(classifier.answer(window)) {
+        for (example, answer) in window.iter().zip(predictor.answer(named, window)?) {
             let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
-            let line = example.index.parse().expect("a number of ours");
-            let row = Row { line, text, text_b, answer: &answer };
+            let row = Row { line: line_of(example) as u64, text, text_b, answer: &answer };
             serde_json::to_writer(&mut *out, &row).map_err(|error| unwritten(error.into()))?;
             out.write_all(b"\n").map_err(unwritten)?;
         }
@@ -48,4 +112,9 @@ pub fn predict_file(
         out.flush().map_err(unwritten)
     })?;
     Ok(count)
+}
+
+/// The line of an example that was read from a file of new texts.
+pub(super) fn line_of(example: &Example) -> usize {
+    example.index.parse().expect("a number of ours")
 }

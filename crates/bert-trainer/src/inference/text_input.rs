@@ -25,7 +25,7 @@ pub enum TextFormat {
     Text,
     /// One text or two a line, with a tab between them; no header.
     Tsv,
-    /// One JSON object a line, with `text` and perhaps `text_b`; other keys are left alone.
+    /// One JSON object a line, with `text` and perhaps `text_b`, or `question` and `context`; other keys are left alone.
     Jsonl,
 }
 
@@ -80,8 +80,11 @@ fn object(path: &Path, line: usize, text: &str) -> Result<(String, Option<String
         Some(Value::String(text)) => Ok(Some(text)),
         Some(other) => Err(wrong_value(path, line, column, kind_of(&other))),
     };
-    let text = take("text")?.ok_or_else(|| wrong_value(path, line, "text", "missing"))?;
-    Ok((text, take("text_b")?))
+    // A question and its text may be called so.
+    let (text, question) = (take("text")?, take("question")?);
+    let text = text.or(question).ok_or_else(|| wrong_value(path, line, "text", "missing"))?;
+    let (text_b, context) = (take("text_b")?, take("context")?);
+    Ok((text, text_b.or(context)))
 }
 
 fn wrong_value(path: &Path, line: usize, column: &str, found: &'static str) -> TaskError {

@@ -10,43 +10,26 @@ use serde_json::{Map, Value, json};
 use super::{Objective, Part, Setup};
 use crate::error::Error;
 use crate::finetune::output::Output;
-use crate::finetune::padding::{PaddedBatch, by_length};
 use crate::finetune::questions::QuestionSettings;
 use crate::finetune::subset::{TrainingParts, divide};
-use crate::host::{int_vector, values};
-use crate::question_answering::answers::{PredictedAnswer, WindowScores, answer};
+use crate::host::int_vector;
+use crate::padding::PaddedBatch;
+use crate::question_answering::answers::PredictedAnswer;
+use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::metrics::{question_scores, score_answers};
 use crate::question_answering::squad::{Question, QuestionSet, read_questions};
-use crate::question_answering::windows::EncodedQuestion;
 use crate::significance::mean_interval;
-use crate::tasks::{Kind, Metric, Scores, SeedRun, SeedSummary, SpecialIds, Split, TaskError};
-
-const EVAL_BATCH: usize = 32;
+use crate::tasks::{Kind, Metric, Scores, SeedRun, SeedSummary, Split, TaskError};
 
 /// Questions as the file has them and as the model sees them.
 struct Questions {
     set: QuestionSet,
-    encoded: Vec<EncodedQuestion>,
-    /// Question and window of every input of the model.
-    windows: Vec<(usize, usize)>,
+    encoded: EncodedQuestions,
 }
 
 impl Questions {
     fn new(set: QuestionSet, setup: Setup<'_>, settings: &QuestionSettings) -> Self {
-        let vocabulary = &setup.text.vocabulary;
-        let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
-        let encode =
-            |question| EncodedQuestion::new(question, &setup.text.tokenizer, special, settings.windows);
-        let encoded: Vec<EncodedQuestion> = set.questions.iter().map(encode).collect();
-        let windows = encoded.iter().enumerate();
-        let windows = windows.flat_map(|(at, of)| (0..of.windows.len()).map(move |window| (at, window)));
-        Self { windows: windows.collect(), encoded, set }
-    }
-
-    fn batch(&self, windows: &[usize], setup: Setup<'_>) -> PaddedBatch {
-        let row = |&i: &usize| &self.encoded[self.windows[i].0].windows[self.windows[i].1].encoded;
-        let rows: Vec<_> = windows.iter().map(row).collect();
-        PaddedBatch::new(&rows, setup.text.vocabulary.pad_id() as i32, setup.max_seq_length)
+        Self { encoded: EncodedQuestions::new(&set.questions, setup.text, settings.windows), set }
     }
 
     fn digest(&self) -> String {
@@ -113,28 +96,7 @@ impl<'a> Spans<'a> {
 
     /// The answer to every question.
     fn answers(&self, model: &BertForQuestionAnswering, of: &Questions) -> Vec<PredictedAnswer> {
-        let length = |&(question, window): &(usize, usize)| {
-            of.encoded[question].windows[window].encoded.input_ids.len()
-        };
-        let lengths: Vec<usize> = of.windows.iter().map(length).collect();
-        let mut scores: Vec<Option<WindowScores>> = vec![None; of.windows.len()];
-        for batch in by_length(&lengths, EVAL_BATCH) {
-            let padded = of.batch(&batch, self.setup);
-            let logits = model.forward(padded.input(&self.setup.plain()), Mode::Eval);
-            let (starts, ends) = (values(logits.start), values(logits.end));
-            for (row, &window) in batch.iter().enumerate() {
-                let at = row * padded.seq_length;
-                let of_window = |scores: &[f32]| scores[at..at + lengths[window]].to_vec();
-                scores[window] = Some(WindowScores { start: of_window(&starts), end: of_window(&ends) });
-            }
-        }
-        let mut scores = scores.into_iter().map(|scores| scores.expect("every window is in a batch"));
-        let questions = of.set.questions.iter().zip(&of.encoded);
-        let answered = questions.map(|(question, encoded)| {
-            let scores: Vec<WindowScores> = scores.by_ref().take(encoded.windows.len()).collect();
-            answer(&question.context, encoded, &scores, self.settings.answers)
-        });
-        answered.collect()
+        of.encoded.answers(&of.set.questions, model, self.settings.answers, &self.setup.plain())
     }
 
     /// Writes answers in the official form, with what else speaks for or against them.
@@ -177,7 +139,7 @@ impl Objective for Spans<'_> {
 
     /// Windows, not questions.
     fn items(&self) -> usize {
-        self.train.windows.len()
+        self.train.encoded.windows()
     }
 
     fn training(&self) -> TrainingParts {
@@ -185,13 +147,12 @@ impl Objective for Spans<'_> {
     }
 
     fn batch(&self, items: &[usize]) -> SpanBatch {
-        let target = |&i: &usize| {
-            let (question, window) = self.train.windows[i];
-            let (start, end) = self.train.encoded[question].windows[window].target;
+        let target = |&window: &usize| {
+            let (start, end) = self.train.encoded.window(window).target;
             (start as i32, end as i32)
         };
         let (starts, ends) = items.iter().map(target).unzip();
-        SpanBatch { padded: self.train.batch(items, self.setup), starts, ends }
+        SpanBatch { padded: self.train.encoded.batch(items), starts, ends }
     }
 
     fn targets(&self, batch: &SpanBatch) -> usize {

@@ -11,41 +11,23 @@ use burn::tensor::Tensor;
 use super::{Objective, Part, Setup};
 use crate::error::Error;
 use crate::finetune::output::Output;
-use crate::finetune::padding::{PaddedBatch, by_length};
 use crate::finetune::subset::{TrainingParts, divide};
-use crate::host::{int_vector, values};
+use crate::host::int_vector;
+use crate::padding::PaddedBatch;
 use crate::tasks::{Metric, Scores, SeedRun, SeedSummary, Split, TaskError};
 use crate::token_classification::conll::{Sentence, read_sentences, tags_of};
 use crate::token_classification::entities::score_entities;
-use crate::token_classification::pieces::EncodedSentence;
-
-const EVAL_BATCH: usize = 64;
-
-/// What a word gets that is beyond the longest sequence: no entity.
-const OUTSIDE: &str = "O";
+use crate::token_classification::inputs::EncodedSentences;
 
 /// Sentences as words and as the model sees them.
 struct Sentences {
     sentences: Vec<Sentence>,
-    encoded: Vec<EncodedSentence>,
+    encoded: EncodedSentences,
 }
 
 impl Sentences {
     fn new(sentences: Vec<Sentence>, setup: Setup<'_>) -> Self {
-        let encode = |sentence: &Sentence| {
-            EncodedSentence::new(
-                sentence,
-                &setup.text.tokenizer,
-                &setup.text.vocabulary,
-                setup.max_seq_length,
-            )
-        };
-        Self { encoded: sentences.iter().map(encode).collect(), sentences }
-    }
-
-    fn batch(&self, sentences: &[usize], setup: Setup<'_>) -> PaddedBatch {
-        let rows: Vec<_> = sentences.iter().map(|&i| &self.encoded[i].encoded).collect();
-        PaddedBatch::new(&rows, setup.text.vocabulary.pad_id() as i32, setup.max_seq_length)
+        Self { encoded: EncodedSentences::new(&sentences, setup.text, setup.max_seq_length), sentences }
     }
 
     fn tags(&self) -> Vec<Vec<String>> {
@@ -111,25 +93,8 @@ impl<'a> Tags<'a> {
         })
     }
 
-    /// The most probable tag of every word of every sentence.
     fn tags(&self, model: &BertForTokenClassification, of: &Sentences) -> Vec<Vec<String>> {
-        let outside = |sentence: &Sentence| vec![OUTSIDE.to_string(); sentence.words.len()];
-        let mut tags: Vec<Vec<String>> = of.sentences.iter().map(outside).collect();
-        let lengths: Vec<usize> = of.encoded.iter().map(|s| s.encoded.input_ids.len()).collect();
-        for batch in by_length(&lengths, EVAL_BATCH) {
-            let padded = of.batch(&batch, self.setup);
-            let logits = model.forward(padded.input(&self.setup.plain()), Mode::Eval);
-            let (width, logits) = (self.names.len(), values(logits));
-            for (row, &sentence) in batch.iter().enumerate() {
-                for (word, &place) in of.encoded[sentence].places.iter().enumerate() {
-                    let at = (row * padded.seq_length + place) * width;
-                    let scores = &logits[at..at + width];
-                    let best = (1..width).fold(0, |best, i| if scores[i] > scores[best] { i } else { best });
-                    tags[sentence][word] = self.names[best].clone();
-                }
-            }
-        }
-        tags
+        of.encoded.tags(&of.sentences, model, &self.names, &self.setup.plain())
     }
 }
 
@@ -163,10 +128,10 @@ impl Objective for Tags<'_> {
     }
 
     fn batch(&self, items: &[usize]) -> TagBatch {
-        let padded = self.train.batch(items, self.setup);
+        let padded = self.train.encoded.batch(items);
         let (mut places, mut tags) = (Vec::new(), Vec::new());
         for (row, &item) in items.iter().enumerate() {
-            let words = self.train.encoded[item].places.iter().zip(&self.train.sentences[item].tags);
+            let words = self.train.encoded.places(item).iter().zip(&self.train.sentences[item].tags);
             for (place, tag) in words {
                 let number = self.names.iter().position(|name| name == tag).expect("a tag of train");
                 places.push((row * padded.seq_length + place) as i32);

@@ -7,10 +7,10 @@ use crate::host::int_matrix;
 use crate::tasks::EncodedPair;
 
 /// Sequences padded to the longest of them, and up to a multiple of 8.
-pub(super) struct PaddedBatch {
+pub(crate) struct PaddedBatch {
     rows: usize,
     /// Length of each row.
-    pub(super) seq_length: usize,
+    pub(crate) seq_length: usize,
     input_ids: Vec<i32>,
     input_mask: Vec<i32>,
     segment_ids: Vec<i32>,
@@ -18,7 +18,7 @@ pub(super) struct PaddedBatch {
 
 impl PaddedBatch {
     /// Pads sequences, never beyond `max_length`: the model may have no positions there. None may be longer.
-    pub(super) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
+    pub(crate) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
         let longest = sequences.iter().map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
         let seq_length = longest.next_multiple_of(8).min(max_length);
         let cells = sequences.len() * seq_length;
@@ -42,7 +42,7 @@ impl PaddedBatch {
     }
 
     /// What the model reads, `[rows, seq_length]` each.
-    pub(super) fn input(&self, device: &Device) -> BertInput {
+    pub(crate) fn input(&self, device: &Device) -> BertInput {
         let shape = [self.rows, self.seq_length];
         BertInput {
             input_ids: int_matrix(&self.input_ids, shape, device),
@@ -53,7 +53,7 @@ impl PaddedBatch {
 }
 
 /// Numbers of items by length, in batches: for evaluation, where order does not matter but padding costs.
-pub(super) fn by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
+pub(crate) fn by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| lengths[i]);
     order.chunks(batch_size).map(<[usize]>::to_vec).collect()

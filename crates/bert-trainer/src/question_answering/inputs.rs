@@ -1,0 +1,87 @@
+//! Questions as the model sees them, and its answers.
+
+use bert_model::{BertForQuestionAnswering, Mode};
+use burn::tensor::Device;
+
+use super::answers::{AnswerSettings, PredictedAnswer, WindowScores, answer};
+use super::squad::Question;
+use super::windows::{EncodedQuestion, Window, WindowSettings};
+use crate::host::values;
+use crate::padding::{PaddedBatch, by_length};
+use crate::tasks::SpecialIds;
+use crate::text::Text;
+
+const EVAL_BATCH: usize = 32;
+
+/// Questions, cut into windows.
+pub(crate) struct EncodedQuestions {
+    encoded: Vec<EncodedQuestion>,
+    /// Question and window of every input of the model.
+    windows: Vec<(usize, usize)>,
+    pad_id: i32,
+    max_seq_length: usize,
+}
+
+impl EncodedQuestions {
+    /// Tokenizes questions and their texts.
+    pub(crate) fn new(questions: &[Question], text: &Text, settings: WindowSettings) -> Self {
+        let vocabulary = &text.vocabulary;
+        let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
+        let encode = |question| EncodedQuestion::new(question, &text.tokenizer, special, settings);
+        let encoded: Vec<EncodedQuestion> = questions.iter().map(encode).collect();
+        let windows = encoded.iter().enumerate();
+        let windows = windows.flat_map(|(at, of)| (0..of.windows.len()).map(move |window| (at, window)));
+        Self {
+            windows: windows.collect(),
+            encoded,
+            pad_id: vocabulary.pad_id() as i32,
+            max_seq_length: settings.max_seq_length,
+        }
+    }
+
+    /// Number of windows of all questions.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// A window of all, in the order of the questions.
+    pub(crate) fn window(&self, number: usize) -> &Window {
+        let (question, window) = self.windows[number];
+        &self.encoded[question].windows[window]
+    }
+
+    /// Some windows as the model reads them.
+    pub(crate) fn batch(&self, windows: &[usize]) -> PaddedBatch {
+        let rows: Vec<_> = windows.iter().map(|&i| &self.window(i).encoded).collect();
+        PaddedBatch::new(&rows, self.pad_id, self.max_seq_length)
+    }
+
+    /// The answer to every question; these are the ones that were tokenized.
+    pub(crate) fn answers(
+        &self,
+        questions: &[Question],
+        model: &BertForQuestionAnswering,
+        settings: AnswerSettings,
+        device: &Device,
+    ) -> Vec<PredictedAnswer> {
+        let lengths: Vec<usize> =
+            (0..self.windows()).map(|i| self.window(i).encoded.input_ids.len()).collect();
+        let mut scores: Vec<Option<WindowScores>> = vec![None; self.windows()];
+        for batch in by_length(&lengths, EVAL_BATCH) {
+            let padded = self.batch(&batch);
+            let logits = model.forward(padded.input(device), Mode::Eval);
+            let (starts, ends) = (values(logits.start), values(logits.end));
+            for (row, &window) in batch.iter().enumerate() {
+                let at = row * padded.seq_length;
+                let of_window = |scores: &[f32]| scores[at..at + lengths[window]].to_vec();
+                scores[window] = Some(WindowScores { start: of_window(&starts), end: of_window(&ends) });
+            }
+        }
+        let mut scores = scores.into_iter().map(|scores| scores.expect("every window is in a batch"));
+        let answered = questions.iter().zip(&self.encoded).map(|(question, encoded)| {
+            let scores: Vec<WindowScores> = scores.by_ref().take(encoded.windows.len()).collect();
+            answer(&question.context, encoded, &scores, settings)
+        });
+        answered.collect()
+    }
+}
