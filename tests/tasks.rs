@@ -316,3 +316,61 @@ fn five_classes_in_minbert_s_form() {
     }
     assert_eq!(folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0, [5, 16]);
 }
+
+#[test]
+fn layers_learn_from_the_top_and_at_their_own_rate() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue {QUICK} --learning-rate 1e-3");
+    let report = folder.ok(&format!("{line} --trainable-layers 1 --output top --json")).json();
+    let start = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
+    let changed = |name: &str| {
+        let tuned = folder.tensors(&format!("{name}/model/model.safetensors"));
+        let encoder = tuned.into_iter().filter(|(name, _)| name.starts_with("bert."));
+        encoder.map(|(name, tensor)| (start[&name] != tensor, name)).collect::<Vec<_>>()
+    };
+    for (changed, name) in changed("top") {
+        let trained = name.starts_with("bert.encoder.layer.1.") || name.starts_with("bert.pooler.");
+        assert_eq!(changed, trained, "{name}");
+    }
+    let size = |(shape, _): &(Vec<usize>, Vec<u8>)| shape.iter().product::<usize>();
+    let trained: usize = folder
+        .tensors("top/model/model.safetensors")
+        .iter()
+        .filter(|(name, _)| {
+            !name.starts_with("bert.embeddings.") && !name.starts_with("bert.encoder.layer.0.")
+        })
+        .map(|(_, tensor)| size(tensor))
+        .sum();
+    assert_eq!(report["parameters"]["trained"], json!(trained));
+
+    // One step of Adam moves a bias by the learning rate, whatever its gradient is.
+    let one = line.replace("--num-train-epochs 2", "--num-train-epochs 0.2");
+    let flags = "--layer-decay 0.5 --schedule constant --warmup-proportion 0 --adam-epsilon 1e-20";
+    folder.ok(&format!("{one} {flags} --output decayed"));
+    let tuned = folder.tensors("decayed/model/model.safetensors");
+    let moved = |name: &str| {
+        let values = |bytes: &[u8]| -> Vec<f32> {
+            bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+        };
+        let (before, after) = (values(&start[name].1), values(&tuned[name].1));
+        before.iter().zip(&after).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max)
+    };
+    for (name, rate) in [
+        ("bert.pooler.dense.bias", 1e-3),
+        ("bert.encoder.layer.1.output.dense.bias", 0.5e-3),
+        ("bert.encoder.layer.0.output.dense.bias", 0.25e-3),
+        ("bert.embeddings.LayerNorm.bias", 0.125e-3),
+    ] {
+        assert!((moved(name) / rate - 1.0).abs() < 0.01, "{name}: {}", moved(name));
+    }
+    for (flags, said) in [
+        ("--trainable-layers 3", "--trainable-layers: 3 of a model with 2 layers"),
+        ("--layer-decay 1.5", "--layer-decay: must be above 0 and at most 1"),
+        ("--layer-decay 0.9 --freeze-encoder", "cannot be used with"),
+    ] {
+        let ended = folder.run(&format!("{line} {flags} --output other"));
+        assert_eq!(ended.code, Some(2), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+        assert!(!folder.at("other").exists());
+    }
+}

@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::init::{Initialization, initialize, reference};
+use crate::model::BertModel;
 
 /// One of the classes of `transformers` that load a folder of weights.
 pub trait Architecture: Module {
@@ -14,6 +15,10 @@ pub trait Architecture: Module {
 
     /// The modules with zeros in every table and matrix, to be filled.
     fn zeroed(config: &BertConfig, device: &Device) -> Self;
+
+    /// The same with another encoder.
+    #[must_use]
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self;
 
     /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
     fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {

@@ -34,6 +34,10 @@ impl Architecture for BertForSequenceClassification {
             classifier_dropout_prob: config.classifier_dropout_prob(),
         }
     }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
 }
 
 impl BertForSequenceClassification {

@@ -86,9 +86,23 @@ impl Architecture for BertModel {
             pooler: BertPooler { dense: linear(config.hidden_size, config.hidden_size, device) },
         }
     }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        f(self)
+    }
 }
 
 impl BertModel {
+    /// The same model with gradients for the pooler and the last `layers` layers only.
+    #[must_use]
+    pub fn with_top_layers_trained(mut self, layers: usize) -> Self {
+        self.embeddings = self.embeddings.no_grad();
+        let frozen = self.encoder.layer.len().saturating_sub(layers);
+        let layer = self.encoder.layer.into_iter().enumerate();
+        self.encoder.layer = layer.map(|(at, one)| if at < frozen { one.no_grad() } else { one }).collect();
+        self
+    }
+
     /// Hidden states and pooled output.
     ///
     /// # Shapes

@@ -33,6 +33,10 @@ impl Architecture for BertForMultipleChoice {
             classifier_dropout_prob: config.classifier_dropout_prob(),
         }
     }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
 }
 
 impl BertForMultipleChoice {

@@ -144,6 +144,10 @@ impl Architecture for BertForPreTraining {
             },
         }
     }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
 }
 
 impl BertForPreTraining {

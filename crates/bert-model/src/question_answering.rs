@@ -38,6 +38,10 @@ impl Architecture for BertForQuestionAnswering {
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         Self { bert: BertModel::zeroed(config, device), qa_outputs: linear(config.hidden_size, 2, device) }
     }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
 }
 
 impl BertForQuestionAnswering {

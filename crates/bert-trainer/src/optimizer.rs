@@ -8,7 +8,7 @@
 //! m <- b1 m + (1 - b1) g ;  v <- b2 v + (1 - b2) g^2
 //! u <- m / (sqrt(v) + eps)                  (with bias correction: m / (1 - b1^t), v / (1 - b2^t))
 //! u <- u + decay * p                        unless the name has LayerNorm or bias in it
-//! p <- p - lr * u
+//! p <- p - lr * u                            (where a parameter has a rate of its own: times that)
 //! ```
 //!
 //! burn's own AdamW always corrects bias and its norm clipping is per tensor, so neither is BERT's.
@@ -115,6 +115,8 @@ struct Moments {
 pub struct AdamW {
     config: AdamWConfig,
     names: Vec<String>,
+    /// By what each parameter's learning rate is multiplied.
+    rates: Vec<f64>,
     moments: Vec<Option<Moments>>,
     updates: u64,
 }
@@ -125,7 +127,15 @@ impl AdamW {
         let names: Vec<String> =
             bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
         let moments = names.iter().map(|_| None).collect();
-        Self { config, names, moments, updates: 0 }
+        let rates = vec![1.0; names.len()];
+        Self { config, names, rates, moments, updates: 0 }
+    }
+
+    /// The same with learning rates multiplied by a factor that depends on the parameter's name.
+    #[must_use]
+    pub fn with_rates(mut self, factor: impl Fn(&str) -> f64) -> Self {
+        self.rates = self.names.iter().map(|name| factor(name)).collect();
+        self
     }
 
     /// Number of updates made so far.
@@ -175,7 +185,7 @@ impl AdamW {
             weight_decay: if decays_weight(&self.names[index]) { weight_decay } else { 0.0 },
             corrections: bias_correction.then(|| (1.0 - beta1.powf(t), 1.0 - beta2.powf(t))),
             gradient_scale: scale,
-            learning_rate,
+            learning_rate: learning_rate * self.rates[index],
         };
         let updated = adamw::update(adamw::State { parameter: p, first, second }, g, step);
         self.moments[index] = Some(Moments { first: updated.first, second: updated.second });

@@ -158,9 +158,9 @@ pub struct TrainedParameters {
 }
 
 impl TrainedParameters {
-    pub(super) fn new<M: Architecture>(config: &FinetuneConfig, model: &M) -> Self {
+    pub(super) fn new<M: Architecture>(config: &FinetuneConfig, model: &M, layers: usize) -> Self {
         let learns = |name: &str| match (config.freeze_encoder, config.adapter) {
-            (false, None) => true,
+            (false, None) => config.layer_learns(name, layers),
             (true, _) => !name.starts_with("bert."),
             (false, Some(_)) => !name.starts_with("bert.") || is_adapter_parameter(name),
         };

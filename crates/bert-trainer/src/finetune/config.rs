@@ -77,6 +77,14 @@ pub struct FinetuneConfig {
     #[arg(long)]
     pub freeze_encoder: bool,
 
+    /// Train the last N layers, the pooler and the head only; layers below and embeddings stay as they are.
+    #[arg(long, value_name = "N", conflicts_with_all = ["freeze_encoder", "adapter"])]
+    pub trainable_layers: Option<usize>,
+
+    /// Multiply the learning rate of the last layer by X, of the one before by X * X, and so on; of the embeddings once more.
+    #[arg(long, value_name = "X", conflicts_with_all = ["freeze_encoder", "adapter"])]
+    pub layer_decay: Option<f64>,
+
     /// Train an adapter and the classifier only; the encoder stays as it is, but drops as in a full fine-tuning.
     #[arg(long, value_enum)]
     pub adapter: Option<AdapterKind>,
@@ -305,6 +313,8 @@ impl FinetuneConfig {
             "patience",
             "needs --select best: with last no epoch is scored but the last",
         )?;
+        let decay = self.layer_decay.unwrap_or(1.0);
+        check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;
         self.check_files()?;
         self.question_settings()?;
         check(!self.seeds.is_empty(), "seeds", "must name at least one")?;

@@ -21,6 +21,7 @@ mod exact;
 pub mod features;
 pub mod grid;
 mod identity;
+mod layers;
 mod objectives;
 mod output;
 mod questions;
@@ -105,7 +106,8 @@ pub fn finetune_on(
         tell(FinetuneEvent::Warning(slow));
     }
     let max_seq_length = resolved.max_seq_length;
-    let setup = Setup { config, text: &text, start: &start, max_seq_length, device: &device };
+    let layers = model.num_hidden_layers;
+    let setup = Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device };
     let job = Job { files, setup, cells: &cells, resume, stop };
     let spec = config.task.spec();
     match spec.kind {
@@ -151,7 +153,7 @@ impl Job<'_> {
         objective.write_dev(&output, &dev)?;
         objective.write_predictions(&output, model)?;
         objective.save_model(&output, model, &runs.model_config)?;
-        let parameters = TrainedParameters::new(config, model);
+        let parameters = TrainedParameters::new(config, model, setup.layers);
         let report = FinetuneReport { grid, ..report(setup, &objective, cell, runs, parameters) };
         write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
         saved.remove()?;

@@ -25,6 +25,8 @@ pub(super) struct Shared<'a, O> {
     pub(super) resolved: &'a Resolved,
     /// What is learnt.
     pub(super) objective: &'a O,
+    /// Layers of the model.
+    pub(super) layers: usize,
     /// Device, with autodiff.
     pub(super) device: &'a Device,
 }
@@ -105,11 +107,12 @@ pub(super) fn run_seed<O: Objective>(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Finished<O>, Error> {
-    let Shared { config, resolved, objective, device } = shared;
+    let Shared { config, resolved, objective, layers, device } = shared;
     let (batch_size, items) = (resolved.train_batch_size as u64, objective.items() as u64);
     let schedule = schedule(shared);
     let steps = schedule.total_steps;
-    let mut optimizer = AdamW::new(config.optimizer(), &model);
+    let optimizer = AdamW::new(config.optimizer(), &model);
+    let mut optimizer = config.with_layer_rates(optimizer, *layers);
     let Restored { mut model, progress: mut at, best } =
         saved.restore(model, &mut optimizer, device, tell)?;
     let mut best = best.map(|(model, epoch)| state(shared, model, epoch, shared.chooses()));

@@ -45,7 +45,7 @@ pub(super) fn start_model<O: Objective>(
     let model_config = objective.model_config(read_pretrained_config(start)?);
     if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
         let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
-        return Ok((model, model_config));
+        return Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config));
     }
     let model = O::Model::new(&model_config, seed, device);
     let mut tensors = read_pretrained_tensors(start)?;
@@ -61,5 +61,6 @@ pub(super) fn start_model<O: Objective>(
     if !fresh.is_empty() && first {
         tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
     }
-    Ok((objective.prepared(model, &fresh, seed)?, model_config))
+    let model = objective.prepared(model, &fresh, seed)?;
+    Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config))
 }

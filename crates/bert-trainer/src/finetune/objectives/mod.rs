@@ -156,6 +156,8 @@ pub(super) struct Setup<'a> {
     pub(super) text: &'a Text,
     /// The checkpoint's folder.
     pub(super) start: &'a Path,
+    /// Layers of the checkpoint.
+    pub(super) layers: usize,
     /// Longest sequence.
     pub(super) max_seq_length: usize,
     /// Device, with autodiff.

@@ -1,0 +1,73 @@
+//! `--trainable-layers` and `--layer-decay`: which layers learn, and how fast.
+
+use bert_model::Architecture;
+
+use super::config::FinetuneConfig;
+use crate::error::Error;
+use crate::optimizer::AdamW;
+
+/// Where in the encoder the parameter of this name stands: 0 the embeddings, 1 the first layer; `None` for pooler and heads.
+fn depth(name: &str) -> Option<usize> {
+    if name.starts_with("bert.embeddings.") {
+        return Some(0);
+    }
+    let number = name.strip_prefix("bert.encoder.layer.")?.split('.').next()?;
+    number.parse::<usize>().ok().map(|layer| layer + 1)
+}
+
+impl FinetuneConfig {
+    /// Whether the parameter of this name learns in a model of so many layers, adapters and frozen encoders aside.
+    pub(super) fn layer_learns(&self, name: &str, layers: usize) -> bool {
+        let frozen = self.trainable_layers.map(|trained| layers - trained);
+        match (frozen, depth(name)) {
+            (Some(frozen), Some(depth)) => depth > frozen,
+            _ => true,
+        }
+    }
+
+    /// The model with gradients for the layers that learn.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when it has not so many layers.
+    pub(super) fn with_trained_layers<M: Architecture>(&self, model: M, layers: usize) -> Result<M, Error> {
+        let Some(trained) = self.trainable_layers else { return Ok(model) };
+        if trained > layers {
+            let reason = format!("{trained} of a model with {layers} layers");
+            return Err(Error::Configuration { flag: "trainable-layers", reason });
+        }
+        Ok(model.map_encoder(|bert| bert.with_top_layers_trained(trained)))
+    }
+
+    /// The optimizer with a learning rate for each layer.
+    pub(super) fn with_layer_rates(&self, optimizer: AdamW, layers: usize) -> AdamW {
+        let Some(decay) = self.layer_decay else { return optimizer };
+        optimizer.with_rates(|name| match depth(name) {
+            Some(depth) => decay.powi((layers + 1 - depth) as i32),
+            None => 1.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::subset::tests::config;
+    use super::*;
+
+    #[test]
+    fn layers_are_counted_from_the_top() {
+        let names = ["bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.output.dense.bias"];
+        let names = [
+            names[0],
+            names[1],
+            "bert.encoder.layer.11.output.dense.bias",
+            "bert.pooler.dense.weight",
+            "classifier.bias",
+        ];
+        assert_eq!(names.map(depth), [Some(0), Some(1), Some(12), None, None]);
+        let learns = |flags: &[&str]| names.map(|name| config(flags).layer_learns(name, 12));
+        assert_eq!(learns(&[]), [true; 5]);
+        assert_eq!(learns(&["--trainable-layers", "12"]), [false, true, true, true, true]);
+        assert_eq!(learns(&["--trainable-layers", "1"]), [false, false, true, true, true]);
+        assert_eq!(learns(&["--trainable-layers", "0"]), [false, false, false, true, true]);
+    }
+}
