@@ -11,6 +11,7 @@ mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod errors; // wrong input: exit code, message, nothing changed
 mod full_disk; // a disk that is really full
 mod fuzz_corpus; // the corpus of the fuzz targets, replayed
+mod glue; // all tasks of GLUE in one command
 mod heads; // fine-tuning with other heads: answers, tags, choices
 mod hostile; // files that are hostile or damaged: exit code and message of each
 mod initialization; // where a run begins, and that it goes on so

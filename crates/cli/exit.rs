@@ -17,6 +17,11 @@ use std::process::ExitCode;
 /// Ends a program: prints the error with its causes to stderr and gives its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
+    // Flags that one command hands on to another.
+    if let Some(usage) = error.downcast_ref::<clap::Error>() {
+        let _ = usage.print();
+        return ExitCode::from(2);
+    }
     // Causes that the message already quotes are not said twice.
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {

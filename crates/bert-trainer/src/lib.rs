@@ -34,6 +34,7 @@ pub mod evaluation;
 pub mod export;
 pub mod fill_mask;
 pub mod finetune;
+pub mod glue;
 mod host;
 pub mod inference;
 pub mod initialization;

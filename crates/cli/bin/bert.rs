@@ -32,6 +32,7 @@ enum Command {
     Probe(commands::probe::Args),
     Report(commands::report::Args),
     Scores(commands::scores::Args),
+    Glue(commands::glue::Args),
     Export(commands::export::Args),
 }
 
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => commands::probe::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Scores(args) => commands::scores::run(&args),
+        Command::Glue(args) => commands::glue::run(&args),
         Command::Export(args) => commands::export::run(&args),
     })
 }

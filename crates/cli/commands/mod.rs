@@ -6,6 +6,7 @@ pub mod export;
 pub mod features;
 pub mod fill_mask;
 pub mod finetune;
+pub mod glue;
 pub mod init;
 pub mod inspect;
 pub mod make_pretrain_data;

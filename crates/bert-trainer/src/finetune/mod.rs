@@ -74,6 +74,14 @@ pub fn finetune(
     finetune_on(&Disk, config, resume, stop, tell)
 }
 
+/// Checks a configuration as far as that is possible without its files.
+///
+/// # Errors
+/// [`Error::Configuration`] naming the flag.
+pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
+    grid::cells(config).map(drop)
+}
+
 /// [`finetune`] on a file system of choice.
 ///
 /// # Errors

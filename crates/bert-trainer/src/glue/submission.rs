@@ -1,0 +1,107 @@
+//! The archive that GLUE's server takes: the answers to every test set under its official name.
+
+use std::io::Write;
+use std::path::Path;
+
+use bert_data::files::write_atomic;
+use serde::Serialize;
+use zip::write::{FileOptions, ZipWriter};
+
+use crate::device::DeviceName;
+use crate::error::Error;
+use crate::inference::{Answer, Classifier};
+use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_glue_submission};
+
+/// The diagnostic set, which a model of MNLI answers: its name in the archive, and where it is looked for.
+const DIAGNOSTIC: (&str, [&str; 3]) =
+    ("AX.tsv", ["AX/diagnostic.tsv", "diagnostic/diagnostic.tsv", "diagnostic.tsv"]);
+
+/// What is in an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Submission {
+    /// Files in it.
+    pub files: Vec<&'static str>,
+    /// Files that the server wants too, but whose test sets are not there.
+    pub missing: Vec<&'static str>,
+}
+
+/// Answers the test sets in `data` with the models in `folder/TASK/model`, and writes `folder/submission.zip`.
+///
+/// # Errors
+/// When a test file is bad, a model cannot be read, or the archive cannot be written.
+pub fn write_submission(
+    folder: &Path,
+    data: &Path,
+    tasks: &[Task],
+    device: DeviceName,
+) -> Result<Submission, Error> {
+    let mut submission = Submission::default();
+    let mut answered = Vec::new();
+    for &task in &super::TASKS {
+        let mut model = None;
+        for (name, examples) in test_sets(task, data)? {
+            match examples.filter(|_| tasks.contains(&task)) {
+                None => submission.missing.push(name),
+                Some(examples) => {
+                    let classifier = match model.take() {
+                        Some(classifier) => classifier,
+                        None => Classifier::open(&folder.join(task.spec().name).join("model"), None, device)?,
+                    };
+                    let mut bytes = Vec::new();
+                    let labels = labels(task, classifier.answer(&examples));
+                    write_glue_submission(&mut bytes, task, &examples, &labels)
+                        .map_err(|e| Error::io(&folder.join(name), e))?;
+                    submission.files.push(name);
+                    answered.push((name, bytes));
+                    model = Some(classifier);
+                }
+            }
+        }
+    }
+    write_atomic(&folder.join("submission.zip"), |out| {
+        let mut archive = std::io::Cursor::new(Vec::new());
+        let mut zip = ZipWriter::new(&mut archive);
+        for (name, bytes) in &answered {
+            // Equal answers give equal bytes: no date.
+            let options = FileOptions::default().last_modified_time(zip::DateTime::default());
+            zip.start_file(*name, options).map_err(std::io::Error::other)?;
+            zip.write_all(bytes)?;
+        }
+        zip.finish().map_err(std::io::Error::other)?;
+        drop(zip);
+        out.write_all(archive.get_ref())
+    })?;
+    Ok(submission)
+}
+
+type TestSet = (&'static str, Option<Vec<Example>>);
+
+/// The test sets that a task's model answers, by their names in the archive; `None` where the file is not there.
+fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
+    let read = |path: &Path| read_file(task, path, false);
+    let mut sets = Vec::new();
+    for split in [Split::Test, Split::TestMismatched] {
+        let Some(name) = task.spec().submission_file_name(split) else { continue };
+        let examples = find_split(task, data, split).ok().map(|file| read(&file.path)).transpose()?;
+        sets.push((name, examples));
+    }
+    if task == Task::Mnli {
+        let (name, places) = DIAGNOSTIC;
+        let path = places.iter().map(|place| data.join(place)).find(|path| path.exists());
+        sets.push((name, path.map(|path| read(&path)).transpose()?));
+    }
+    Ok(sets)
+}
+
+/// Answers by the names of the model's outputs as the task's labels.
+fn labels(task: Task, answers: Vec<Answer>) -> Vec<Label> {
+    let names = task.spec().class_names;
+    let one = |answer| match answer {
+        Answer::Score { score } => Label::Score(score),
+        Answer::Class { label, .. } => {
+            let class = names.iter().position(|name| *name == label);
+            Label::Class(class.expect("a model that was tuned for this task"))
+        }
+    };
+    answers.into_iter().map(one).collect()
+}

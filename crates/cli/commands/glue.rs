@@ -1,0 +1,160 @@
+//! `bert glue`: a checkpoint on all tasks of GLUE.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bert_data::files::write_json_atomic;
+use bert_model::read_pretrained_config;
+use bert_trainer::DeviceName;
+use bert_trainer::finetune::{FinetuneConfig, finetune};
+use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};
+use bert_trainer::tasks::{Split, Task, find_split};
+use clap::{Args as ClapArgs, FromArgMatches};
+use serde::Serialize;
+
+use crate::commands::finetune::View;
+use crate::commands::model_folder;
+use crate::exit::{print, print_json};
+use crate::progress::say;
+use crate::signals::stop_on_signals;
+
+/// Hidden size from which on the settings are those of the paper.
+const LARGE: usize = 768;
+
+/// Fine-tune a checkpoint on every task of GLUE: one table beside the published BERT of its size, and the archive for GLUE's server.
+///
+/// Settings: those of `finetune` for the task; models smaller than BERT-base train for 4 epochs as the published small ones did, at
+/// 3e-4. Flags of finetune after -- go before them: bert glue ... -- --learning-rate 1e-4,3e-4 --holdout 0.1
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    checkpoint: PathBuf,
+
+    /// Folder with a folder for each task, as GLUE is downloaded.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Folder for a fine-tuning each, glue.json and submission.zip.
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Only these tasks [default: all nine].
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
+    tasks: Vec<Task>,
+
+    /// One run of each task per seed: numbers and ranges, as in 1-5.
+    #[arg(long, value_name = "N,N-N,...", default_value = "1")]
+    seeds: String,
+
+    /// Go on in --output: finished tasks are not run again, and one that was stopped goes on where it was.
+    #[arg(long)]
+    resume: bool,
+
+    /// Print the table as one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
+
+    /// Flags of finetune, for every task.
+    #[arg(last = true, value_name = "FINETUNE FLAGS")]
+    flags: Vec<String>,
+}
+
+/// `glue.json`.
+#[derive(Serialize)]
+struct Results {
+    #[serde(flatten)]
+    table: GlueTable,
+    submission: Submission,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a task's files are missing, a flag is wrong, or a fine-tuning fails.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let stop = stop_on_signals()?;
+    let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
+    if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
+        let reason = format!("{other} is not a task of GLUE");
+        return Err(bert_trainer::Error::Configuration { flag: "tasks", reason }.into());
+    }
+    let folder = model_folder(&args.checkpoint)?;
+    let model = read_pretrained_config(&folder)?;
+    // All of it is checked before the first of many hours is spent.
+    let configs = tasks.iter().map(|&task| {
+        find_split(task, &args.data, Split::Train).map_err(bert_trainer::Error::from)?;
+        find_split(task, &args.data, Split::Dev).map_err(bert_trainer::Error::from)?;
+        config(args, task, model.hidden_size < LARGE)
+    });
+    let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
+    if !args.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
+        let (path, hint) = (args.output.clone(), "choose another --output, or go on with --resume");
+        return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
+    }
+    for (task, config) in tasks.iter().zip(&configs) {
+        if config.output.join("report.json").exists() {
+            continue;
+        }
+        if !args.quiet {
+            say(&format!("{task}: {}", config.output.display()));
+        }
+        let mut view = View::new(config, args.quiet);
+        let report =
+            finetune(config, args.resume && config.output.exists(), &stop, &mut |event| view.show(&event));
+        view.finish();
+        report?;
+    }
+    let table = GlueTable::read(&args.output, &tasks, &model)?;
+    let device = configs.first().map_or(DeviceName::Flex, |config| config.device);
+    let submission = write_submission(&args.output, &args.data, &tasks, device)?;
+    let results = Results { table, submission };
+    write_json_atomic(&args.output.join("glue.json"), &results)?;
+    if args.json {
+        return print_json(&results);
+    }
+    let archive = args.output.join("submission.zip");
+    let missing = match results.submission.missing.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; without {}, whose test sets are not there", results.submission.missing.join(", "))
+        }
+    };
+    let files = results.submission.files.len();
+    print(&format!("{}\n{}: {files} files{missing}", results.table, archive.display()))
+}
+
+/// The fine-tuning of a task.
+fn config(args: &Args, task: Task, small: bool) -> anyhow::Result<FinetuneConfig> {
+    let text = |path: &PathBuf| -> anyhow::Result<String> {
+        Ok(path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))?.to_string())
+    };
+    let given = |flag: &str| args.flags.iter().any(|of| of == flag || of.starts_with(&format!("{flag}=")));
+    let mut flags = vec![
+        "--task".to_string(),
+        task.spec().name.to_string(),
+        "--data".into(),
+        text(&args.data)?,
+        "--checkpoint".into(),
+        text(&args.checkpoint)?,
+        "--output".into(),
+        text(&args.output.join(task.spec().name))?,
+        "--seeds".into(),
+        args.seeds.clone(),
+    ];
+    if small && !given("--num-train-epochs") {
+        flags.extend(["--num-train-epochs".into(), "4".into()]);
+    }
+    if small && !given("--learning-rate") && !given("--freeze-encoder") && !given("--adapter") {
+        flags.extend(["--learning-rate".into(), "3e-4".into()]);
+    }
+    flags.extend(args.flags.iter().cloned());
+    let command = FinetuneConfig::augment_args(clap::Command::new("glue").no_binary_name(true));
+    let config = FinetuneConfig::from_arg_matches(&command.try_get_matches_from(flags)?)?;
+    bert_trainer::finetune::check(&config)?;
+    Ok(config)
+}

@@ -1,0 +1,90 @@
+//! `bert glue`: several tasks in one command, their table, and the archive for GLUE's server.
+
+use std::io::Read;
+
+use serde_json::json;
+
+use crate::common::{Folder, entailment, number};
+
+/// Sentences in SST-2's form: `index` and `sentence` of a test set, else `sentence` and `label`.
+fn sentences(first: usize, rows: usize, labelled: bool) -> String {
+    let row = |at: usize| {
+        let word = if at.is_multiple_of(2) { "warm" } else { "cold" };
+        match labelled {
+            true => format!("the river is {word} today\t{}\n", 1 - at % 2),
+            false => format!("{at}\ta {word} sea\n"),
+        }
+    };
+    let header = if labelled { "sentence\tlabel\n" } else { "index\tsentence\n" };
+    header.to_string() + &(first..first + rows).map(row).collect::<String>()
+}
+
+#[test]
+fn several_tasks_make_one_table_and_one_archive() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 40));
+    folder.write("glue/RTE/dev.tsv", entailment(40, 20));
+    let unlabelled = entailment(60, 7);
+    let unlabelled =
+        unlabelled.lines().map(|line| line.rsplit_once('\t').expect("a label").0.to_string() + "\n");
+    folder.write("glue/RTE/test.tsv", unlabelled.collect::<String>());
+    folder.write("glue/SST-2/train.tsv", sentences(0, 40, true));
+    folder.write("glue/SST-2/dev.tsv", sentences(40, 20, true));
+    let line = "bert glue --checkpoint run --data glue --output all --seeds 1,2";
+    let flags = "-- --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
+
+    // All nine are meant, and looked for before anything is run.
+    let missing = folder.run(&format!("{line} {flags}"));
+    assert_eq!(missing.code, Some(1), "{}", missing.stderr);
+    assert!(missing.stderr.contains("no train file of task cola here"), "{}", missing.stderr);
+    for (wrong, said) in [
+        (format!("{line} --tasks snli {flags}"), "snli is not a task of GLUE"),
+        (format!("{line} --tasks rte {flags} --learning-rate=-1"), "--learning-rate: must be positive"),
+        (format!("{line} --tasks rte {flags} --learn 1"), "unexpected argument '--learn'"),
+    ] {
+        let ended = folder.run(&wrong);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+    assert!(!folder.at("all").exists());
+
+    let line = format!("{line} --tasks rte,sst-2");
+    let shown = folder.ok(&format!("{line} {flags}")).stdout;
+    let results = &folder.json("all/glue.json")[0];
+    assert_eq!(results["submission"]["files"], json!(["RTE.tsv"]));
+    assert!(results["submission"]["missing"].as_array().expect("names").contains(&json!("SST-2.tsv")));
+    for (at, name) in ["rte", "sst-2"].into_iter().enumerate() {
+        let report = &folder.json(&format!("all/{name}/report.json"))[0];
+        // One epoch as asked for, the learning rate that small models get.
+        assert_eq!(report["resolved"]["num_train_epochs"], json!(1.0));
+        assert_eq!(report["resolved"]["learning_rate"], json!(3e-4));
+        let mean = 100.0 * number(report, "/dev/metrics/0/mean");
+        assert!((mean / 100.0 - number(&results["rows"][at], "/dev/metrics/0/mean")).abs() < 1e-12);
+        let row = shown.lines().find(|line| line.starts_with(name)).expect("a row");
+        assert!(row.contains(&format!("{mean:.1}")), "{row}");
+    }
+    let mean = |at: usize| number(results, &format!("/rows/{at}/dev/metrics/0/mean"));
+    assert!((number(results, "/average") - (mean(0) + mean(1)) / 2.0).abs() < 1e-12);
+
+    // The archive has what `finetune --predict` writes.
+    let archive = std::fs::File::open(folder.at("all/submission.zip")).expect("an archive");
+    let mut archive = zip::ZipArchive::new(archive).expect("an archive");
+    assert_eq!(archive.file_names().collect::<Vec<_>>(), ["RTE.tsv"]);
+    let mut text = String::new();
+    archive.by_name("RTE.tsv").expect("a file").read_to_string(&mut text).expect("text");
+    let flags = flags.trim_start_matches("-- ");
+    folder.ok(&format!(
+        "finetune --task rte --data glue --checkpoint run --seeds 1,2 --learning-rate 3e-4 {flags} \
+         --predict glue/RTE/test.tsv --output alone"
+    ));
+    assert_eq!(text, folder.text("alone/predictions.tsv"));
+
+    // What is there is refused, or gone on with: only the task that is missing is run.
+    let again = folder.run(&format!("{line} -- {flags}"));
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    let before = folder.snapshot("all");
+    std::fs::remove_dir_all(folder.at("all/sst-2")).expect("removed");
+    let ended = folder.ok(&format!("{line} --resume -- {flags}"));
+    assert!(ended.stderr.contains("sst-2") && !ended.stderr.contains("rte:"), "{}", ended.stderr);
+    assert_eq!(folder.snapshot("all"), before);
+}
