@@ -88,3 +88,35 @@ fn several_tasks_make_one_table_and_one_archive() {
     assert!(ended.stderr.contains("sst-2") && !ended.stderr.contains("rte:"), "{}", ended.stderr);
     assert_eq!(folder.snapshot("all"), before);
 }
+
+#[test]
+fn small_sets_go_on_from_mnli() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 16));
+    folder.write("glue/RTE/dev.tsv", entailment(40, 8));
+    let rows = |count: usize| {
+        let label = |at: usize| ["neutral", "entailment", "contradiction"][at % 3];
+        let rows = (0..count).map(|at| format!("{at}\ta river runs\ta sea is {at}\t{}\n", label(at)));
+        "index\tsentence1\tsentence2\tgold_label\n".to_string() + &rows.collect::<String>()
+    };
+    folder.write("glue/MNLI/train.tsv", rows(18));
+    folder.write("glue/MNLI/dev_matched.tsv", rows(9));
+    folder.write("glue/MNLI/dev_mismatched.tsv", rows(6));
+    let line = "bert glue --checkpoint run --data glue --from-mnli --output all";
+    let flags = "-- --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
+    let ended = folder.run(&format!("{line} --tasks rte {flags}"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--from-mnli: needs mnli among the tasks"), "{}", ended.stderr);
+    // RTE is named first and run last.
+    let ended = folder.ok(&format!("{line} --tasks rte,mnli {flags}"));
+    assert!(
+        ended.stderr.contains("the checkpoint's classifier is of an earlier fine-tuning"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("(mismatched)"), "{}", ended.stdout);
+    let report = |task: &str| folder.json(&format!("all/{task}/report.json"))[0].clone();
+    assert_eq!(report("rte")["start"], json!("all/mnli/model"));
+    assert_eq!(report("mnli")["config"]["checkpoint"], json!("run"));
+    assert_eq!(report("mnli")["dev_mismatched"]["examples"], json!(6));
+}

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, number};
+use crate::tasks::with_entailment;
 
 const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 --train-batch-size 8 \
                      --learning-rate 3e-3";
@@ -369,4 +370,58 @@ fn one_of_four_endings_is_chosen() {
     let ended = folder.run(&format!("{line} --output other"));
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("val.csv:3: \"label\" is no number from 0 to 3"), "{}", ended.stderr);
+}
+
+#[test]
+fn more_than_a_classifier_learns_on_a_frozen_encoder() {
+    let folder = with_entailment();
+    let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --num-train-epochs 3 \
+                --train-batch-size 8 --freeze-encoder --learning-rate 1e-2";
+    let dense = |input: usize, output: usize| input * output + output;
+    // A gate has a dense layer for the input and one for the state.
+    let gates = |count: usize| count * 2 * dense(16, 16);
+    let before = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
+    for (head, parameters) in [
+        ("linear", dense(16, 2)),
+        ("mlp", dense(16, 16) + dense(16, 2)),
+        ("gru", gates(3) + dense(16, 2)),
+        ("bilstm", 2 * gates(4) + dense(32, 2)),
+    ] {
+        let report = folder.ok(&format!("{line} --head {head} --output {head} --json")).json();
+        assert_eq!(report["parameters"]["trained"], json!(parameters), "{head}");
+        let losses: Vec<f64> =
+            (0..3).map(|at| number(&report, &format!("/runs/0/history/{at}/train_loss"))).collect();
+        assert!(losses[2] < losses[0], "{head}: {losses:?}");
+        let after = folder.tensors(&format!("{head}/model/model.safetensors"));
+        assert!(
+            after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor),
+            "{head}"
+        );
+        let config = &folder.json(&format!("{head}/model/config.json"))[0];
+        let expected = if head == "linear" { Value::Null } else { json!(head) };
+        assert_eq!(config["classifier_head"], expected);
+        // The folder is a model like any other: it gives new texts what it gave dev.
+        let dev = folder.text("glue/RTE/dev.tsv");
+        let pairs =
+            dev.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>()[1..3].join("\t") + "\n");
+        folder.write("dev_pairs.tsv", pairs.collect::<String>());
+        let answers = folder.ok(&format!("bert predict --model {head} --input dev_pairs.tsv")).stdout;
+        let scored = folder.text(&format!("{head}/seed-1/dev_probabilities.tsv"));
+        for (answer, row) in answers.lines().zip(scored.lines()) {
+            let answer: Value = serde_json::from_str(answer).expect("JSON");
+            let p: f64 = row.split('\t').next().expect("a column").parse().expect("a number");
+            assert!((number(&answer, "/probabilities/entailment") - p).abs() < 1e-5, "{head}");
+        }
+    }
+    // The next fine-tuning draws its own head.
+    folder.ok("finetune --task rte --data glue --checkpoint gru --max-seq-length 48 --num-train-epochs 1 --output on");
+    assert_eq!(
+        folder.json("on/model/config.json")[0]["architectures"],
+        json!(["BertForSequenceClassification"])
+    );
+    let thawed = folder.run(&format!("{} --head gru --output other", line.replace("--freeze-encoder ", "")));
+    assert_eq!(thawed.code, Some(2), "{}", thawed.stderr);
+    let tags = folder.run(&format!("{} --head mlp --output other", line.replace("rte", "conll")));
+    assert_eq!(tags.code, Some(2), "{}", tags.stderr);
+    assert!(tags.stderr.contains("--head: is for tasks that give a text or a pair a class or a score"));
 }

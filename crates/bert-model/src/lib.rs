@@ -17,6 +17,7 @@
 //! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
 //! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
+//! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder |
 //! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
 //! | [`token_classification`] | a class for every token: [`BertForTokenClassification`] |
 //! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
@@ -42,6 +43,7 @@ pub mod dropout;
 pub mod embeddings;
 pub mod encoder;
 pub mod error;
+pub mod feature_head;
 pub mod init;
 pub mod loading;
 pub mod loss;
@@ -64,6 +66,7 @@ pub use classification::BertForSequenceClassification;
 pub use config::{BertConfig, HiddenAct, Preset};
 pub use dropout::{DropoutKey, Mode, Site, dropout};
 pub use error::Error;
+pub use feature_head::{BertWithFeatureHead, FeatureHeadKind};
 pub use init::{Initialization, LogBilinear, LogBilinearShape, LogBilinearSide};
 pub use loading::{LoadPolicy, LoadReport, load_named_tensors};
 pub use loss::{

@@ -24,7 +24,7 @@ pub enum LoadPolicy {
 
 impl LoadPolicy {
     fn accepts(self, name: &str) -> bool {
-        let heads = ["cls.", "classifier.", "qa_outputs.", "bert.pooler.", "pooler."];
+        let heads = ["cls.", "classifier.", "head.", "qa_outputs.", "bert.pooler.", "pooler."];
         self == Self::FreshHeads && heads.iter().any(|head| name.starts_with(head))
     }
 }

@@ -21,6 +21,9 @@ use crate::signals::stop_on_signals;
 /// Hidden size from which on the settings are those of the paper.
 const LARGE: usize = 768;
 
+/// Tasks that `--from-mnli` starts from the model of MNLI.
+const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
+
 /// Fine-tune a checkpoint on every task of GLUE: one table beside the published BERT of its size, and the archive for GLUE's server.
 ///
 /// Settings: those of `finetune` for the task; models smaller than BERT-base train for 4 epochs as the published small ones did, at
@@ -42,6 +45,10 @@ pub struct Args {
     /// Only these tasks [default: all nine].
     #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
     tasks: Vec<Task>,
+
+    /// Start RTE, MRPC and STS-B from the model that was tuned on MNLI, as is usual for these small sets.
+    #[arg(long)]
+    from_mnli: bool,
 
     /// One run of each task per seed: numbers and ranges, as in 1-5.
     #[arg(long, value_name = "N,N-N,...", default_value = "1")]
@@ -83,6 +90,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reason = format!("{other} is not a task of GLUE");
         return Err(bert_trainer::Error::Configuration { flag: "tasks", reason }.into());
     }
+    if args.from_mnli && !tasks.contains(&Task::Mnli) {
+        let reason = "needs mnli among the tasks".to_string();
+        return Err(bert_trainer::Error::Configuration { flag: "from-mnli", reason }.into());
+    }
     let folder = model_folder(&args.checkpoint)?;
     let model = read_pretrained_config(&folder)?;
     // All of it is checked before the first of many hours is spent.
@@ -96,7 +107,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let (path, hint) = (args.output.clone(), "choose another --output, or go on with --resume");
         return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
     }
-    for (task, config) in tasks.iter().zip(&configs) {
+    let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
+    // The others may begin where it ends.
+    in_order.sort_by_key(|(task, _)| **task != Task::Mnli);
+    for (task, config) in in_order {
         if config.output.join("report.json").exists() {
             continue;
         }
@@ -134,13 +148,17 @@ fn config(args: &Args, task: Task, small: bool) -> anyhow::Result<FinetuneConfig
         Ok(path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))?.to_string())
     };
     let given = |flag: &str| args.flags.iter().any(|of| of == flag || of.starts_with(&format!("{flag}=")));
+    let checkpoint = match args.from_mnli && FROM_MNLI.contains(&task) {
+        true => args.output.join(Task::Mnli.spec().name),
+        false => args.checkpoint.clone(),
+    };
     let mut flags = vec![
         "--task".to_string(),
         task.spec().name.to_string(),
         "--data".into(),
         text(&args.data)?,
         "--checkpoint".into(),
-        text(&args.checkpoint)?,
+        text(&checkpoint)?,
         "--output".into(),
         text(&args.output.join(task.spec().name))?,
         "--seeds".into(),

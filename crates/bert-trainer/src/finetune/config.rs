@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bert_model::FeatureHeadKind;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
 use crate::schedule::ScheduleKind;
-use crate::tasks::Task;
+use crate::tasks::{Kind, Task};
 
 /// Which state of a run is scored and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -24,6 +25,33 @@ pub enum Selection {
     Best,
     /// The last.
     Last,
+}
+
+/// What stands on a frozen encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum HeadKind {
+    /// The classifier on the pooled output.
+    Linear,
+    /// A dense layer with tanh, then the classifier.
+    Mlp,
+    /// A GRU over the tokens, then the classifier.
+    Gru,
+    /// Two LSTMs over the tokens, from either end, then the classifier.
+    #[value(name = "bilstm")]
+    BiLstm,
+}
+
+impl FinetuneConfig {
+    /// The head, where it is more than a classifier.
+    pub(super) fn feature_head(&self) -> Option<FeatureHeadKind> {
+        match self.head? {
+            HeadKind::Linear => None,
+            HeadKind::Mlp => Some(FeatureHeadKind::Mlp),
+            HeadKind::Gru => Some(FeatureHeadKind::Gru),
+            HeadKind::BiLstm => Some(FeatureHeadKind::BiLstm),
+        }
+    }
 }
 
 /// What `finetune` does. Defaults marked "by task" are in the table of `docs/finetuning.md`.
@@ -76,6 +104,11 @@ pub struct FinetuneConfig {
     /// Train the classifier only; the encoder, pooler included, stays as it is and drops nothing.
     #[arg(long)]
     pub freeze_encoder: bool,
+
+    /// What learns on the frozen encoder: the classifier alone, or also a layer more on the pooled output, or a recurrent
+    /// network over the tokens.
+    #[arg(long, value_enum, requires = "freeze_encoder")]
+    pub head: Option<HeadKind>,
 
     /// Train the last N layers, the pooler and the head only; layers below and embeddings stay as they are.
     #[arg(long, value_name = "N", conflicts_with_all = ["freeze_encoder", "adapter"])]
@@ -312,6 +345,13 @@ impl FinetuneConfig {
             self.patience.is_none() || self.select == Selection::Best,
             "patience",
             "needs --select best: with last no epoch is scored but the last",
+        )?;
+        let spec = self.task.spec();
+        let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
+        check(
+            self.feature_head().is_none() || (labels && spec.choices == 0),
+            "head",
+            "is for tasks that give a text or a pair a class or a score",
         )?;
         let decay = self.layer_decay.unwrap_or(1.0);
         check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;

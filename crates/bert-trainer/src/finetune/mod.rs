@@ -35,10 +35,10 @@ pub mod subset;
 mod table;
 
 use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
-use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification};
+use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 
 pub use adapter::{AdapterKind, TrainedParameters};
-pub use config::{FinetuneConfig, Resolved, Selection};
+pub use config::{FinetuneConfig, HeadKind, Resolved, Selection};
 pub use events::FinetuneEvent;
 use grid::Cell;
 use identity::identity;
@@ -122,6 +122,7 @@ pub fn finetune_on(
         Kind::Spans { .. } => job.tune(Spans::read(setup)?, tell),
         Kind::Tags => job.tune(Tags::read(setup)?, tell),
         _ if spec.choices > 0 => job.tune(Labels::<BertForMultipleChoice>::read(setup)?, tell),
+        _ if config.feature_head().is_some() => job.tune(Labels::<BertWithFeatureHead>::read(setup)?, tell),
         _ => job.tune(Labels::<BertForSequenceClassification>::read(setup)?, tell),
     }
 }

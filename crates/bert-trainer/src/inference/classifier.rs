@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, Error as ModelError, LoadPolicy,
-    load_named_tensors, read_pretrained_config, read_pretrained_tensors,
+    Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
+    LoadPolicy, NamedTensors, load_named_tensors, read_pretrained_config, read_pretrained_tensors,
 };
 use burn::tensor::Device;
 use serde::ser::SerializeMap;
@@ -64,9 +64,19 @@ impl Answer {
     }
 }
 
+/// A classifier on the pooled output, or one with a head on frozen features.
+enum Model {
+    Plain(Box<BertForSequenceClassification>),
+    Featured(Box<BertWithFeatureHead>),
+}
+
+fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &Device) -> Result<M, Error> {
+    Ok(load_named_tensors(M::new(config, 0, device), tensors, LoadPolicy::Exact)?.0)
+}
+
 /// A model that answers.
 pub struct Classifier {
-    model: BertForSequenceClassification,
+    model: Model,
     text: Text,
     names: Vec<String>,
     kind: Kind,
@@ -94,8 +104,10 @@ impl Classifier {
             let hint = "fine-tune it first: finetune --task TASK --checkpoint";
             return Err(Error::NoHead { path, head, hint });
         }
-        let model = BertForSequenceClassification::new(&config, 0, &device);
-        let (model, _) = load_named_tensors(model, tensors, LoadPolicy::Exact)?;
+        let model = match config.feature_head()? {
+            Some(_) => Model::Featured(Box::new(load(&config, tensors, &device)?)),
+            None => Model::Plain(Box::new(load(&config, tensors, &device)?)),
+        };
         let text = Text::open(folder)?;
         let trained = trained_setting(folder)?["resolved"]["max_seq_length"].as_u64();
         let trained = trained.map(|length| length as usize).filter(|n| *n <= config.max_position_embeddings);
@@ -123,7 +135,10 @@ impl Classifier {
     }
 
     fn of(&self, features: &Features) -> Vec<Answer> {
-        let rows = predict(&self.model, features, self.kind, &self.device);
+        let rows = match &self.model {
+            Model::Plain(model) => predict(model.as_ref(), features, self.kind, &self.device),
+            Model::Featured(model) => predict(model.as_ref(), features, self.kind, &self.device),
+        };
         let decided = decide(&rows, self.kind);
         rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
     }

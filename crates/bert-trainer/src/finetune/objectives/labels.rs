@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bert_model::{
-    Architecture, BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertInput, Mode,
-    classification_loss, regression_loss,
+    Architecture, BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertInput,
+    BertWithFeatureHead, Mode, classification_loss, regression_loss,
 };
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -25,32 +25,62 @@ use crate::tasks::{
 
 const EVAL_BATCH: usize = 64;
 
-/// BERT with a classifier on the pooled output.
+/// BERT with a classifier.
 pub trait Classifier: Architecture {
-    /// The pooled output of each sequence, `[sequences, hidden]`.
-    fn pooled_output(&self, input: BertInput, mode: Mode) -> Tensor<2>;
+    /// What the classifier reads of each sequence, `[sequences, features]`: the pooled output, unless said.
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2>;
 
-    /// The logits of each example, `[examples, labels]`, from the pooled outputs of its sequences.
-    fn logits(&self, pooled: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2>;
+    /// Whether nothing in the features learns while the encoder is frozen.
+    fn features_are_fixed(&self) -> bool {
+        true
+    }
+
+    /// The logits of each example, `[examples, labels]`, from the features of its sequences.
+    fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2>;
+}
+
+impl Classifier for BertWithFeatureHead {
+    /// The encoder is frozen in every mode.
+    fn features(&self, input: BertInput, _mode: Mode) -> Tensor<2> {
+        BertWithFeatureHead::features(self, input)
+    }
+
+    fn features_are_fixed(&self) -> bool {
+        self.reads_pooled_output()
+    }
+
+    fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
+        self.classify(features, mode)
+    }
+}
+
+impl Adapts for BertWithFeatureHead {
+    fn adapted(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
+        output.save_model("model", self, config, setup.text)
+    }
 }
 
 impl Classifier for BertForSequenceClassification {
-    fn pooled_output(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
         self.bert.forward(input, mode).pooled_output
     }
 
-    fn logits(&self, pooled: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
-        self.classify(pooled, mode)
+    fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
+        self.classify(features, mode)
     }
 }
 
 impl Classifier for BertForMultipleChoice {
-    fn pooled_output(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
         self.bert.forward(input, mode).pooled_output
     }
 
-    fn logits(&self, pooled: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2> {
-        self.choose(pooled, per_example, mode)
+    fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2> {
+        self.choose(features, per_example, mode)
     }
 }
 
@@ -181,6 +211,10 @@ impl<M: Adapts> Objective for Labels<'_, M> {
 
     fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
         let spec = self.setup.config.task.spec();
+        let checkpoint = match self.setup.config.feature_head() {
+            Some(head) => checkpoint.with_feature_head(head),
+            None => checkpoint.without_feature_head(),
+        };
         match spec.kind {
             // One output for each choice.
             Kind::Classification { .. } if spec.choices > 0 => checkpoint,
@@ -210,10 +244,10 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         batch.examples.len()
     }
 
-    /// In evaluation mode its pooled output is the same every epoch, so it is computed once.
+    /// In evaluation mode they are the same every epoch, so they are computed once.
     fn frozen_outputs(&self, model: &M) -> Option<Tensor<2>> {
-        let pooled = || pooled_outputs(model, &self.train.features, &self.setup.plain());
-        self.setup.config.freeze_encoder.then(pooled)
+        let table = || all_features(model, &self.train.features, &self.setup.plain());
+        (self.setup.config.freeze_encoder && model.features_are_fixed()).then(table)
     }
 
     fn loss(
@@ -225,11 +259,11 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         mode: Mode,
     ) -> Tensor<1> {
         let device = self.setup.device;
-        let pooled = match frozen {
+        let features = match frozen {
             Some(table) => table.clone().select(0, batch.rows(device)),
-            None => model.pooled_output(batch.input(device), mode),
+            None => model.features(batch.input(device), mode),
         };
-        let logits = model.logits(pooled, self.train.features.per_example(), mode);
+        let logits = model.logits(features, self.train.features.per_example(), mode);
         match self.kind() {
             Kind::Regression { .. } => regression_loss(logits, batch.scores(device), targets as f64),
             _ => classification_loss(logits, batch.classes(device), targets as f64),
@@ -310,8 +344,8 @@ pub fn predict<M: Classifier>(model: &M, features: &Features, kind: Kind, device
     let mut rows = vec![Vec::new(); features.len()];
     for examples in features.by_length(EVAL_BATCH) {
         let batch = features.batch(examples);
-        let pooled = model.pooled_output(batch.input(&device), Mode::Eval);
-        let logits = model.logits(pooled, features.per_example(), Mode::Eval);
+        let outputs = model.features(batch.input(&device), Mode::Eval);
+        let logits = model.logits(outputs, features.per_example(), Mode::Eval);
         let outputs = match kind {
             Kind::Regression { .. } => logits,
             _ => activation::softmax(logits, 1),
@@ -336,8 +370,8 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
     }
 }
 
-/// The pooled output of every sequence, those of an example together, `[sequences, hidden]`, with autodiff.
-fn pooled_outputs<M: Classifier>(model: &M, features: &Features, plain: &Device) -> Tensor<2> {
+/// The features of every sequence, those of an example together, `[sequences, features]`, with autodiff.
+fn all_features<M: Classifier>(model: &M, features: &Features, plain: &Device) -> Tensor<2> {
     let per_example = features.per_example() as i32;
     let mut parts = Vec::new();
     let mut place = vec![0i32; features.len() * features.per_example()];
@@ -350,7 +384,7 @@ fn pooled_outputs<M: Classifier>(model: &M, features: &Features, plain: &Device)
                 done += 1;
             }
         }
-        parts.push(model.pooled_output(batch.input(plain), Mode::Eval));
+        parts.push(model.features(batch.input(plain), Mode::Eval));
     }
     let rows = int_vector(&place, plain);
     Tensor::cat(parts, 0).select(0, rows).autodiff()

@@ -1,0 +1,313 @@
+//! Classifiers on the features of a frozen encoder: a dense layer more on the pooled output, or a recurrent network over the tokens.
+//!
+//! In: a batch. Out: `[batch, labels]` logits. The encoder drops nothing and gets no gradient. `transformers` has no class
+//! for these; `classifier_head` in `config.json` says which one a folder has.
+//!
+//! | head | features | then |
+//! |---|---|---|
+//! | `mlp` | the pooled output | dense, tanh, dropout, classifier |
+//! | `gru` | the last state of a GRU over the tokens | dropout, classifier |
+//! | `bilstm` | the last states of an LSTM over the tokens and of one from their end | dropout, classifier |
+
+use std::str::FromStr;
+
+use burn::module::Module;
+use burn::nn::{Gru, GruConfig, Linear, Lstm, LstmConfig};
+use burn::tensor::{Device, Int, Tensor};
+use serde_json::Value;
+
+use crate::architecture::Architecture;
+use crate::attention::linear;
+use crate::config::{BertConfig, wrong};
+use crate::dropout::{Mode, Site, dropout};
+use crate::error::Error;
+use crate::init::{Initialization, initialize, reference, uniform};
+use crate::model::{BertInput, BertModel};
+use crate::parameters::map_parameters;
+
+const KEY: &str = "classifier_head";
+
+/// What stands between the encoder and the classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeatureHeadKind {
+    /// A dense layer with tanh on the pooled output.
+    Mlp,
+    /// A GRU over the tokens.
+    Gru,
+    /// Two LSTMs over the tokens, from either end.
+    BiLstm,
+}
+
+impl FeatureHeadKind {
+    /// The name in `config.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mlp => "mlp",
+            Self::Gru => "gru",
+            Self::BiLstm => "bilstm",
+        }
+    }
+}
+
+impl FromStr for FeatureHeadKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let all = [Self::Mlp, Self::Gru, Self::BiLstm];
+        let unknown = || wrong(KEY, format!("is {name:?}; mlp, gru and bilstm are supported"));
+        all.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
+    }
+}
+
+impl BertConfig {
+    /// The same model with a head on frozen features.
+    #[must_use]
+    pub fn with_feature_head(mut self, kind: FeatureHeadKind) -> Self {
+        self.extra.insert(KEY.to_string(), Value::from(kind.name()));
+        self
+    }
+
+    /// The same model with a plain classifier.
+    #[must_use]
+    pub fn without_feature_head(mut self) -> Self {
+        self.extra.remove(KEY);
+        self
+    }
+
+    /// The head on frozen features that the folder has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] when its name is unknown.
+    pub fn feature_head(&self) -> Result<Option<FeatureHeadKind>, Error> {
+        match self.extra.get(KEY) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(name)) => name.parse().map(Some),
+            Some(other) => Err(wrong(KEY, format!("is {other}, not a name"))),
+        }
+    }
+}
+
+/// The trained part but for the classifier; one of the three is there.
+#[derive(Module, Debug)]
+pub struct FeatureHead {
+    /// Of the MLP: `hidden -> hidden`.
+    pub dense: Option<Linear>,
+    /// Of the GRU: `hidden -> hidden`.
+    pub gru: Option<Gru>,
+    /// Of the two LSTMs, `hidden -> hidden` each: over the tokens, and from their end.
+    pub lstm: Option<[Lstm; 2]>,
+}
+
+/// BERT, frozen, with a head on its features.
+#[derive(Module, Debug)]
+pub struct BertWithFeatureHead {
+    /// The encoder.
+    pub bert: BertModel,
+    /// On its features.
+    pub head: FeatureHead,
+    /// `features -> labels`.
+    pub classifier: Linear,
+    classifier_dropout_prob: f64,
+}
+
+impl Architecture for BertWithFeatureHead {
+    const NAME: &'static str = "BertWithFeatureHead";
+
+    /// A configuration without a head on features gets the MLP.
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        let kind = config.feature_head().ok().flatten().unwrap_or(FeatureHeadKind::Mlp);
+        let hidden = config.hidden_size;
+        let lstm = || LstmConfig::new(hidden, hidden, true).init(device);
+        let head = FeatureHead {
+            dense: (kind == FeatureHeadKind::Mlp).then(|| linear(hidden, hidden, device)),
+            gru: (kind == FeatureHeadKind::Gru).then(|| GruConfig::new(hidden, hidden, true).init(device)),
+            lstm: (kind == FeatureHeadKind::BiLstm).then(|| [lstm(), lstm()]),
+        };
+        let features = if kind == FeatureHeadKind::BiLstm { 2 * hidden } else { hidden };
+        Self {
+            bert: BertModel::zeroed(config, device),
+            head,
+            classifier: linear(features, config.num_labels, device),
+            classifier_dropout_prob: config.classifier_dropout_prob(),
+        }
+    }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
+
+    fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+        reference(Self::zeroed(config, device), config, seed).with_head_values(seed)
+    }
+
+    fn initialized(
+        config: &BertConfig,
+        initialization: Initialization<'_>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let model = initialize(Self::zeroed(config, device), config, initialization, seed)?;
+        Ok(model.with_head_values(seed))
+    }
+}
+
+impl BertWithFeatureHead {
+    /// Weights of the head from a uniform distribution within one over the root of their inputs, as recurrent networks
+    /// usually begin; the biases stay 0. Each parameter is a pure function of `(seed, its name)`.
+    fn with_head_values(self, seed: u64) -> Self {
+        map_parameters(self, |name, shape| match (name.starts_with("head."), shape) {
+            (true, &[rows, columns]) => {
+                Some(uniform(name, rows * columns, 1.0 / (columns as f64).sqrt(), seed))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether the head reads the pooled output alone, which is the same every time.
+    pub fn reads_pooled_output(&self) -> bool {
+        self.head.dense.is_some()
+    }
+
+    /// What the head reads of a batch: the pooled output, or the last states of the recurrent network.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, hidden]`, of two LSTMs `[batch, 2 * hidden]`
+    pub fn features(&self, input: BertInput) -> Tensor<2> {
+        let mask = input.input_mask.clone();
+        let output = self.bert.forward(input, Mode::Eval);
+        let tokens = output.sequence_output.detach();
+        match (&self.head.gru, &self.head.lstm) {
+            (Some(gru), _) => last_of(gru.forward(tokens, None), &mask),
+            (_, Some([forward, backward])) => {
+                let ahead = forward.forward(tokens.clone(), None).0;
+                let behind = backward.forward(reversed(tokens, &mask), None).0;
+                Tensor::cat(vec![last_of(ahead, &mask), last_of(behind, &mask)], 1)
+            }
+            _ => output.pooled_output.detach(),
+        }
+    }
+
+    /// Logits from the features.
+    ///
+    /// # Shapes
+    ///
+    /// - features: as [`Self::features`] gives them
+    /// - output: `[batch, labels]`
+    pub fn classify(&self, features: Tensor<2>, mode: Mode) -> Tensor<2> {
+        let features = match &self.head.dense {
+            Some(dense) => dense.forward(features).tanh(),
+            None => features,
+        };
+        let features = dropout(features, self.classifier_dropout_prob, mode.site(Site::Classifier));
+        self.classifier.forward(features)
+    }
+}
+
+/// Tokens of each row, `[batch, 1]`.
+fn lengths(mask: &Tensor<2, Int>) -> Tensor<2, Int> {
+    mask.clone().sum_dim(1)
+}
+
+/// `row * seq`, `[batch, 1]`.
+fn row_starts(mask: &Tensor<2, Int>) -> Tensor<2, Int> {
+    let [batch, seq] = mask.dims();
+    let rows = Tensor::<1, Int>::arange(0..batch as i64, &mask.device());
+    rows.mul_scalar(seq as i64).reshape([batch, 1])
+}
+
+/// The state at each row's last token, `[batch, width]`.
+fn last_of(states: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
+    let [batch, seq, width] = states.dims();
+    let last = (row_starts(mask) + lengths(mask)).sub_scalar(1).reshape([batch]);
+    states.reshape([batch * seq, width]).select(0, last)
+}
+
+/// Each row's tokens in reverse, the padding left where it is.
+fn reversed(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<3> {
+    let [batch, seq, width] = tokens.dims();
+    let places =
+        Tensor::<1, Int>::arange(0..seq as i64, &mask.device()).reshape([1, seq]).repeat_dim(0, batch);
+    let mirrored = lengths(mask).repeat_dim(1, seq).sub_scalar(1) - places.clone();
+    let from =
+        places.mask_where(mask.clone().equal_scalar(1), mirrored) + row_starts(mask).repeat_dim(1, seq);
+    let rows = tokens.reshape([batch * seq, width]).select(0, from.reshape([batch * seq]));
+    rows.reshape([batch, seq, width])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    fn config(kind: FeatureHeadKind) -> BertConfig {
+        let mut config = BertConfig::preset(Preset::Tiny, 50);
+        (config.hidden_size, config.num_attention_heads, config.intermediate_size) = (8, 2, 16);
+        config.with_labels(&["a", "b", "c"]).with_feature_head(kind)
+    }
+
+    fn input(rows: &[&[i64]], seq: usize) -> BertInput {
+        let device = Device::flex();
+        let padded = |value: &dyn Fn(i64) -> i64| {
+            let row =
+                |row: &&[i64]| (0..seq).map(|at| row.get(at).map_or(0, |&id| value(id))).collect::<Vec<_>>();
+            let values: Vec<i64> = rows.iter().flat_map(row).collect();
+            Tensor::<1, Int>::from_data(&values[..], &device).reshape([rows.len(), seq])
+        };
+        BertInput { input_ids: padded(&|id| id), input_mask: padded(&|_| 1), segment_ids: padded(&|_| 0) }
+    }
+
+    fn values(tensor: Tensor<2>) -> Vec<f32> {
+        tensor.into_data().try_to_vec().unwrap()
+    }
+
+    /// Neither the other rows nor the padding reach a row's features.
+    #[test]
+    fn padding_does_not_matter() {
+        for kind in [FeatureHeadKind::Mlp, FeatureHeadKind::Gru, FeatureHeadKind::BiLstm] {
+            let model = BertWithFeatureHead::new(&config(kind), 3, &Device::flex());
+            let of =
+                |rows: &[&[i64]], seq| values(model.classify(model.features(input(rows, seq)), Mode::Eval));
+            let alone = of(&[&[2, 7, 9, 3]], 4);
+            let together = of(&[&[2, 30, 11, 5, 4, 8, 3], &[2, 7, 9, 3]], 8);
+            assert_eq!(alone.len(), 3);
+            for (a, b) in alone.iter().zip(&together[3..]) {
+                assert!((a - b).abs() < 1e-5, "{kind:?}: {a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_are_reversed_within_their_row() {
+        let mask = input(&[&[1, 1, 1], &[1, 1, 1, 1]], 5).input_mask;
+        let device = Device::flex();
+        let tokens =
+            Tensor::<1>::from_data([0., 1., 2., 3., 4., 5., 6., 7., 8., 9.], &device).reshape([2, 5, 1]);
+        let back: Vec<f32> = reversed(tokens.clone(), &mask).into_data().try_to_vec().unwrap();
+        assert_eq!(back, [2., 1., 0., 3., 4., 8., 7., 6., 5., 9.]);
+        assert_eq!(values(last_of(tokens, &mask)), [2., 8.]);
+    }
+
+    #[test]
+    fn the_order_of_tokens_matters_to_recurrent_heads() {
+        let model = BertWithFeatureHead::new(&config(FeatureHeadKind::BiLstm), 3, &Device::flex());
+        let features = values(model.features(input(&[&[2, 7, 9, 3]], 4)));
+        assert_eq!(features.len(), 16);
+        // The two directions have weights of their own.
+        assert!(features[..8].iter().zip(&features[8..]).any(|(a, b)| (a - b).abs() > 1e-3));
+    }
+
+    #[test]
+    fn the_configuration_says_which_head() {
+        let config = config(FeatureHeadKind::Gru);
+        assert_eq!(config.feature_head().unwrap(), Some(FeatureHeadKind::Gru));
+        let mut other = config;
+        other.extra.insert(KEY.into(), "cnn".into());
+        let error = other.feature_head().unwrap_err();
+        assert!(error.to_string().contains("mlp, gru and bilstm are supported"), "{error}");
+        other.extra.remove(KEY);
+        assert_eq!(other.feature_head().unwrap(), None);
+    }
+}
