@@ -200,3 +200,90 @@ fn all_that_learns_is_counted_without_an_adapter_too() {
     let frozen = parameters("--freeze-encoder", "frozen");
     assert_eq!((&frozen["trained"], &frozen["all"]), (&json!(2 * 16 + 2), &whole["all"]));
 }
+
+#[test]
+fn adapters_are_fused_by_an_attention() {
+    let folder = with_entailment();
+    let as_wnli = |file: &str| {
+        let text = folder.text(&format!("glue/RTE/{file}"));
+        text.replace("\tnot_entailment\n", "\t0\n").replace("\tentailment\n", "\t1\n")
+    };
+    folder.write("glue/WNLI/train.tsv", as_wnli("train.tsv"));
+    folder.write("glue/WNLI/dev.tsv", as_wnli("dev.tsv"));
+    let adapter = |task: &str, flags: &str| {
+        let line = QUICK.replace("--task rte", &format!("--task {task}"));
+        folder.ok(&format!("{line} --checkpoint run --adapter pfeiffer {flags}"));
+    };
+    adapter("rte", "--adapter-reduction 4 --output rte");
+    adapter("wnli", "--adapter-reduction 2 --output wnli");
+    let line = format!("{QUICK} --checkpoint run --fusion rte,wnli/model --seeds 1,2");
+    let report = folder.ok(&format!("{line} --output fused --json")).json();
+    // In each of two layers query and key with biases, and value without; and the head.
+    let trained = 2 * (3 * 16 * 16 + 2 * 16) + 2 * 16 + 2;
+    assert_eq!(report["parameters"]["trained"], json!(trained));
+    let fusion = &report["fusion"];
+    assert_eq!(fusion["adapters"], json!(["rte", "wnli"]));
+    let layers = fusion["shares"].as_array().expect("layers");
+    assert_eq!(layers.len(), 2);
+    for layer in layers {
+        let shares: Vec<f64> = layer.as_array().expect("shares").iter().filter_map(Value::as_f64).collect();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{shares:?}");
+    }
+    // It has left the identity, and counts in the loss.
+    assert!(number(fusion, "/regularization") > 1e-6);
+    assert_eq!(
+        folder.names("fused/model"),
+        [
+            "adapter_fusion_config.json",
+            "adapters",
+            "config.json",
+            "head_config.json",
+            "model_adapter_fusion.safetensors",
+            "model_head.safetensors",
+            "special_tokens_map.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "vocab.txt"
+        ]
+    );
+    for name in ["rte", "wnli"] {
+        for file in ["adapter.safetensors", "adapter_config.json"] {
+            assert_eq!(
+                folder.read(&format!("fused/model/adapters/{name}/{file}")),
+                folder.read(&format!("{name}/model/{file}"))
+            );
+        }
+    }
+    let tensors = folder.tensors("fused/model/model_adapter_fusion.safetensors");
+    let place = "bert.encoder.layer.1.output.adapter_fusion_layer.rte,wnli";
+    let names: Vec<&String> =
+        tensors.keys().filter(|name| name.starts_with("bert.encoder.layer.1.")).collect();
+    let parts = ["key.bias", "key.weight", "query.bias", "query.weight", "value.weight"];
+    assert_eq!(names, parts.map(|part| format!("{place}.{part}")).iter().collect::<Vec<_>>());
+    folder.ok("bert report fused");
+    let page = folder.text("fused/report.html");
+    assert_self_contained(&page);
+    assert!(page.contains("Attention over the adapters") && page.contains("<rect"));
+
+    // The same again; and stopped between its runs, as if killed.
+    folder.ok(&format!("{line} --output again"));
+    let attention = |name: &str| folder.read(&format!("{name}/model/model_adapter_fusion.safetensors"));
+    assert_eq!(attention("again"), attention("fused"));
+
+    adapter("wnli", "--adapter-reduction 2 --seeds 2 --output wnli2");
+    let one = QUICK.to_string() + " --checkpoint run --output other";
+    for (flags, code, said) in [
+        ("--fusion rte", 2, "--fusion: needs two adapters or more"),
+        ("--fusion wnli,wnli2", 2, "another adapter has the name wnli, too"),
+        ("--fusion rte,wnli --random-init", 2, "its adapters belong to the checkpoint"),
+        ("--fusion rte,wnli --freeze-encoder", 2, "cannot be used with"),
+        ("--fusion rte,nowhere", 4, "adapter_config.json"),
+    ] {
+        let ended = folder.run(&format!("{one} {flags}"));
+        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+        assert!(!folder.at("other").exists());
+    }
+    let predict = folder.run("bert predict --model fused --input glue/RTE/dev.tsv");
+    assert_eq!(predict.code, Some(4), "{}", predict.stderr);
+}

@@ -298,6 +298,10 @@ fn every_word_has_a_tag() {
     );
     assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
 
+    let named =
+        folder.run(&format!("{line} --task conll --data ner --test-file ner/none.txt --output other"));
+    assert_eq!(named.code, Some(1), "{}", named.stderr);
+    assert!(named.stderr.contains("none.txt: cannot read"), "{}", named.stderr);
     for (text, said) in [
         (
             tagged(0, 2) + "Bonn NNP B-CITY\n",
@@ -366,6 +370,8 @@ fn one_of_four_endings_is_chosen() {
     let (before, after) = (weights("run/checkpoints/step-00000006"), weights("frozen/model"));
     assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
 
+    let test = folder.run(&format!("{line} --test-file swag/val.csv --output other"));
+    assert_eq!(test.code, Some(2), "{}", test.stderr);
     folder.write("swag/val.csv", endings(0, 2).replace(",1\n", ",7\n"));
     let ended = folder.run(&format!("{line} --output other"));
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);

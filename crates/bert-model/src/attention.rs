@@ -13,7 +13,7 @@ use burn::nn::{Initializer, LayerNorm, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
-use crate::adapter::{Bottleneck, SelfAttentionLora};
+use crate::adapter::{AdapterFusion, Bottleneck, SelfAttentionLora};
 use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
 use crate::embeddings::{affine, layer_norm};
@@ -132,6 +132,8 @@ pub struct BertResidualOutput {
     pub layer_norm: LayerNorm,
     /// What stands between the projection and the residual.
     pub adapter: Option<Bottleneck>,
+    /// Several of them in its place.
+    pub fusion: Option<AdapterFusion>,
     pub(crate) hidden_dropout_prob: f64,
     layer_norm_eps: f64,
 }
@@ -142,6 +144,7 @@ impl BertResidualOutput {
             dense: linear(width, config.hidden_size, device),
             layer_norm: layer_norm(config, device),
             adapter: None,
+            fusion: None,
             hidden_dropout_prob: config.hidden_dropout_prob,
             layer_norm_eps: config.layer_norm_eps,
         }
@@ -154,18 +157,35 @@ impl BertResidualOutput {
     /// - x: `[batch, seq, width]`
     /// - residual and output: `[batch, seq, hidden]`
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
+        self.forward_with_shares(x, residual, mode, site).0
+    }
+
+    /// [`Self::forward`], and how much every token takes of each fused adapter, `[batch, seq, adapters]`.
+    pub(crate) fn forward_with_shares(
+        &self,
+        x: Tensor<3>,
+        residual: Tensor<3>,
+        mode: Mode,
+        site: Site,
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
         let [batch, seq, hidden] = residual.dims();
         assert_shape!(x, [batch, seq, _]);
         let (x, bias) = product(&self.dense, x);
         assert_shape!(x, [batch, seq, hidden]);
         let key = mode.site(site);
         let norm = affine(&self.layer_norm);
+        if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
+            let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
+            let key = mode.site(Site::AdapterFusion(layer));
+            let (hidden, shares) = fusion.end_half(h, residual, norm, self.layer_norm_eps, key);
+            return (hidden, Some(shares));
+        }
         if let Some(adapter) = &self.adapter {
             let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
-            return adapter.end_half(h, residual, norm, self.layer_norm_eps);
+            return (adapter.end_half(h, residual, norm, self.layer_norm_eps), None);
         }
         let dropout = key.dropout(self.hidden_dropout_prob);
-        residual_layer_norm(x, bias, residual, norm, self.layer_norm_eps, dropout)
+        (residual_layer_norm(x, bias, residual, norm, self.layer_norm_eps, dropout), None)
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Site {
     AttentionOutput(usize),
     /// After the second feed-forward projection of a layer, before the residual.
     FeedForwardOutput(usize),
+    /// On the scores of a layer's fused adapters.
+    AdapterFusion(usize),
     /// On the pooled output, before the classifier.
     Classifier,
 }
@@ -44,6 +46,8 @@ impl Site {
         match self {
             Self::Embeddings => 0,
             Self::Classifier => 1,
+            // Apart from all layers.
+            Self::AdapterFusion(layer) => u64::MAX - layer as u64,
             Self::AttentionProbabilities(layer) => 3 * layer as u64 + 2,
             Self::AttentionOutput(layer) => 3 * layer as u64 + 3,
             Self::FeedForwardOutput(layer) => 3 * layer as u64 + 4,

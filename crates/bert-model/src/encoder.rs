@@ -107,6 +107,21 @@ impl BertEncoder {
             .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None))
     }
 
+    /// How much every token takes of each fused adapter, without dropout: `[batch, seq, adapters]` of each layer.
+    pub(crate) fn fusion_shares(&self, mut hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
+        let mut all = Vec::new();
+        for (index, layer) in self.layer.iter().enumerate() {
+            let attended = layer.attention.forward(hidden, bias.clone(), Mode::Eval, index, None);
+            let BertIntermediate { dense, hidden_act } = &layer.intermediate;
+            let wide = activated(dense, attended.clone(), *hidden_act);
+            let site = Site::FeedForwardOutput(index);
+            let (next, shares) = layer.output.forward_with_shares(wide, attended, Mode::Eval, site);
+            all.extend(shares);
+            hidden = next;
+        }
+        all
+    }
+
     /// Every layer's hidden states, the input first, and every layer's attention probabilities.
     ///
     /// # Shapes

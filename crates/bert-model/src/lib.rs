@@ -58,8 +58,8 @@ pub mod tokenizer_files;
 pub mod weights;
 
 pub use adapter::{
-    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, read_adapter,
-    save_adapter,
+    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, is_fusion_parameter,
+    read_adapter, save_adapter, save_fusion,
 };
 pub use architecture::Architecture;
 pub use classification::BertForSequenceClassification;

@@ -140,6 +140,17 @@ impl BertModel {
         BertStates { output: BertOutput { sequence_output, pooled_output }, hidden_states, attentions }
     }
 
+    /// How much every token takes of each fused adapter, without dropout; nothing without fusion.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `layers` times `[batch, seq, adapters]`
+    pub fn fusion_shares(&self, input: BertInput) -> Vec<Tensor<3>> {
+        let (hidden, bias) = self.embed(input, Mode::Eval);
+        self.encoder.fusion_shares(hidden, bias)
+    }
+
     /// Every hidden state, without dropout and without keeping the attentions.
     ///
     /// # Shapes

@@ -117,7 +117,8 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 ///
 /// [`Error::AdapterWithoutEncoder`].
 pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
-    match dir.join("adapter_config.json").is_file() && !dir.join("model.safetensors").is_file() {
+    let adapter = ["adapter_config.json", "adapter_fusion_config.json"];
+    match adapter.iter().any(|file| dir.join(file).is_file()) && !dir.join("model.safetensors").is_file() {
         true => Err(Error::AdapterWithoutEncoder { path: dir.into() }),
         false => Ok(()),
     }

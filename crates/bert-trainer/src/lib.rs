@@ -1,5 +1,5 @@
 //! Training of BERT: shards to batches, batches to steps, steps to checkpoints, checkpoints to
-//! fine-tuned and scored classifiers.
+//! fine-tuned and scored models.
 //!
 //! | stage | room |
 //! |---|---|

@@ -114,7 +114,7 @@ pub fn save_adapter(
 }
 
 /// What the library's two configurations have in common.
-fn about(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
+pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
     json!({
         "hidden_size": config.hidden_size,
         "model_class": BertForSequenceClassification::NAME,
@@ -125,7 +125,7 @@ fn about(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
 }
 
 /// The configuration of a head that belongs to the model's class and not to the library.
-fn head_config(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
+pub(super) fn head_config(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
     let mut head = about(config, origin);
     let unnamed = || (0..config.num_labels).map(|id| (format!("LABEL_{id}"), id)).collect();
     head["config"] = Value::Null;
@@ -135,7 +135,7 @@ fn head_config(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
     head
 }
 
-fn pretty(value: &Value) -> Vec<u8> {
+pub(super) fn pretty(value: &Value) -> Vec<u8> {
     let text = serde_json::to_string_pretty(value).expect("a JSON value");
     (text + "\n").into_bytes()
 }
@@ -246,6 +246,22 @@ fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTen
 }
 
 impl AdapterFolder {
+    /// Checks that it was made for models of this hidden size.
+    pub(super) fn check_width(&self, width: usize) -> Result<(), Error> {
+        match width == self.hidden_size {
+            true => Ok(()),
+            false => {
+                Err(Error::AdapterWidth { path: self.path.clone(), adapter: self.hidden_size, model: width })
+            }
+        }
+    }
+
+    /// Its tensors but for the classifier's.
+    pub(super) fn encoder_tensors(&self) -> impl Iterator<Item = (String, (Vec<usize>, Vec<f32>))> {
+        let own = self.tensors.iter().filter(|(name, _)| is_adapter_parameter(name));
+        own.map(|(name, tensor)| (name.clone(), tensor.clone()))
+    }
+
     /// The model with this adapter in it, and with the classifier of the folder where there is one. As after
     /// [`BertForSequenceClassification::with_adapter`], only these have gradients.
     ///
@@ -253,11 +269,8 @@ impl AdapterFolder {
     ///
     /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] when the layers or the classes are not the model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
-        let Self { adapter, hidden_size, path, mut tensors, .. } = self;
-        let width = model.bert.pooler.dense.weight.lazy_shape()[0];
-        if width != hidden_size {
-            return Err(Error::AdapterWidth { path, adapter: hidden_size, model: width });
-        }
+        self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
+        let Self { adapter, mut tensors, .. } = self;
         let model = model.with_adapter(adapter, 0)?;
         let has_head = tensors.keys().any(|name| name.starts_with("classifier."));
         let own = |name: &str| is_adapter_parameter(name) || (has_head && name.starts_with("classifier."));

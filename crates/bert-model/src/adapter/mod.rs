@@ -10,10 +10,11 @@
 //! `h` is what the projection that ends a half of a layer gives, after dropout and before the residual `input`; the layer's
 //! own residual and LayerNorm follow the sum. The first three are placed as in the `adapters` library (Pfeiffer et al. 2020,
 //! Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021). [`folder`] reads and writes their files.
-//! Not for several adapters at once.
+//! [`fusion`] mixes several.
 
 pub mod bottleneck;
 pub mod folder;
+pub mod fusion;
 mod initial;
 mod library_form;
 pub mod lora;
@@ -29,6 +30,7 @@ use crate::parameters::map_parameters;
 
 pub use bottleneck::{Bottleneck, BottleneckForm};
 pub use folder::{AdapterFolder, AdapterOrigin, read_adapter, save_adapter};
+pub use fusion::{AdapterFusion, is_fusion_parameter, save_fusion};
 pub use lora::{LowRank, SelfAttentionLora};
 
 /// An adapter's form and size.
@@ -147,6 +149,21 @@ impl BertForSequenceClassification {
     /// [`Error::AdapterConfig`] when the size does not fit the model.
     pub fn with_adapter(mut self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         self.bert = self.bert.with_adapter(adapter, seed)?;
+        Ok(self)
+    }
+
+    /// [`BertModel::with_fusion`]; the classifier is trained beside the attention.
+    ///
+    /// # Errors
+    ///
+    /// As [`BertModel::with_fusion`].
+    pub fn with_fusion(
+        mut self,
+        adapters: &[AdapterFolder],
+        dropout_prob: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        self.bert = self.bert.with_fusion(adapters, dropout_prob, seed)?;
         Ok(self)
     }
 

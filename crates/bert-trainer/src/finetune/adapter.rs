@@ -7,12 +7,13 @@ use std::fmt;
 
 use bert_model::{
     AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
-    is_adapter_parameter, named_parameters, save_adapter,
+    is_adapter_parameter, is_fusion_parameter, named_parameters, save_adapter,
 };
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
+use super::fusion;
 use super::objectives::Setup;
 use super::output::Output;
 use crate::error::Error;
@@ -160,6 +161,9 @@ pub struct TrainedParameters {
 impl TrainedParameters {
     pub(super) fn new<M: Architecture>(config: &FinetuneConfig, model: &M, layers: usize) -> Self {
         let learns = |name: &str| match (config.freeze_encoder, config.adapter) {
+            (false, None) if !config.fusion.is_empty() => {
+                !name.starts_with("bert.") || is_fusion_parameter(name)
+            }
             (false, None) => config.layer_learns(name, layers),
             (true, _) => !name.starts_with("bert."),
             (false, Some(_)) => !name.starts_with("bert.") || is_adapter_parameter(name),
@@ -183,17 +187,25 @@ impl fmt::Display for TrainedParameters {
 
 /// The model with a fresh adapter, when one is asked for. `fresh` names what the checkpoint did not have.
 pub(super) fn attached(
-    config: &FinetuneConfig,
+    setup: Setup<'_>,
     model: BertForSequenceClassification,
     fresh: &[&String],
     seed: u64,
 ) -> Result<BertForSequenceClassification, Error> {
-    let Some(adapter) = config.adapter_config()? else { return Ok(model) };
+    let config = setup.config;
+    let flag = if config.fusion.is_empty() { "adapter" } else { "fusion" };
+    let adapter = config.adapter_config()?;
+    if adapter.is_none() && config.fusion.is_empty() {
+        return Ok(model);
+    }
     if !fresh.is_empty() {
         let reason = format!("the checkpoint lacks {fresh:?}, and an adapter's folder has no place for them");
-        return Err(Error::Configuration { flag: "adapter", reason });
+        return Err(Error::Configuration { flag, reason });
     }
-    Ok(model.with_adapter(adapter, seed)?)
+    match adapter {
+        Some(adapter) => Ok(model.with_adapter(adapter, seed)?),
+        None => fusion::fused(setup, model, seed),
+    }
 }
 
 /// Writes the tuned model: a whole one into `model/`, an adapter into `model/`, or into `adapter/` when it is merged.
@@ -204,6 +216,9 @@ pub(super) fn save(
     model_config: &BertConfig,
 ) -> Result<(), Error> {
     let Setup { config, text, start, .. } = setup;
+    if !config.fusion.is_empty() {
+        return fusion::save(output, setup, model, model_config);
+    }
     let whole = "model";
     let Some(adapter) = config.adapter_config()? else {
         return output.save_model(whole, model, model_config, text);

@@ -89,7 +89,7 @@ pub struct FinetuneConfig {
     #[arg(long, value_name = "FILE")]
     pub dev_file: Option<PathBuf>,
 
-    /// Of table, conll and swag: the test file; it is scored if it has labels.
+    /// Of table and conll: the test file; it is scored if it has labels.
     #[arg(long, value_name = "FILE")]
     pub test_file: Option<PathBuf>,
 
@@ -121,6 +121,13 @@ pub struct FinetuneConfig {
     /// Train an adapter and the classifier only; the encoder stays as it is, but drops as in a full fine-tuning.
     #[arg(long, value_enum)]
     pub adapter: Option<AdapterKind>,
+
+    /// Put trained adapters (pfeiffer) into the frozen encoder, and train an attention over them and the classifier only: output
+    /// folders of finetune --adapter, or folders of the adapters library.
+    #[arg(long, value_name = "DIR,DIR,...", value_delimiter = ',',
+          conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"])]
+    #[serde(default)]
+    pub fusion: Vec<PathBuf>,
 
     /// Hidden size over the adapter's width, at least 1 [default: 16, of a parallel adapter 2].
     #[arg(long, value_name = "X")]
@@ -300,6 +307,7 @@ impl FinetuneConfig {
         let defaults = self.task.spec().defaults;
         let adapter = AdapterSizes::of(self.adapter_config()?);
         let learning_rate = match (self.adapter, self.freeze_encoder) {
+            _ if !self.fusion.is_empty() => super::fusion::LEARNING_RATE,
             (Some(adapter), _) => adapter.learning_rate(),
             (None, true) => defaults.frozen_learning_rate,
             (None, false) => defaults.learning_rate,
@@ -355,6 +363,7 @@ impl FinetuneConfig {
         )?;
         let decay = self.layer_decay.unwrap_or(1.0);
         check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;
+        self.check_fusion()?;
         self.check_files()?;
         self.question_settings()?;
         check(!self.seeds.is_empty(), "seeds", "must name at least one")?;

@@ -6,6 +6,7 @@ use bert_data::files::{digest_bytes, digest_file};
 use serde_json::{Value, json};
 
 use super::FinetuneConfig;
+use super::fusion::read_adapters;
 use super::objectives::{Objective, Part};
 use crate::error::Error;
 use crate::tasks::Example;
@@ -20,15 +21,19 @@ pub(super) fn identity<O: Objective>(
     objective: &O,
 ) -> Result<Value, Error> {
     let mut settings = serde_json::to_value(config).expect("plain data");
-    for place in ["seeds", "output", "predict", "data", "checkpoint"] {
+    for place in ["seeds", "output", "predict", "data", "checkpoint", "fusion"] {
         settings.as_object_mut().expect("a configuration").remove(place);
     }
     let file = |name: &str| match start.join(name) {
         path if path.exists() => digest_file(&path).map_err(Error::from),
         _ => Ok(String::new()),
     };
+    let adapters = read_adapters(&config.fusion)?.into_iter();
+    let adapters =
+        adapters.map(|(path, _)| digest_file(&path.join("adapter.safetensors")).map_err(Error::from));
     Ok(json!({
         "config": settings,
+        "fusion": adapters.collect::<Result<Vec<String>, Error>>()?,
         "start": file("model.safetensors")?,
         "vocabulary": file("vocab.txt")?,
         "train": objective.train_digest(),

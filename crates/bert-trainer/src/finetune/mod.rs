@@ -1,24 +1,26 @@
-//! Fine-tuning: a checkpoint and a task's files to a scored classifier.
+//! Fine-tuning: a checkpoint and a task's files to a scored model.
 //!
 //! In: a [`FinetuneConfig`]. Out: an output folder
 //!
 //! ```text
-//! report.json                 configuration, every run and its course, mean, SD, median, baseline
-//! dev_labels.tsv              what the runs' predictions are compared with
-//! model/                      the best run's classifier as a Hugging Face folder; of --adapter, the adapter's own
-//! adapter/                    the adapter's folder, when model/ has the merged model
-//! seed-1/dev_predictions.tsv  with dev_probabilities.tsv and dev_errors.tsv, per seed
-//! predictions.tsv             of --predict, with probabilities.tsv
+//! report.json          configuration, every run and its course, mean, SD, median, baseline
+//! model/               the best run's model as a Hugging Face folder; of --adapter, the adapter's own
+//! adapter/             the adapter's folder, when model/ has the merged model
+//! dev_labels.tsv       what answers are compared with, where they are classes or scores
+//! seed-1/dev_*         what each run answers to dev, in the form of the task's community
+//! predictions.*        of --predict
 //! ```
 //!
-//! Ports `run_classifier.py` (head, truncation, schedule, step count); it shares [`crate::train_step`] with
-//! pre-training. One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
+//! Ports `run_classifier.py` and `run_squad.py` (heads, truncation, schedule, step count); it shares [`crate::train_step`]
+//! with pre-training. What is learnt is an [`objectives::Objective`]; the loop over steps, seeds and cells is the same for all.
+//! One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
 
 pub mod adapter;
 pub mod config;
 mod events;
 mod exact;
 pub mod features;
+mod fusion;
 pub mod grid;
 mod identity;
 mod layers;
@@ -40,6 +42,7 @@ use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassificatio
 pub use adapter::{AdapterKind, TrainedParameters};
 pub use config::{FinetuneConfig, HeadKind, Resolved, Selection};
 pub use events::FinetuneEvent;
+pub use fusion::FusionReport;
 use grid::Cell;
 use identity::identity;
 use objectives::labels::Labels;
@@ -163,7 +166,8 @@ impl Job<'_> {
         objective.write_predictions(&output, model)?;
         objective.save_model(&output, model, &runs.model_config)?;
         let parameters = TrainedParameters::new(config, model, setup.layers);
-        let report = FinetuneReport { grid, ..report(setup, &objective, cell, runs, parameters) };
+        let fusion = objective.fusion(model)?;
+        let report = FinetuneReport { grid, fusion, ..report(setup, &objective, cell, runs, parameters) };
         write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
         saved.remove()?;
         output.finish()?;
@@ -193,6 +197,7 @@ fn report<O: Objective>(
     FinetuneReport {
         resolved: cell.resolved.clone(),
         grid: None,
+        fusion: None,
         start: setup.start.to_path_buf(),
         parameters,
         train_examples: training.trained_on,

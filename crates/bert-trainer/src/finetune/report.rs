@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adapter::TrainedParameters;
 use super::config::{FinetuneConfig, Resolved};
+use super::fusion::FusionReport;
 use super::grid::GridReport;
 use super::objectives::Part;
 use super::seed_run::EpochReport;
@@ -59,6 +60,9 @@ pub struct FinetuneReport {
     pub resolved: Resolved,
     /// Every configuration of a grid.
     pub grid: Option<GridReport>,
+    /// The attention over the adapters of `--fusion`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fusion: Option<FusionReport>,
     /// The model folder that was started from.
     pub start: PathBuf,
     /// How many of the model's parameters learned.

@@ -36,7 +36,7 @@ impl FinetuneConfig {
         if let (true, Some((flag, _))) = (official_files, files.iter().find(|(_, given)| *given)) {
             return refuse(flag, "is for --task table, squad, squad2, conll and swag");
         }
-        if self.test_file.is_some() && !self.is_table() && !spec.has_split(Split::Test) {
+        if self.test_file.is_some() && !self.is_table() && !spec.has_labels(Split::Test) {
             return refuse("test-file", "the task has no labelled test set; --predict answers a file");
         }
         if self.is_table() && self.columns.is_empty() {

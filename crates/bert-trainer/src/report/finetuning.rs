@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::calibration::calibration_figure;
 use super::chart::{Chart, Curve, Level, Line};
 use super::findings::{Finding, Weight};
+use super::fusion::fusion_figure;
 use super::grid::grid_table;
 use super::{Report, findings_list, page, read_json, settings, table, tiles};
 use crate::error::Error;
@@ -49,6 +50,7 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
         }
     }
     body.push_str(&grid_table(&report));
+    body.push_str(&fusion_figure(&report));
     body.push_str(&course(&report, &dev));
     let best = best_run(&report, &dev);
     body.push_str(&confusion_table(best, dev.task.spec().class_names));

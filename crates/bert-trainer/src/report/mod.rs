@@ -9,6 +9,7 @@ mod calibration;
 mod chart;
 mod findings;
 mod finetuning;
+mod fusion;
 mod grid;
 mod pretraining;
 mod record;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bert_model::{
-    Architecture, BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertInput,
+    Architecture, BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertInput, BertModel,
     BertWithFeatureHead, Mode, classification_loss, regression_loss,
 };
 use burn::tensor::{Device, Tensor, activation};
@@ -13,6 +13,7 @@ use super::{Objective, Part, Setup};
 use crate::error::Error;
 use crate::finetune::adapter;
 use crate::finetune::features::{ClassificationBatch, Features};
+use crate::finetune::fusion::{self, FusionReport};
 use crate::finetune::identity::examples_digest;
 use crate::finetune::output::Output;
 use crate::finetune::subset::{TrainingParts, divide};
@@ -92,6 +93,16 @@ pub(in crate::finetune) trait Adapts: Classifier {
     /// When it does not fit.
     fn adapted(self, setup: Setup<'_>, fresh: &[&String], seed: u64) -> Result<Self, Error>;
 
+    /// How far the value matrices of fused adapters are from the identity, squared, `[1]`; `None` without fusion.
+    fn fusion_distance(&self) -> Option<Tensor<1>> {
+        None
+    }
+
+    /// The encoder, if it may have fused adapters.
+    fn fused_encoder(&self) -> Option<&BertModel> {
+        None
+    }
+
     /// Writes the tuned model, or its adapter.
     ///
     /// # Errors
@@ -101,11 +112,19 @@ pub(in crate::finetune) trait Adapts: Classifier {
 
 impl Adapts for BertForSequenceClassification {
     fn adapted(self, setup: Setup<'_>, fresh: &[&String], seed: u64) -> Result<Self, Error> {
-        adapter::attached(setup.config, self, fresh, seed)
+        adapter::attached(setup, self, fresh, seed)
     }
 
     fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
         adapter::save(output, setup, self, config)
+    }
+
+    fn fusion_distance(&self) -> Option<Tensor<1>> {
+        self.bert.fusion_distance()
+    }
+
+    fn fused_encoder(&self) -> Option<&BertModel> {
+        Some(&self.bert)
     }
 }
 
@@ -264,9 +283,15 @@ impl<M: Adapts> Objective for Labels<'_, M> {
             None => model.features(batch.input(device), mode),
         };
         let logits = model.logits(features, self.train.features.per_example(), mode);
-        match self.kind() {
+        let loss = match self.kind() {
             Kind::Regression { .. } => regression_loss(logits, batch.scores(device), targets as f64),
             _ => classification_loss(logits, batch.classes(device), targets as f64),
+        };
+        // The micro-batches of a step together have it once.
+        let share = batch.examples.len() as f64 / targets as f64;
+        match model.fusion_distance() {
+            Some(distance) => loss + distance.mul_scalar(fusion::REGULARIZATION * share),
+            None => loss,
         }
     }
 
@@ -311,6 +336,17 @@ impl<M: Adapts> Objective for Labels<'_, M> {
 
     fn prepared(&self, model: M, fresh: &[&String], seed: u64) -> Result<M, Error> {
         model.adapted(self.setup, fresh, seed)
+    }
+
+    fn fusion(&self, model: &M) -> Result<Option<FusionReport>, Error> {
+        let folders = &self.setup.config.fusion;
+        match model.fused_encoder().filter(|_| !folders.is_empty()) {
+            Some(encoder) => {
+                let dev = &self.parts[&Part::Dev].features;
+                fusion::report(folders, encoder, dev, &self.setup.plain()).map(Some)
+            }
+            None => Ok(None),
+        }
     }
 
     fn write_dev(&self, output: &Output<'_>, runs: &[(u64, &LabelAnswers)]) -> Result<(), Error> {

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
+use super::fusion::FusionReport;
 use super::output::Output;
 use super::subset::TrainingParts;
 use crate::error::Error;
@@ -123,6 +124,14 @@ pub(super) trait Objective {
         Ok(model)
     }
 
+    /// The attention over the adapters of `--fusion`.
+    ///
+    /// # Errors
+    /// When an adapter cannot be read.
+    fn fusion(&self, _model: &Self::Model) -> Result<Option<FusionReport>, Error> {
+        Ok(None)
+    }
+
     /// Writes the answers to dev of every run, and what they are compared with.
     ///
     /// # Errors
@@ -173,10 +182,12 @@ impl Setup<'_> {
     /// The file of a split that has labels; `None` when the task has no such split, or one that need not be there is not.
     ///
     /// # Errors
-    /// When train or dev is not there.
+    /// When train, dev or a test file that was named is not there.
     pub(super) fn labelled_file(&self, split: Split) -> Result<Option<SplitFile>, Error> {
         let spec = self.config.task.spec();
-        let needed = matches!(split, Split::Train | Split::Dev);
+        // A test file need not be there, unless it is named.
+        let needed = matches!(split, Split::Train | Split::Dev)
+            || (split == Split::Test && self.config.test_file.is_some());
         if !spec.has_split(split) || !spec.has_labels(split) {
             return Ok(None);
         }

@@ -1,0 +1,312 @@
+//! AdapterFusion (Pfeiffer et al. 2021): several trained adapters in every layer, and an attention that mixes what they add.
+//!
+//! In: adapters of the form `seq_bn`, frozen. Out: hidden states to which the mixture is added. Of every token, the query is the
+//! layer's normalized output, keys and values are made of what each adapter adds:
+//!
+//! ```text
+//! x = LayerNorm(h + input);  u_i = up_i(relu(down_i(x)))
+//! p = softmax_i(dropout(Q x . K u_i))            no scaling by the width
+//! LayerNorm(sum_i p_i V u_i + h + input)
+//! ```
+//!
+//! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V begins as the identity and is drawn back to
+//! it by [`AdapterFusion::distance`].
+
+use bert_kernels::layer_norm::layer_norm;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, activation};
+use serde_json::{Value, json};
+
+use super::bottleneck::{Bottleneck, BottleneckForm};
+use super::folder::{AdapterFolder, AdapterOrigin, about, head_config, pretty};
+use super::{AdapterConfig, wrong};
+use crate::architecture::Architecture;
+use crate::attention::linear;
+use crate::classification::BertForSequenceClassification;
+use crate::config::BertConfig;
+use crate::dropout::{DropoutKey, dropout};
+use crate::error::Error;
+use crate::init::normal;
+use crate::loading::LoadReport;
+use crate::model::BertModel;
+use crate::parameters::{NamedTensors, map_parameters, to_named_tensors};
+use crate::pretrained::Sink;
+use crate::tokenizer_files::Vocabulary;
+use crate::weights::named_tensors_to_bytes;
+
+/// Of query and key.
+const STANDARD_DEVIATION: f64 = 0.02;
+
+/// What V has off its diagonal.
+const OFF_DIAGONAL: f32 = 1e-6;
+
+/// The adapters of one layer and the attention over them.
+#[derive(Module, Debug)]
+pub struct AdapterFusion {
+    /// In the order of their names; frozen.
+    pub adapters: Vec<Bottleneck>,
+    /// `hidden -> hidden`.
+    pub query: Linear,
+    /// `hidden -> hidden`.
+    pub key: Linear,
+    /// `hidden -> hidden`, without bias.
+    pub value: Linear,
+    dropout_prob: f64,
+}
+
+impl AdapterFusion {
+    fn zeroed(hidden: usize, reductions: &[f64], dropout_prob: f64, device: &Device) -> Self {
+        let adapter =
+            |&reduction: &f64| Bottleneck::zeroed(BottleneckForm::Pfeiffer, hidden, reduction, device);
+        Self {
+            adapters: reductions.iter().map(adapter).collect(),
+            query: linear(hidden, hidden, device),
+            key: linear(hidden, hidden, device),
+            value: LinearConfig::new(hidden, hidden).with_bias(false).init(device),
+            dropout_prob,
+        }
+    }
+
+    /// How much of each adapter every token takes, `[batch, seq, adapters]`, and the mixture, `[batch, seq, hidden]`.
+    fn mixed(&self, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
+        let [batch, seq, hidden] = x.dims();
+        let added: Vec<Tensor<3>> = self.adapters.iter().map(|adapter| adapter.forward(x.clone())).collect();
+        let added: Tensor<4> = Tensor::stack(added, 2); // [batch, seq, adapters, hidden]
+        let query = self.query.forward(x).reshape([batch, seq, 1, hidden]);
+        let scores = (self.key.forward(added.clone()) * query).sum_dim(3); // [batch, seq, adapters, 1]
+        let scores = dropout(scores.reshape([batch, seq, self.adapters.len()]), self.dropout_prob, key);
+        let shares = activation::softmax(scores, 2); // [batch, seq, adapters]
+        let values = self.value.forward(added);
+        let mixture = (values * shares.clone().reshape([batch, seq, self.adapters.len(), 1])).sum_dim(2);
+        (shares, mixture.reshape([batch, seq, hidden]))
+    }
+
+    /// The end of half a layer.
+    ///
+    /// # Shapes
+    ///
+    /// - h, input and output: `[batch, seq, hidden]`; shares: `[batch, seq, adapters]`
+    /// - gamma, beta: `[hidden]`
+    pub(crate) fn end_half(
+        &self,
+        h: Tensor<3>,
+        input: Tensor<3>,
+        (gamma, beta): (Tensor<1>, Tensor<1>),
+        layer_norm_eps: f64,
+        key: DropoutKey,
+    ) -> (Tensor<3>, Tensor<3>) {
+        let sum = h + input;
+        let x = layer_norm(sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps);
+        let (shares, mixture) = self.mixed(x, key);
+        (layer_norm(mixture + sum, gamma, beta, layer_norm_eps), shares)
+    }
+
+    /// The squared distance of V from the identity, `[1]`.
+    pub fn distance(&self) -> Tensor<1> {
+        let value = self.value.weight.val();
+        let [hidden, _] = value.dims();
+        let identity = Tensor::<2>::eye(hidden, &value.device());
+        (value - identity).square().sum()
+    }
+}
+
+/// Whether the parameter of this name belongs to a fusion and learns.
+pub fn is_fusion_parameter(name: &str) -> bool {
+    name.contains(".fusion.") && !name.contains(".fusion.adapters.")
+}
+
+impl BertModel {
+    /// The same model with these adapters in every layer and a fresh attention over them, and with gradients for that
+    /// attention alone. Each of its parameters is a pure function of `(seed, its name)`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AdapterConfig`] for adapters of another form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`] when one
+    /// lacks a layer.
+    pub fn with_fusion(
+        self,
+        adapters: &[AdapterFolder],
+        dropout_prob: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let mut model = self.no_grad();
+        let dense = &model.pooler.dense.weight;
+        let (hidden, device) = (dense.lazy_shape()[0], dense.lazy_device());
+        let mut reductions = Vec::new();
+        for adapter in adapters {
+            adapter.check_width(hidden)?;
+            match adapter.adapter {
+                AdapterConfig::Bottleneck { form: BottleneckForm::Pfeiffer, reduction_factor } => {
+                    reductions.push(reduction_factor);
+                }
+                other => {
+                    let name = adapter.name.as_deref().unwrap_or("lora");
+                    let reason =
+                        format!("of {name} is {}; only seq_bn (pfeiffer) can be fused", other.name());
+                    return Err(wrong("config", reason));
+                }
+            }
+        }
+        for layer in &mut model.encoder.layer {
+            layer.attention.self_attention.lora = None;
+            (layer.attention.output.adapter, layer.output.adapter) = (None, None);
+            let mut fusion = AdapterFusion::zeroed(hidden, &reductions, dropout_prob, &device);
+            fusion.adapters = fusion.adapters.into_iter().map(Module::no_grad).collect();
+            layer.output.fusion = Some(fusion);
+        }
+        let mut weights = NamedTensors::new();
+        for (number, adapter) in adapters.iter().enumerate() {
+            let place = format!(".fusion.adapters.{number}.");
+            weights.extend(
+                adapter.encoder_tensors().map(|(name, tensor)| (name.replace(".adapter.", &place), tensor)),
+            );
+        }
+        let mut missing = Vec::new();
+        let model = map_parameters(model, |name, shape| {
+            let identity = |at: usize| if at / shape[0] == at % shape[0] { 1.0 } else { OFF_DIAGONAL };
+            let len = shape.iter().product();
+            match name {
+                _ if name.contains(".fusion.adapters.") => {
+                    let name = format!("bert.{}", name.trim_start_matches("bert."));
+                    let found = weights.remove(&name).filter(|(found, _)| found == shape);
+                    if found.is_none() {
+                        missing.push(name);
+                    }
+                    found.map(|(_, values)| values)
+                }
+                _ if !name.contains(".fusion.") => None,
+                _ if name.ends_with(".bias") => Some(vec![0.0; len]),
+                _ if name.ends_with(".value.weight") => Some((0..len).map(identity).collect()),
+                _ => {
+                    let name = format!("bert.{}", name.trim_start_matches("bert."));
+                    Some(normal(&name, len, STANDARD_DEVIATION, seed))
+                }
+            }
+        });
+        let report =
+            LoadReport { missing, unexpected: weights.into_keys().collect(), ..LoadReport::default() };
+        match report == LoadReport::default() {
+            true => Ok(model),
+            false => Err(Error::TensorMismatch { report }),
+        }
+    }
+
+    /// The squared distances of all V from the identity, `[1]`; `None` without fusion.
+    pub fn fusion_distance(&self) -> Option<Tensor<1>> {
+        let distances = self.encoder.layer.iter().filter_map(|layer| layer.output.fusion.as_ref());
+        distances.map(AdapterFusion::distance).reduce(|a, b| a + b)
+    }
+}
+
+/// Hands out every file of the folder of a fused model: the attention and the head under the names of the `adapters` library. The
+/// adapters' own folders are not in it.
+///
+/// # Errors
+///
+/// [`Error::Io`] with the file's name; [`Error::ParameterNotFinite`] and what is wrong with the vocabulary before
+/// anything is handed out.
+pub fn save_fusion(
+    sink: &mut Sink<'_>,
+    model: &BertForSequenceClassification,
+    config: &BertConfig,
+    names: &[String],
+    base: &str,
+    vocabulary: Vocabulary<'_>,
+) -> Result<(), Error> {
+    let name = names.join(",");
+    let mut attention = NamedTensors::new();
+    for (index, layer) in model.bert.encoder.layer.iter().enumerate() {
+        let Some(fusion) = &layer.output.fusion else { continue };
+        let place = format!("bert.encoder.layer.{index}.output.adapter_fusion_layer.{name}");
+        for (part, dense) in [("query", &fusion.query), ("key", &fusion.key), ("value", &fusion.value)] {
+            let tensors = to_named_tensors(dense).into_iter();
+            attention.extend(tensors.map(|(of, tensor)| (format!("{place}.{part}.{of}"), tensor)));
+        }
+    }
+    let classifier = to_named_tensors(&model.classifier).into_iter();
+    let head: NamedTensors = classifier.map(|(of, tensor)| (format!("classifier.{of}"), tensor)).collect();
+    for (name, (_, values)) in attention.iter().chain(&head) {
+        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(Error::ParameterNotFinite { name: name.clone(), value });
+        }
+    }
+    let mut files: Vec<(&str, Vec<u8>)> = Vec::new();
+    for (name, text) in vocabulary.files()? {
+        files.push((name, text.into_bytes()));
+    }
+    let origin = AdapterOrigin { name: &name, base };
+    let mut config_json = about(config, origin);
+    config_json["name"] = name.as_str().into();
+    config_json["config"] = dynamic();
+    files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));
+    files.push(("model_head.safetensors", named_tensors_to_bytes(&head)));
+    files.push(("head_config.json", pretty(&head_config(config, origin))));
+    files.push(("model_adapter_fusion.safetensors", named_tensors_to_bytes(&attention)));
+    files.push(("adapter_fusion_config.json", pretty(&config_json)));
+    for (name, bytes) in files {
+        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
+    }
+    Ok(())
+}
+
+/// The library's `dynamic` configuration.
+fn dynamic() -> Value {
+    json!({
+        "dropout_prob": null,
+        "key": true,
+        "query": true,
+        "query_before_ln": false,
+        "regularization": true,
+        "residual_before": false,
+        "temperature": false,
+        "value": true,
+        "value_before_softmax": true,
+        "value_initialized": true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(values: &[f32], shape: [usize; 3], device: &Device) -> Tensor<3> {
+        Tensor::<1>::from_data(values, device).reshape(shape)
+    }
+
+    /// Two adapters, by hand: `V` the identity, and scores that are the query times what each adapter adds.
+    #[test]
+    fn the_mixture_is_an_attention_over_what_the_adapters_add() {
+        let device = Device::flex();
+        let fusion = AdapterFusion::zeroed(2, &[1.0, 2.0], 0.0, &device);
+        let identity = |at: usize| if at == 0 || at == 3 { 1.0 } else { 0.0 };
+        let fusion = map_parameters(fusion, |name, shape| {
+            let len: usize = shape.iter().product();
+            Some(match name {
+                "adapters.0.up.bias" => vec![1.0, 0.0],
+                "adapters.1.up.bias" => vec![0.0, 3.0],
+                _ if name.ends_with("query.weight")
+                    || name.ends_with("key.weight")
+                    || name.ends_with("value.weight") =>
+                {
+                    (0..4).map(identity).collect()
+                }
+                _ => vec![0.0; len],
+            })
+        });
+        let x = tensor(&[2.0, 0.5], [1, 1, 2], &device);
+        let (shares, mixture) =
+            fusion.mixed(x, crate::dropout::Mode::Eval.site(crate::dropout::Site::Classifier));
+        // Scores 2 * 1 and 0.5 * 3: e^2 against e^1.5.
+        let share = 1.0 / (1.0 + (-0.5f32).exp());
+        let shares: Vec<f32> = shares.into_data().try_to_vec().unwrap();
+        let mixture: Vec<f32> = mixture.into_data().try_to_vec().unwrap();
+        assert!((shares[0] - share).abs() < 1e-6 && (shares[1] - (1.0 - share)).abs() < 1e-6, "{shares:?}");
+        assert!(
+            (mixture[0] - share).abs() < 1e-6 && (mixture[1] - 3.0 * (1.0 - share)).abs() < 1e-5,
+            "{mixture:?}"
+        );
+        let distance: Vec<f32> = fusion.distance().into_data().try_to_vec().unwrap();
+        assert_eq!(distance, [0.0]);
+    }
+}
