@@ -82,6 +82,8 @@ pub enum Domain {
     FinetuneSubset = 56,
     /// Which training examples are held out to choose by: `[]`.
     FinetuneHoldout = 57,
+    /// Which of several tasks a step of fine-tuning has: `[step]`.
+    TaskOfStep = 59,
     /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
     Bootstrap = 58,
     /// Draws made by tests only.

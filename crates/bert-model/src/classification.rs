@@ -41,6 +41,15 @@ impl Architecture for BertForSequenceClassification {
 }
 
 impl BertForSequenceClassification {
+    /// A classifier on an encoder.
+    pub(crate) fn of(bert: BertModel, classifier: Linear, classifier_dropout_prob: f64) -> Self {
+        Self { bert, classifier, classifier_dropout_prob }
+    }
+
+    pub(crate) fn classifier_dropout_prob(&self) -> f64 {
+        self.classifier_dropout_prob
+    }
+
     /// Logits of a batch.
     ///
     /// # Shapes

@@ -21,6 +21,7 @@
 //! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
 //! | [`token_classification`] | a class for every token: [`BertForTokenClassification`] |
 //! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
+//! | [`several_tasks`] | several classifiers on one encoder |
 //! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
 //! | [`loss`] | the losses and counts of right answers |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |
@@ -53,6 +54,7 @@ pub mod parameters;
 pub mod pretrained;
 pub mod pretraining;
 pub mod question_answering;
+pub mod several_tasks;
 pub mod token_classification;
 pub mod tokenizer_files;
 pub mod weights;
@@ -82,6 +84,7 @@ pub use pretrained::{
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
+pub use several_tasks::BertForSeveralTasks;
 pub use token_classification::{BertForTokenClassification, token_loss};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};

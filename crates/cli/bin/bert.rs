@@ -33,6 +33,7 @@ enum Command {
     Report(commands::report::Args),
     Scores(commands::scores::Args),
     Glue(commands::glue::Args),
+    Multitask(commands::multitask::Args),
     Export(commands::export::Args),
 }
 
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::run(&args),
         Command::Scores(args) => commands::scores::run(&args),
         Command::Glue(args) => commands::glue::run(&args),
+        Command::Multitask(args) => commands::multitask::run(&args),
         Command::Export(args) => commands::export::run(&args),
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, finetune};
+use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
 use clap::Parser;
 
 use crate::exit::{print, print_json};
@@ -104,6 +104,11 @@ impl View {
             FinetuneEvent::Evaluated { seed, epoch, scores, held_out } => {
                 let set = if *held_out { "held-out" } else { "dev" };
                 self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: {set} {scores}"));
+            }
+            FinetuneEvent::TasksEvaluated { epoch, tasks } => {
+                for TaskEpoch { task, steps, dev, .. } in tasks {
+                    self.progress.line(&format!("epoch {epoch}, {task}, {steps} steps: dev {dev}"));
+                }
             }
             FinetuneEvent::Resumed { seed, step } => self.progress.line(&match step {
                 Some(step) => format!("seed {seed}: goes on after step {step}"),

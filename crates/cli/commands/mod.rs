@@ -12,6 +12,7 @@ pub mod inspect;
 pub mod make_pretrain_data;
 pub mod make_vocab;
 pub mod merge;
+pub mod multitask;
 pub mod predict;
 pub mod pretrain;
 pub mod probe;

@@ -1,6 +1,7 @@
 //! What a fine-tuning tells its caller while it runs.
 
 use super::grid::CellReport;
+use super::multitask::TaskEpoch;
 use crate::tasks::Scores;
 
 /// What a fine-tuning tells its caller.
@@ -27,6 +28,13 @@ pub enum FinetuneEvent {
         scores: Scores,
         /// Whether they are on what is held out of train, not on dev.
         held_out: bool,
+    },
+    /// Several tasks that are trained together were evaluated.
+    TasksEvaluated {
+        /// After so many epochs.
+        epoch: u64,
+        /// Each of them.
+        tasks: Vec<TaskEpoch>,
     },
     /// A run goes on where it was stopped.
     Resumed {

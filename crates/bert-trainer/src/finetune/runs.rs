@@ -8,7 +8,7 @@ use bert_model::BertConfig;
 use super::grid::{Cell, CellReport, GridReport};
 use super::objectives::{Objective, Part, Setup};
 use super::saved::SavedRuns;
-use super::seed_run::{Finished, Shared, run_seed};
+use super::seed_run::{EpochReport, Finished, Shared, run_seed};
 use super::start::start_model;
 use super::{FinetuneEvent, RunReport};
 use crate::error::Error;
@@ -40,6 +40,23 @@ pub(super) struct Runs<O: Objective> {
 }
 
 impl<O: Objective> Runs<O> {
+    /// A run whose last state counts.
+    pub(super) fn of_one(
+        objective: &O,
+        seed: u64,
+        model: O::Model,
+        model_config: BertConfig,
+        history: Vec<EpochReport>,
+    ) -> Self {
+        let answers = objective.answer(&model, Part::Dev);
+        let scores = objective.score(Part::Dev, &answers);
+        let epoch = history.last().map_or(0.0, |last| last.epoch);
+        let (held_out, stopped_early) = (None, false);
+        let finished = Finished { model, scores, answers, held_out, epoch, stopped_early, history };
+        let run = run_report(objective, seed, &finished);
+        Self { finished: vec![run], model: Some(finished.model), model_config, best: (seed, f64::NAN) }
+    }
+
     /// The model of the best.
     ///
     /// # Errors

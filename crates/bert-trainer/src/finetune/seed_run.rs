@@ -217,7 +217,7 @@ fn state<O: Objective>(shared: &Shared<'_, O>, model: O::Model, epoch: f64, part
 }
 
 /// Cut into parts of nearly equal size, each padded for itself.
-fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
+pub(super) fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
     let bounds: Vec<usize> = (0..=parts).map(|part| part * items.len() / parts).collect();
     bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()
 }

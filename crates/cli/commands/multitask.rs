@@ -1,0 +1,110 @@
+//! `bert multitask`: one encoder on several tasks.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bert_trainer::finetune::{FinetuneConfig, Sampling, check_multitask, multitask};
+use bert_trainer::tasks::Task;
+use clap::{Args as ClapArgs, FromArgMatches};
+
+use crate::commands::finetune::View;
+use crate::exit::{print, print_json};
+use crate::signals::stop_on_signals;
+
+/// Fine-tune one encoder on several tasks at once, a classifier each; every task's folder in --output is like one of finetune.
+///
+/// A step has a batch of one task. Flags of finetune stand after --, as in: bert multitask ... -- --learning-rate 1e-4
+/// --num-train-epochs 3. It cannot be resumed: stopped, it leaves nothing behind.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR")]
+    checkpoint: PathBuf,
+
+    /// Folder with a folder for each task.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Folder for a folder for each task, and multitask.json.
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// The tasks, two or more.
+    #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true)]
+    tasks: Vec<Task>,
+
+    /// How often each task is trained on.
+    #[arg(long, value_enum, default_value_t = Sampling::Annealed)]
+    sampling: Sampling,
+
+    /// Of --sampling temperature: 1 is proportional, large ones make all tasks equal.
+    #[arg(long, value_name = "X", default_value_t = 2.0)]
+    temperature: f64,
+
+    /// Seed of classifiers, order of tasks and examples, and dropout.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Print the table as one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
+
+    /// Flags of finetune, for all tasks.
+    #[arg(last = true, value_name = "FINETUNE FLAGS")]
+    flags: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a task's files are missing, a flag is wrong, or training fails.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let stop = stop_on_signals()?;
+    if !(args.temperature.is_finite() && args.temperature >= 1.0) {
+        let reason = "must be at least 1".to_string();
+        return Err(bert_trainer::Error::Configuration { flag: "temperature", reason }.into());
+    }
+    let configs = args.tasks.iter().map(|&task| config(args, task)).collect::<anyhow::Result<Vec<_>>>()?;
+    check_multitask(&configs)?;
+    if args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
+        let (path, hint) = (args.output.clone(), "choose another --output");
+        return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
+    }
+    let mut view = View::new(&configs[0], args.quiet);
+    let sampling = (args.sampling, args.temperature);
+    let report = multitask(&configs, sampling, &args.output, &stop, &mut |event| view.show(&event));
+    view.finish();
+    let report = report?;
+    match args.json {
+        true => print_json(&report),
+        false => print(&report.to_string()),
+    }
+}
+
+/// What `finetune` would be told of a task.
+fn config(args: &Args, task: Task) -> anyhow::Result<FinetuneConfig> {
+    let text = |path: &PathBuf| -> anyhow::Result<String> {
+        Ok(path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))?.to_string())
+    };
+    let mut flags = vec![
+        "--task".to_string(),
+        task.spec().name.to_string(),
+        "--data".into(),
+        text(&args.data)?,
+        "--checkpoint".into(),
+        text(&args.checkpoint)?,
+        "--output".into(),
+        text(&args.output.join(task.spec().name))?,
+        "--seeds".into(),
+        args.seed.to_string(),
+        "--select".into(),
+        "last".into(),
+    ];
+    flags.extend(args.flags.iter().cloned());
+    let command = FinetuneConfig::augment_args(clap::Command::new("multitask").no_binary_name(true));
+    Ok(FinetuneConfig::from_arg_matches(&command.try_get_matches_from(flags)?)?)
+}

@@ -1,0 +1,96 @@
+//! `bert multitask`: one encoder, several tasks.
+
+use serde_json::json;
+
+use crate::common::{Folder, number};
+use crate::tasks::with_entailment;
+
+fn with_two_tasks() -> Folder {
+    let folder = with_entailment();
+    let row = |at: usize| {
+        let word = if at.is_multiple_of(2) { "warm" } else { "cold" };
+        format!("the river is {word} today\t{}\n", 1 - at % 2)
+    };
+    let rows = |count: usize| "sentence\tlabel\n".to_string() + &(0..count).map(row).collect::<String>();
+    folder.write("glue/SST-2/train.tsv", rows(20));
+    folder.write("glue/SST-2/dev.tsv", rows(10));
+    folder
+}
+
+#[test]
+fn one_encoder_learns_two_tasks() {
+    let folder = with_two_tasks();
+    let line = "bert multitask --checkpoint run --data glue --tasks rte,sst-2 --seed 3";
+    let flags = "-- --max-seq-length 48 --num-train-epochs 4 --train-batch-size 4 --learning-rate 3e-3";
+    let report = folder.ok(&format!("{line} --output both --json {flags}")).json();
+    assert_eq!(report, folder.json("both/multitask.json")[0]);
+    assert_eq!(report["sampling"], json!("annealed"));
+    let epochs = report["epochs"].as_array().expect("epochs");
+    assert_eq!(epochs.len(), 4);
+    // (40 + 20) / 4 * 4 steps.
+    let steps = |task: usize| (0..4).map(|epoch| number(&epochs[epoch][task], "/steps")).sum::<f64>();
+    assert!(steps(0) + steps(1) == 60.0 && steps(0).min(steps(1)) > 10.0, "{} {}", steps(0), steps(1));
+    let losses: Vec<f64> = [0, 3].map(|epoch| number(&epochs[epoch][1], "/train_loss")).into();
+    assert!(losses[1] < losses[0], "{losses:?}");
+
+    // Each folder is like one of finetune; the encoder is one, and has learnt.
+    let weights = |name: &str| folder.tensors(&format!("{name}/model.safetensors"));
+    let (rte, sst, start) =
+        (weights("both/rte/model"), weights("both/sst-2/model"), weights("run/checkpoints/step-00000006"));
+    for (name, tensor) in rte.iter().filter(|(name, _)| name.starts_with("bert.")) {
+        assert_eq!(*tensor, sst[name], "{name}");
+        // The key's bias has no gradient.
+        assert!(name.ends_with("key.bias") || *tensor != start[name], "{name}");
+    }
+    assert_ne!(rte["classifier.weight"], sst["classifier.weight"]);
+    for (at, task) in ["rte", "sst-2"].into_iter().enumerate() {
+        let own = &folder.json(&format!("both/{task}/report.json"))[0];
+        let last = &epochs[3][at]["dev"];
+        assert!((number(own, "/dev/metrics/0/mean") - number(last, "/accuracy")).abs() < 1e-12);
+        folder.ok(&format!("bert report both/{task}"));
+    }
+    let predicted =
+        folder.ok("bert predict --model both/sst-2 --input glue/SST-2/dev.tsv --format text").stdout;
+    assert_eq!(predicted.lines().count(), 11);
+
+    // The same again, to the bit; other draws with another sampling.
+    folder.ok(&format!("{line} --output again {flags}"));
+    assert_eq!(
+        folder.read("again/rte/model/model.safetensors"),
+        folder.read("both/rte/model/model.safetensors")
+    );
+    let shown =
+        folder.ok(&format!("{line} --sampling temperature --temperature 1e9 --output equal {flags}")).stdout;
+    assert!(shown.starts_with("epoch  task      steps  train loss  on dev"), "{shown}");
+    let equal = &folder.json("equal/multitask.json")[0];
+    assert_eq!((&equal["sampling"], &equal["temperature"]), (&json!("temperature"), &json!(1e9)));
+    assert_ne!(equal["epochs"], report["epochs"]);
+}
+
+#[test]
+fn what_several_tasks_do_not_take_is_refused() {
+    let folder = with_two_tasks();
+    for (flags, said) in [
+        ("--tasks rte --output out", "--tasks: must be two or more"),
+        ("--tasks rte,rte --output out", "--tasks: must differ from each other"),
+        ("--tasks rte,squad --output out", "--tasks: are published tasks that give"),
+        ("--tasks rte,sst-2 --temperature 0.5 --output out", "--temperature: must be at least 1"),
+        ("--tasks rte,sst-2 --output out -- --adapter pfeiffer", "--adapter: is for one task at a time"),
+        ("--tasks rte,sst-2 --output out -- --holdout 0.1", "--holdout: is for one task at a time"),
+        (
+            "--tasks rte,sst-2 --output out -- --learning-rate 1e-3,1e-4",
+            "--holdout: is for one task at a time",
+        ),
+    ] {
+        let ended = folder.run(&format!("bert multitask --checkpoint run --data glue {flags}"));
+        assert_eq!(ended.code, Some(2), "{flags}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+        assert!(!folder.at("out").exists(), "{flags}");
+    }
+    let missing = folder.run(
+        "bert multitask --checkpoint run --data glue --tasks rte,cola --output out -- --max-seq-length 48",
+    );
+    assert_eq!(missing.code, Some(1), "{}", missing.stderr);
+    assert!(missing.stderr.contains("no train file of task cola"), "{}", missing.stderr);
+    assert!(!folder.at("out").exists());
+}
