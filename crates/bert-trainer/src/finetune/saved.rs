@@ -135,6 +135,9 @@ pub(super) struct SavedRun<'a> {
     last: Instant,
 }
 
+/// A run that was finished before: its report, its answers, and its model if that was the best.
+pub(super) type Before<O> = (RunReport, Answered<O>, Option<<O as Objective>::Model>);
+
 /// Where a run goes on.
 pub(super) struct Restored<M> {
     pub(super) model: M,
@@ -222,7 +225,7 @@ impl<'a> SavedRun<'a> {
         &self,
         shape: &O::Model,
         tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<Option<(RunReport, Answered<O>, Option<O::Model>)>, Error> {
+    ) -> Result<Option<Before<O>>, Error> {
         let path = self.folder.join(FINISHED);
         if !path.exists() {
             return Ok(None);
