@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Ports `run_classifier.py` and `run_squad.py` (heads, truncation, schedule, step count); it shares [`crate::train_step`]
-//! with pre-training. What is learnt is an [`objectives::Objective`]; the loop over steps, seeds and cells is the same for all.
+//! with pre-training. What is learnt is an objective (`objectives/`); the loop over steps, seeds and cells is the same for all.
 //! One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
 
 pub mod adapter;
