@@ -25,6 +25,13 @@ pub enum TaskError {
         split: Split,
     },
 
+    /// A task of answers or tags, where examples with a label are read.
+    #[error("task {task} has no examples with one label each")]
+    NotLabelled {
+        /// The task.
+        task: Task,
+    },
+
     /// The folder has none of the files that may hold the split.
     #[error("{}: no {split} file of task {task} here (looked for {})", dir.display(), tried.join(", "))]
     MissingSplit {
@@ -350,6 +357,7 @@ impl TaskError {
         match self {
             TaskError::UnknownTask { .. }
             | TaskError::NoSuchSplit { .. }
+            | TaskError::NotLabelled { .. }
             | TaskError::TableColumns { .. }
             | TaskError::UnknownForm { .. }
             | TaskError::SeveralTables { .. } => 2,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TaskError;
 use super::lines::for_each_line;
+use super::spec::Kind;
 use super::swag::read_swag;
 use super::table::{find_table, read_table};
 use super::task::{Split, Task};
@@ -90,10 +91,13 @@ pub fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, 
 /// Reads a file of the task. Without `has_labels` a label column may be there or not, and is left alone.
 ///
 /// # Errors
-/// Every way in which the file can be unlike the task's format, with its line; see [`TaskError`].
+/// [`TaskError::NotLabelled`]; every way in which the file can be unlike the task's format, with its line; see [`TaskError`].
 pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
     if let Some(columns) = task.spec().columns {
         return read_table(task, columns, path, has_labels);
+    }
+    if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
+        return Err(TaskError::NotLabelled { task });
     }
     if task.spec().choices > 0 {
         return read_swag(path, has_labels);
