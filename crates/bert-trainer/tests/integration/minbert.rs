@@ -50,7 +50,11 @@ fn a_linear_layer_ends_where_minbert_s_does() {
     for step in 0..1000 {
         let x: [f32; 3] = std::array::from_fn(|_| random.next() as f32);
         if step == 0 {
-            assert_eq!(x, [0.636_961_7, 0.269_786_7, 0.040_973_524]);
+            assert_eq!(
+                x,
+                [0.636_961_687_321_454_3, 0.269_786_713_763_870_3, 0.040_973_523_936_194_69]
+                    .map(|x: f64| x as f32)
+            );
         }
         let loss = |layer: &Linear, x: &[f32; 3], _| {
             let row = |values: &[f32]| Tensor::<1>::from_data(values, &device).reshape([1, values.len()]);
