@@ -172,8 +172,13 @@ impl fmt::Display for SeedSummary {
         let seeds = self.runs.len();
         let plural = if seeds == 1 { "" } else { "s" };
         writeln!(f, "{}: {} examples, {seeds} seed{plural}", self.task, self.examples)?;
-        let columns = self.metrics.iter().map(|m| m.metric.to_string());
-        row(f, "seed", columns, "")?;
+        let names: Vec<String> = self.metrics.iter().map(|m| m.metric.to_string()).collect();
+        let width = names.iter().map(|name| name.len() + 2).max().unwrap_or(0).max(10);
+        let row = |f: &mut fmt::Formatter<'_>, name: &str, values: Vec<String>, note: &str| {
+            let values: String = values.iter().map(|value| format!("{value:>width$}")).collect();
+            writeln!(f, "{}", format!("  {name:<10}{values}  {note}").trim_end())
+        };
+        row(f, "seed", names, "")?;
         let metrics = || self.metrics.iter().map(|m| m.metric);
         let scores = |scores: &Scores| {
             let value = |metric| number(scores.get(metric));
@@ -184,7 +189,7 @@ impl fmt::Display for SeedSummary {
             row(f, &run.seed.to_string(), scores(&run.scores), note)?;
         }
         let mut line = |name, value: fn(&Statistics) -> Option<f64>| {
-            let values = self.metrics.iter().map(|m| number(value(&m.statistics)));
+            let values = self.metrics.iter().map(|m| number(value(&m.statistics))).collect();
             row(f, name, values, "")
         };
         line("mean", |s| Some(s.mean))?;
@@ -206,20 +211,6 @@ impl fmt::Display for SeedSummary {
 
 fn number(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |value| format!("{value:.4}"))
-}
-
-fn row(
-    f: &mut fmt::Formatter<'_>,
-    name: &str,
-    values: impl IntoIterator<Item = String>,
-    note: &str,
-) -> fmt::Result {
-    let mut line = format!("  {name:<10}");
-    for value in values {
-        line += &format!("{value:>10}");
-    }
-    line += &format!("  {note}");
-    writeln!(f, "{}", line.trim_end())
 }
 
 #[cfg(test)]
