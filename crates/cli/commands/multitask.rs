@@ -70,9 +70,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let configs = args.tasks.iter().map(|&task| config(args, task)).collect::<anyhow::Result<Vec<_>>>()?;
     check_multitask(&configs)?;
-    if args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
+    if args.output.join("multitask.json").exists() {
         let (path, hint) = (args.output.clone(), "choose another --output");
-        return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
+        return Err(bert_trainer::Error::OutputExists { path, what: "a finished multitask run", hint }.into());
     }
     let mut view = View::new(&configs[0], args.quiet);
     let sampling = (args.sampling, args.temperature);

@@ -153,7 +153,7 @@ pub fn check_multitask(configs: &[FinetuneConfig]) -> Result<(), Error> {
 /// Trains one encoder on all tasks; each task's folder in `output` is then like one of `finetune`.
 ///
 /// # Errors
-/// See [`Error`]; after [`Error::Stopped`] nothing is left behind.
+/// See [`Error`]; after [`Error::StoppedUnsaved`] no file is left behind.
 pub fn multitask(
     configs: &[FinetuneConfig],
     (sampling, temperature): (Sampling, f64),
@@ -205,7 +205,7 @@ pub fn multitask(
         total_steps: steps,
         warmup_steps: (steps as f64 * first.warmup_proportion) as u64,
     };
-    let mut optimizer = AdamW::new(first.optimizer(), &model);
+    let mut optimizer = first.with_layer_rates(AdamW::new(first.optimizer(), &model), layers);
     let mut orders: Vec<SampleOrder> = sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
     let mut taken = vec![0u64; sizes.len()];
     let mut losses: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
@@ -258,7 +258,7 @@ pub fn multitask(
             all_epochs.push(after);
         }
         if let Some(signal) = stop.requested() {
-            return Err(Error::Stopped { signal, step: step + 1 });
+            return Err(Error::StoppedUnsaved { signal, step: step + 1 });
         }
     }
 
