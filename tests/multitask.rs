@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::{Folder, number};
+use crate::common::{Folder, ended, number};
 use crate::tasks::with_entailment;
 
 fn with_two_tasks() -> Folder {
@@ -93,4 +93,31 @@ fn what_several_tasks_do_not_take_is_refused() {
     assert_eq!(missing.code, Some(1), "{}", missing.stderr);
     assert!(missing.stderr.contains("no train file of task cola"), "{}", missing.stderr);
     assert!(!folder.at("out").exists());
+}
+
+#[test]
+fn layers_learn_at_their_own_rate_and_a_stop_can_be_repeated() {
+    let folder = with_two_tasks();
+    let line = "bert multitask --checkpoint run --data glue --tasks rte,sst-2 --output";
+    let flags = "-- --max-seq-length 48 --train-batch-size 4 --learning-rate 3e-3";
+    let weights = |name: &str| folder.read(&format!("{name}/rte/model/model.safetensors"));
+    folder.ok(&format!("{line} plain {flags} --num-train-epochs 1"));
+    folder.ok(&format!("{line} decayed {flags} --num-train-epochs 1 --layer-decay 0.5"));
+    assert_ne!(weights("plain"), weights("decayed"));
+
+    let mut child = folder.start(&format!("{line} stopped {flags} --num-train-epochs 100000"));
+    while !folder.at("stopped/sst-2").exists() {
+        assert!(child.try_wait().expect("a process").is_none(), "it ended early");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    let ended = ended("bert multitask", child.wait_with_output().expect("it ends"));
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(ended.stderr.contains("nothing was kept, the same command begins anew"), "{}", ended.stderr);
+    folder.ok(&format!("{line} stopped {flags} --num-train-epochs 1"));
+    assert_eq!(weights("stopped"), weights("plain"));
+    let finished = folder.run(&format!("{line} stopped {flags} --num-train-epochs 1"));
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
 }

@@ -17,16 +17,17 @@ pub struct BertForSeveralTasks {
 }
 
 impl BertForSeveralTasks {
-    /// The encoder of the first model and the classifier of each.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
-    pub fn new(models: Vec<BertForSequenceClassification>) -> Self {
-        let first = models.first().expect("a model");
-        let (bert, classifier_dropout_prob) = (first.bert.clone(), first.classifier_dropout_prob());
-        let classifiers = models.into_iter().map(|model| model.classifier).collect();
-        Self { bert, classifiers, classifier_dropout_prob }
+    /// A model of one task.
+    pub fn new(first: BertForSequenceClassification) -> Self {
+        let classifier_dropout_prob = first.classifier_dropout_prob();
+        Self { bert: first.bert, classifiers: vec![first.classifier], classifier_dropout_prob }
+    }
+
+    /// With the classifier of another task; its encoder is dropped.
+    #[must_use]
+    pub fn with_task(mut self, other: BertForSequenceClassification) -> Self {
+        self.classifiers.push(other.classifier);
+        self
     }
 
     /// The model of one task. Its parameters are these, so that its gradients are theirs.

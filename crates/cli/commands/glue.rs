@@ -2,18 +2,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use bert_data::files::write_json_atomic;
 use bert_model::read_pretrained_config;
 use bert_trainer::DeviceName;
 use bert_trainer::finetune::{FinetuneConfig, finetune};
 use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};
 use bert_trainer::tasks::{Split, Task, find_split};
-use clap::{Args as ClapArgs, FromArgMatches};
+use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::finetune::View;
-use crate::commands::model_folder;
+use crate::commands::{model_folder, tuning_of};
 use crate::exit::{print, print_json};
 use crate::progress::say;
 use crate::signals::stop_on_signals;
@@ -144,35 +143,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The fine-tuning of a task.
 fn config(args: &Args, task: Task, small: bool) -> anyhow::Result<FinetuneConfig> {
-    let text = |path: &PathBuf| -> anyhow::Result<String> {
-        Ok(path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))?.to_string())
-    };
     let given = |flag: &str| args.flags.iter().any(|of| of == flag || of.starts_with(&format!("{flag}=")));
-    let checkpoint = match args.from_mnli && FROM_MNLI.contains(&task) {
-        true => args.output.join(Task::Mnli.spec().name),
-        false => args.checkpoint.clone(),
-    };
-    let mut flags = vec![
-        "--task".to_string(),
-        task.spec().name.to_string(),
-        "--data".into(),
-        text(&args.data)?,
-        "--checkpoint".into(),
-        text(&checkpoint)?,
-        "--output".into(),
-        text(&args.output.join(task.spec().name))?,
-        "--seeds".into(),
-        args.seeds.clone(),
-    ];
+    let mnli = args.output.join(Task::Mnli.spec().name);
+    let from_mnli = args.from_mnli && FROM_MNLI.contains(&task);
+    let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
+    let mut own = vec!["--seeds", args.seeds.as_str()];
     if small && !given("--num-train-epochs") {
-        flags.extend(["--num-train-epochs".into(), "4".into()]);
+        own.extend(["--num-train-epochs", "4"]);
     }
-    if small && !given("--learning-rate") && !given("--freeze-encoder") && !given("--adapter") {
-        flags.extend(["--learning-rate".into(), "3e-4".into()]);
+    let other_rates = ["--learning-rate", "--freeze-encoder", "--adapter", "--fusion"];
+    if small && !other_rates.into_iter().any(given) {
+        own.extend(["--learning-rate", "3e-4"]);
     }
-    flags.extend(args.flags.iter().cloned());
-    let command = FinetuneConfig::augment_args(clap::Command::new("glue").no_binary_name(true));
-    let config = FinetuneConfig::from_arg_matches(&command.try_get_matches_from(flags)?)?;
+    let places = (args.data.as_path(), checkpoint.as_path(), args.output.as_path());
+    let config = tuning_of(task, places, &own, &args.flags)?;
     bert_trainer::finetune::check(&config)?;
     Ok(config)
 }

@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bert_data::files::write_atomic;
 use bert_trainer::checkpoint::resolve_model_folder;
+use bert_trainer::finetune::FinetuneConfig;
+use bert_trainer::tasks::Task;
 use clap::builder::RangedU64ValueParser;
 
 use crate::progress::say;
@@ -38,6 +40,33 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
 /// The folder of the model that a path means; damaged checkpoints that were passed over are named on stderr.
 fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_model_folder(path, &mut |error| say(&format!("warning: {error}")))?)
+}
+
+/// A configuration as the command line gives it, from flags that another command hands on.
+fn of_flags<C: clap::Args + clap::FromArgMatches>(
+    flags: impl IntoIterator<Item: Into<std::ffi::OsString> + Clone>,
+) -> anyhow::Result<C> {
+    let command = C::augment_args(clap::Command::new("flags").no_binary_name(true));
+    Ok(C::from_arg_matches(&command.try_get_matches_from(flags)?)?)
+}
+
+/// A path as a flag's value.
+fn unicode(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))
+}
+
+/// `finetune`'s configuration of a task whose folder is `output/TASK`; `flags` are those of the user.
+fn tuning_of(
+    task: Task,
+    (data, checkpoint, output): (&Path, &Path, &Path),
+    own: &[&str],
+    flags: &[String],
+) -> anyhow::Result<FinetuneConfig> {
+    let name = task.spec().name;
+    let output = output.join(name);
+    let places = ["--task", name, "--data", unicode(data)?, "--checkpoint", unicode(checkpoint)?];
+    let places = places.into_iter().chain(["--output", unicode(&output)?]);
+    of_flags(places.chain(own.iter().copied()).chain(flags.iter().map(String::as_str)))
 }
 
 /// Makes the folders above a file that the user named.

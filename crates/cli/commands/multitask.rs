@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use bert_trainer::finetune::{FinetuneConfig, Sampling, check_multitask, multitask};
 use bert_trainer::tasks::Task;
-use clap::{Args as ClapArgs, FromArgMatches};
+use clap::Args as ClapArgs;
 
 use crate::commands::finetune::View;
+use crate::commands::tuning_of;
 use crate::exit::{print, print_json};
 use crate::signals::stop_on_signals;
 
@@ -87,24 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// What `finetune` would be told of a task.
 fn config(args: &Args, task: Task) -> anyhow::Result<FinetuneConfig> {
-    let text = |path: &PathBuf| -> anyhow::Result<String> {
-        Ok(path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))?.to_string())
-    };
-    let mut flags = vec![
-        "--task".to_string(),
-        task.spec().name.to_string(),
-        "--data".into(),
-        text(&args.data)?,
-        "--checkpoint".into(),
-        text(&args.checkpoint)?,
-        "--output".into(),
-        text(&args.output.join(task.spec().name))?,
-        "--seeds".into(),
-        args.seed.to_string(),
-        "--select".into(),
-        "last".into(),
-    ];
-    flags.extend(args.flags.iter().cloned());
-    let command = FinetuneConfig::augment_args(clap::Command::new("multitask").no_binary_name(true));
-    Ok(FinetuneConfig::from_arg_matches(&command.try_get_matches_from(flags)?)?)
+    let seed = args.seed.to_string();
+    let places = (args.data.as_path(), args.checkpoint.as_path(), args.output.as_path());
+    tuning_of(task, places, &["--seeds", &seed, "--select", "last"], &args.flags)
 }

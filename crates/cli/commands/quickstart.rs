@@ -20,12 +20,12 @@ use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
 use bert_trainer::tasks::Metric;
 use bert_trainer::{PretrainConfig, StopFlag};
-use clap::{Args as ClapArgs, FromArgMatches};
+use clap::Args as ClapArgs;
 
 use crate::commands::finetune::View as FinetuneView;
 use crate::commands::make_pretrain_data::View as BuildView;
 use crate::commands::pretrain::View as PretrainView;
-use crate::commands::write_page;
+use crate::commands::{of_flags, unicode, write_page};
 use crate::exit::print;
 use crate::progress::{duration, say};
 use crate::signals::stop_on_signals;
@@ -185,18 +185,8 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A configuration with the defaults of its flags, as the command line gives it.
-fn defaults<C: ClapArgs + FromArgMatches>(flags: &[&str]) -> anyhow::Result<C> {
-    let command = C::augment_args(clap::Command::new("quickstart").no_binary_name(true));
-    Ok(C::from_arg_matches(&command.try_get_matches_from(flags)?)?)
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))
-}
-
 fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
-    let config: VocabConfig = defaults(&["--vocab-size", "4000"])?;
+    let config: VocabConfig = of_flags(["--vocab-size", "4000"])?;
     let words = train_vocabulary(&[corpus.to_path_buf()], &config, &mut |_, _| {})?.tokens;
     write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     Ok(())
@@ -225,13 +215,13 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
     let at = |name: &str| args.output.join(name);
     let steps = args.steps.to_string();
     let (data, held_out, output) = (at("data/train"), at("data/held_out"), at("pretrain"));
-    let config: PretrainConfig = defaults(&[
+    let config: PretrainConfig = of_flags([
         "--data",
-        text(&data)?,
+        unicode(&data)?,
         "--eval-data",
-        text(&held_out)?,
+        unicode(&held_out)?,
         "--output",
-        text(&output)?,
+        unicode(&output)?,
         "--model",
         "tiny",
         "--steps",
@@ -262,17 +252,17 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
     let at = |name: &str| args.output.join(name);
     let seeds: Vec<String> = args.seeds.iter().map(u64::to_string).collect();
     let (data, checkpoint, output) = (at("topics"), at("pretrain"), at(folder));
-    let config: FinetuneConfig = defaults(&[
+    let config: FinetuneConfig = of_flags([
         "--task",
         "table",
         "--columns",
         "text,label",
         "--data",
-        text(&data)?,
+        unicode(&data)?,
         "--checkpoint",
-        text(&checkpoint)?,
+        unicode(&checkpoint)?,
         "--output",
-        text(&output)?,
+        unicode(&output)?,
         "--seeds",
         &seeds.join(","),
         "--num-train-epochs",

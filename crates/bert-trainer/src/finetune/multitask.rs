@@ -172,10 +172,10 @@ pub fn multitask(
         tell(FinetuneEvent::Warning(error.to_string()));
     })?;
     let text = Text::open(&start)?;
-    let model = BertConfig::read(start.join("config.json"))?;
+    let shape = BertConfig::read(start.join("config.json"))?;
     let longest = cells.iter().map(|cells| cells[0].resolved.max_seq_length).max().unwrap_or(0);
-    text.check_fits(&model, longest)?;
-    let layers = model.num_hidden_layers;
+    text.check_fits(&shape, longest)?;
+    let layers = shape.num_hidden_layers;
     let setups: Vec<Setup<'_>> = cells
         .iter()
         .map(|cells| {
@@ -185,15 +185,21 @@ pub fn multitask(
         .collect();
     let objectives: Vec<Labels<'_, BertForSequenceClassification>> =
         setups.iter().map(|&setup| Labels::read(setup)).collect::<Result<_, Error>>()?;
-    let begun =
-        setups.iter().zip(&objectives).map(|(&setup, objective)| start_model(setup, objective, seed, tell));
-    let (models, model_configs): (Vec<_>, Vec<BertConfig>) =
-        begun.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+    let mut model: Option<BertForSeveralTasks> = None;
+    let mut model_configs = Vec::new();
+    for (&setup, objective) in setups.iter().zip(&objectives) {
+        let (of_task, config) = start_model(setup, objective, seed, tell)?;
+        model = Some(match model {
+            None => BertForSeveralTasks::new(of_task),
+            Some(model) => model.with_task(of_task),
+        });
+        model_configs.push(config);
+    }
+    let mut model = model.expect("there are two tasks or more");
     create_folder(&Disk, output)?;
     let outputs = configs.iter().map(|config| Output::open(&Disk, &config.output));
     let outputs: Vec<Output<'_>> = outputs.collect::<Result<_, Error>>()?;
 
-    let mut model = BertForSeveralTasks::new(models);
     let sizes: Vec<usize> = objectives.iter().map(Objective::items).collect();
     let batch_size = resolved.train_batch_size;
     let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
