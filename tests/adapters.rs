@@ -265,6 +265,9 @@ fn adapters_are_fused_by_an_attention() {
     assert_self_contained(&page);
     assert!(page.contains("Attention over the adapters") && page.contains("<rect"));
 
+    let predicted = predicted(&folder, "--model fused");
+    assert!([1, 2].iter().any(|seed| close(&predicted, &scored(&folder, &format!("fused/seed-{seed}")))));
+
     // The same again; and stopped between its runs, as if killed.
     folder.ok(&format!("{line} --output again"));
     let attention = |name: &str| folder.read(&format!("{name}/model/model_adapter_fusion.safetensors"));
@@ -284,6 +287,60 @@ fn adapters_are_fused_by_an_attention() {
         assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
         assert!(!folder.at("other").exists());
     }
-    let predict = folder.run("bert predict --model fused --input glue/RTE/dev.tsv");
-    assert_eq!(predict.code, Some(4), "{}", predict.stderr);
+}
+
+/// Probabilities of dev as `bert predict` gives them.
+fn predicted(folder: &Folder, flags: &str) -> Vec<Vec<f64>> {
+    let dev = folder.text("glue/RTE/dev.tsv");
+    let pair = |row: &str| row.split('\t').skip(1).take(2).collect::<Vec<_>>().join("\t") + "\n";
+    folder.write("pairs.tsv", dev.lines().skip(1).map(pair).collect::<String>());
+    let said = folder.ok(&format!("bert predict --input pairs.tsv {flags}")).stdout;
+    let classes = ["entailment", "not_entailment"];
+    let row = |line: &str| -> Vec<f64> {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        classes.iter().map(|class| number(&row, &format!("/probabilities/{class}"))).collect()
+    };
+    said.lines().map(row).collect()
+}
+
+/// Those of a run's own dev set.
+fn scored(folder: &Folder, run: &str) -> Vec<Vec<f64>> {
+    let text = folder.text(&format!("{run}/dev_probabilities.tsv"));
+    let row = |line: &str| line.split('\t').map(|value| value.parse().expect("a number")).collect();
+    text.lines().map(row).collect()
+}
+
+fn close(found: &[Vec<f64>], expected: &[Vec<f64>]) -> bool {
+    let rows = found.iter().flatten().zip(expected.iter().flatten());
+    found.len() == expected.len() && rows.into_iter().all(|(a, b)| (a - b).abs() < 1e-6)
+}
+
+#[test]
+fn an_adapter_s_folder_predicts_on_its_encoder() {
+    let folder = with_entailment();
+    folder.ok(&format!("{QUICK} --checkpoint run --adapter houlsby --output tuned"));
+    folder.ok(&format!("{QUICK} --checkpoint run --adapter lora --output lora"));
+    for name in ["tuned", "lora"] {
+        let scored = scored(&folder, &format!("{name}/seed-1"));
+        assert!(close(&predicted(&folder, &format!("--model {name}")), &scored), "{name}");
+        assert!(
+            close(&predicted(&folder, &format!("--model {name}/model --encoder run")), &scored),
+            "{name}"
+        );
+    }
+    let flips =
+        folder.ok("bert probe --model tuned 'a river ||| a stream' --replace river=pipe --json").json();
+    assert_eq!(flips["changes"], json!(1));
+
+    // The encoder is moved: the folder's own word for it is of no use.
+    std::fs::rename(folder.at("run"), folder.at("moved")).expect("a folder");
+    let lost = folder.run("bert predict --model tuned --input pairs.tsv");
+    assert_eq!(lost.code, Some(4));
+    assert!(
+        lost.stderr.contains("which is not there; name the checkpoint") && lost.stderr.contains("--encoder")
+    );
+    assert_eq!(predicted(&folder, "--model tuned --encoder moved").len(), 12);
+    let whole = folder.run("bert predict --model moved --encoder moved --input pairs.tsv");
+    assert_eq!(whole.code, Some(2), "{}", whole.stderr);
+    assert!(whole.stderr.contains("--encoder: is for an adapter; the model is whole"), "{}", whole.stderr);
 }

@@ -188,7 +188,7 @@ pub enum Error {
     /// An adapter's folder was named where a whole model's is needed.
     #[error(
         "{}: an adapter without its encoder, so not a model by itself. Name the checkpoint that it was trained on, or \
-         make a whole model of a LoRA by `finetune --adapter lora --merge-lora`",
+         make a whole model of a LoRA by `finetune --adapter lora --merge-lora`; `bert predict` and `bert probe` take it as it is",
         path.display()
     )]
     AdapterWithoutEncoder {

@@ -60,8 +60,9 @@ pub mod tokenizer_files;
 pub mod weights;
 
 pub use adapter::{
-    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, is_adapter_parameter, is_fusion_parameter,
-    read_adapter, save_adapter, save_fusion,
+    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, FusionFolder, is_adapter_folder,
+    is_adapter_parameter, is_fusion_folder, is_fusion_parameter, read_adapter, read_fusion, save_adapter,
+    save_fusion,
 };
 pub use architecture::Architecture;
 pub use classification::BertForSequenceClassification;

@@ -117,8 +117,7 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 ///
 /// [`Error::AdapterWithoutEncoder`].
 pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
-    let adapter = ["adapter_config.json", "adapter_fusion_config.json"];
-    match adapter.iter().any(|file| dir.join(file).is_file()) && !dir.join("model.safetensors").is_file() {
+    match crate::adapter::is_adapter_folder(dir) {
         true => Err(Error::AdapterWithoutEncoder { path: dir.into() }),
         false => Ok(()),
     }

@@ -357,18 +357,29 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
 /// [`Error::NoCheckpoint`] when the path is none of these;
 /// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, a fine-tuning's or a library's.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
+    let folder = resolve_tuned_folder(path, warn)?;
+    bert_model::refuse_adapter(&folder)?;
+    Ok(folder)
+}
+
+/// [`resolve_model_folder`], where an adapter's folder will do.
+///
+/// # Errors
+/// [`Error::NoCheckpoint`] when the path is none of these.
+pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
     }
     bert_model::refuse_weights_file(path)?;
-    bert_model::refuse_adapter(path)?;
+    if bert_model::is_adapter_folder(path) {
+        return Ok(path.to_path_buf());
+    }
     if path.join("checkpoints").is_dir()
         && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
     {
         return Ok(folder);
     }
     if path.join("report.json").exists() && path.join("model/config.json").exists() {
-        bert_model::refuse_adapter(&path.join("model"))?;
         return Ok(path.join("model"));
     }
     // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.

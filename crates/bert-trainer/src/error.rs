@@ -210,6 +210,14 @@ pub enum Error {
         /// What to do.
         hint: &'static str,
     },
+    /// An adapter's encoder is not where its folder says, or it does not say.
+    #[error("{}: an adapter whose encoder is {base}; name the checkpoint that it was trained on by --encoder", path.display())]
+    NoEncoder {
+        /// The adapter's folder.
+        path: PathBuf,
+        /// What is known of it, in words.
+        base: String,
+    },
     /// Results could not be written where the caller wants them.
     #[error("cannot write the results: {source}")]
     Results {
@@ -319,6 +327,7 @@ impl Error {
             | Self::TuningDiffers { .. }
             | Self::NoCheckpoint { .. }
             | Self::NoHead { .. }
+            | Self::NoEncoder { .. }
             | Self::CheckpointCorrupt { .. }
             | Self::RunCorrupt { .. }
             | Self::NoGoodCheckpoint { .. }

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_data::files::write_atomic;
-use bert_trainer::checkpoint::resolve_model_folder;
+use bert_trainer::checkpoint::{resolve_model_folder, resolve_tuned_folder};
 use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::tasks::Task;
 use clap::builder::RangedU64ValueParser;
@@ -40,6 +40,11 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
 /// The folder of the model that a path means; damaged checkpoints that were passed over are named on stderr.
 fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_model_folder(path, &mut |error| say(&format!("warning: {error}")))?)
+}
+
+/// [`model_folder`] for commands that take an adapter's folder too.
+fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
+    Ok(resolve_tuned_folder(path, &mut |error| say(&format!("warning: {error}")))?)
 }
 
 /// A configuration as the command line gives it, from flags that another command hands on.

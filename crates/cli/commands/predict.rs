@@ -7,7 +7,7 @@ use bert_trainer::device::DEVICE_HELP;
 use bert_trainer::inference::{Predictor, TextFormat, predict_file};
 use clap::Args as ClapArgs;
 
-use crate::commands::{at_least, model_folder};
+use crate::commands::{at_least, tuned_folder};
 use crate::progress::say;
 use crate::results::write_results;
 
@@ -18,9 +18,13 @@ use crate::results::write_results;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folder of finetune, or a Hugging Face folder of BertForSequenceClassification, BertForQuestionAnswering or
-    /// BertForTokenClassification.
+    /// BertForTokenClassification, or an adapter's.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
+
+    /// Of an adapter's folder: the checkpoint that it was trained on [default: as the folder says].
+    #[arg(long, value_name = "DIR")]
+    encoder: Option<PathBuf>,
 
     /// File of texts, or - for standard input.
     #[arg(long, value_name = "FILE|-")]
@@ -48,8 +52,8 @@ pub struct Args {
 /// # Errors
 /// When the folder has no head that answers texts, or a line is not as the format says.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = model_folder(&args.model)?;
-    let predictor = Predictor::open(&folder, args.max_seq_length, args.device)?;
+    let folder = tuned_folder(&args.model)?;
+    let predictor = Predictor::open(&folder, args.encoder.as_deref(), args.max_seq_length, args.device)?;
     let count =
         write_results(args.output.as_deref(), |out| predict_file(&predictor, &args.input, args.format, out))?;
     if let (Some(count), Some(output)) = (count, &args.output) {

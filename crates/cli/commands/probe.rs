@@ -8,7 +8,7 @@ use bert_trainer::{DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::model_folder;
+use crate::commands::tuned_folder;
 use crate::exit::{print, print_json};
 
 /// Change one word of a text and show which predictions flip, with their probabilities before and after.
@@ -19,6 +19,10 @@ pub struct Args {
     /// Run, checkpoint, output folder of finetune, or Hugging Face folder.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
+
+    /// Of an adapter's folder: the checkpoint that it was trained on [default: as the folder says].
+    #[arg(long, value_name = "DIR")]
+    encoder: Option<PathBuf>,
 
     /// Text; `A ||| B` is a pair.
     #[arg(required_unless_present_any = ["input", "data"], conflicts_with_all = ["input", "data"])]
@@ -66,8 +70,8 @@ struct Probes {
 /// # Errors
 /// When the model cannot be read, or no word is changed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = model_folder(&args.model)?;
-    let prober = Prober::open(&folder, args.device)?;
+    let folder = tuned_folder(&args.model)?;
+    let prober = Prober::open(&folder, args.encoder.as_deref(), args.device)?;
     let probes = match (&args.text, &args.input, &args.data) {
         (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
         (_, Some(input), _) => prober.file(input, args.format, &args.replace)?,

@@ -25,11 +25,11 @@ use crate::pretrained::Sink;
 use crate::tokenizer_files::Vocabulary;
 use crate::weights::{named_tensors_to_bytes, read_safetensors};
 
-const CONFIG: &str = "adapter_config.json";
+pub(super) const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter.safetensors";
 const PEFT_WEIGHTS: &str = "adapter_model.safetensors";
-const HEAD_CONFIG: &str = "head_config.json";
-const HEAD_WEIGHTS: &str = "model_head.safetensors";
+pub(super) const HEAD_CONFIG: &str = "head_config.json";
+pub(super) const HEAD_WEIGHTS: &str = "model_head.safetensors";
 
 /// What an adapter's folder says of where it comes from.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,8 @@ pub struct AdapterFolder {
     pub hidden_size: usize,
     /// The classes by name, where the folder has them.
     pub label2id: Option<BTreeMap<String, usize>>,
+    /// The folder of the encoder, as the folder names it.
+    pub base: Option<String>,
     path: std::path::PathBuf,
     tensors: NamedTensors,
 }
@@ -198,7 +200,15 @@ fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, E
     };
     let hidden_size = shape.last().copied().unwrap_or_default();
     let path = dir.to_path_buf();
-    Ok(AdapterFolder { adapter, name: None, hidden_size, label2id: None, path, tensors })
+    Ok(AdapterFolder {
+        adapter,
+        name: None,
+        hidden_size,
+        label2id: None,
+        base: base_of(config),
+        path,
+        tensors,
+    })
 }
 
 fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
@@ -223,10 +233,10 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
         tensors.extend(weights.into_iter().map(|(name, tensor)| (library_form::known_head(&name), tensor)));
     }
     let (name, path) = (Some(name.to_string()), dir.to_path_buf());
-    Ok(AdapterFolder { adapter, name, hidden_size, label2id, path, tensors })
+    Ok(AdapterFolder { adapter, name, hidden_size, label2id, base: base_of(config), path, tensors })
 }
 
-fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {
+pub(super) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {
     let path = dir.join(file);
     if !path.is_file() {
         return Err(Error::MissingFile { path: dir.into(), file });
@@ -236,7 +246,7 @@ fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error
     serde_json::from_slice(&text).map_err(|e| Error::Json { path, reason: e.to_string() })
 }
 
-fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTensors, Error> {
+pub(super) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTensors, Error> {
     let (path, pickle) = (dir.join(file), dir.join(pickle));
     match (path.is_file(), pickle.is_file()) {
         (true, _) => read_safetensors(&path),
@@ -270,24 +280,39 @@ impl AdapterFolder {
     /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] when the layers or the classes are not the model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
-        let Self { adapter, mut tensors, .. } = self;
+        let Self { adapter, tensors, .. } = self;
         let model = model.with_adapter(adapter, 0)?;
-        let has_head = tensors.keys().any(|name| name.starts_with("classifier."));
-        let own = |name: &str| is_adapter_parameter(name) || (has_head && name.starts_with("classifier."));
-        let mut report = LoadReport::default();
-        let mut unused: Vec<String> = tensors.keys().cloned().collect();
-        for (name, _, shape) in named_parameters(&model).into_iter().filter(|(name, ..)| own(name)) {
-            unused.retain(|tensor| *tensor != name);
-            match tensors.get(&name) {
-                None => report.missing.push(name),
-                Some((found, _)) if *found != shape => report.misshapen.push((name, shape, found.clone())),
-                Some(_) => {}
-            }
-        }
-        report.unexpected = unused;
-        if report != LoadReport::default() {
-            return Err(Error::TensorMismatch { report });
-        }
-        Ok(map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values)))
+        with_tensors(model, tensors, is_adapter_parameter)
     }
+}
+
+/// The encoder that a configuration of one of the libraries names.
+pub(super) fn base_of(config: &Map<String, Value>) -> Option<String> {
+    let named = ["model_name", "base_model_name_or_path"].iter().find_map(|key| config.get(*key)?.as_str());
+    named.map(String::from)
+}
+
+/// The model with these tensors as its own parameters, and as its classifier where they have one.
+pub(super) fn with_tensors(
+    model: BertForSequenceClassification,
+    mut tensors: NamedTensors,
+    own: fn(&str) -> bool,
+) -> Result<BertForSequenceClassification, Error> {
+    let has_head = tensors.keys().any(|name| name.starts_with("classifier."));
+    let own = |name: &str| own(name) || (has_head && name.starts_with("classifier."));
+    let mut report = LoadReport::default();
+    let mut unused: Vec<String> = tensors.keys().cloned().collect();
+    for (name, _, shape) in named_parameters(&model).into_iter().filter(|(name, ..)| own(name)) {
+        unused.retain(|tensor| *tensor != name);
+        match tensors.get(&name) {
+            None => report.missing.push(name),
+            Some((found, _)) if *found != shape => report.misshapen.push((name, shape, found.clone())),
+            Some(_) => {}
+        }
+    }
+    report.unexpected = unused;
+    if report != LoadReport::default() {
+        return Err(Error::TensorMismatch { report });
+    }
+    Ok(map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values)))
 }

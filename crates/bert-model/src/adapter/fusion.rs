@@ -16,24 +16,17 @@ use bert_kernels::layer_norm::layer_norm;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, activation};
-use serde_json::{Value, json};
 
 use super::bottleneck::{Bottleneck, BottleneckForm};
-use super::folder::{AdapterFolder, AdapterOrigin, about, head_config, pretty};
+use super::folder::AdapterFolder;
 use super::{AdapterConfig, wrong};
-use crate::architecture::Architecture;
 use crate::attention::linear;
-use crate::classification::BertForSequenceClassification;
-use crate::config::BertConfig;
 use crate::dropout::{DropoutKey, dropout};
 use crate::error::Error;
 use crate::init::normal;
 use crate::loading::LoadReport;
 use crate::model::BertModel;
-use crate::parameters::{NamedTensors, map_parameters, to_named_tensors};
-use crate::pretrained::Sink;
-use crate::tokenizer_files::Vocabulary;
-use crate::weights::named_tensors_to_bytes;
+use crate::parameters::{NamedTensors, map_parameters};
 
 /// Of query and key.
 const STANDARD_DEVIATION: f64 = 0.02;
@@ -197,73 +190,6 @@ impl BertModel {
         let distances = self.encoder.layer.iter().filter_map(|layer| layer.output.fusion.as_ref());
         distances.map(AdapterFusion::distance).reduce(|a, b| a + b)
     }
-}
-
-/// Hands out every file of the folder of a fused model: the attention and the head under the names of the `adapters` library. The
-/// adapters' own folders are not in it.
-///
-/// # Errors
-///
-/// [`Error::Io`] with the file's name; [`Error::ParameterNotFinite`] and what is wrong with the vocabulary before
-/// anything is handed out.
-pub fn save_fusion(
-    sink: &mut Sink<'_>,
-    model: &BertForSequenceClassification,
-    config: &BertConfig,
-    names: &[String],
-    base: &str,
-    vocabulary: Vocabulary<'_>,
-) -> Result<(), Error> {
-    let name = names.join(",");
-    let mut attention = NamedTensors::new();
-    for (index, layer) in model.bert.encoder.layer.iter().enumerate() {
-        let Some(fusion) = &layer.output.fusion else { continue };
-        let place = format!("bert.encoder.layer.{index}.output.adapter_fusion_layer.{name}");
-        for (part, dense) in [("query", &fusion.query), ("key", &fusion.key), ("value", &fusion.value)] {
-            let tensors = to_named_tensors(dense).into_iter();
-            attention.extend(tensors.map(|(of, tensor)| (format!("{place}.{part}.{of}"), tensor)));
-        }
-    }
-    let classifier = to_named_tensors(&model.classifier).into_iter();
-    let head: NamedTensors = classifier.map(|(of, tensor)| (format!("classifier.{of}"), tensor)).collect();
-    for (name, (_, values)) in attention.iter().chain(&head) {
-        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
-            return Err(Error::ParameterNotFinite { name: name.clone(), value });
-        }
-    }
-    let mut files: Vec<(&str, Vec<u8>)> = Vec::new();
-    for (name, text) in vocabulary.files()? {
-        files.push((name, text.into_bytes()));
-    }
-    let origin = AdapterOrigin { name: &name, base };
-    let mut config_json = about(config, origin);
-    config_json["name"] = name.as_str().into();
-    config_json["config"] = dynamic();
-    files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));
-    files.push(("model_head.safetensors", named_tensors_to_bytes(&head)));
-    files.push(("head_config.json", pretty(&head_config(config, origin))));
-    files.push(("model_adapter_fusion.safetensors", named_tensors_to_bytes(&attention)));
-    files.push(("adapter_fusion_config.json", pretty(&config_json)));
-    for (name, bytes) in files {
-        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
-    }
-    Ok(())
-}
-
-/// The library's `dynamic` configuration.
-fn dynamic() -> Value {
-    json!({
-        "dropout_prob": null,
-        "key": true,
-        "query": true,
-        "query_before_ln": false,
-        "regularization": true,
-        "residual_before": false,
-        "temperature": false,
-        "value": true,
-        "value_before_softmax": true,
-        "value_initialized": true,
-    })
 }
 
 #[cfg(test)]

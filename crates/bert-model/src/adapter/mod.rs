@@ -10,15 +10,18 @@
 //! `h` is what the projection that ends a half of a layer gives, after dropout and before the residual `input`; the layer's
 //! own residual and LayerNorm follow the sum. The first three are placed as in the `adapters` library (Pfeiffer et al. 2020,
 //! Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021). [`folder`] reads and writes their files.
-//! [`fusion`] mixes several.
+//! [`fusion`] mixes several; [`fusion_folder`] has its files.
 
 pub mod bottleneck;
 pub mod folder;
 pub mod fusion;
+pub mod fusion_folder;
 mod initial;
 mod library_form;
 pub mod lora;
 mod peft_form;
+
+use std::path::Path;
 
 use burn::module::Module;
 
@@ -30,7 +33,8 @@ use crate::parameters::map_parameters;
 
 pub use bottleneck::{Bottleneck, BottleneckForm};
 pub use folder::{AdapterFolder, AdapterOrigin, read_adapter, save_adapter};
-pub use fusion::{AdapterFusion, is_fusion_parameter, save_fusion};
+pub use fusion::{AdapterFusion, is_fusion_parameter};
+pub use fusion_folder::{FusionFolder, read_fusion, save_fusion};
 pub use lora::{LowRank, SelfAttentionLora};
 
 /// An adapter's form and size.
@@ -88,6 +92,17 @@ impl AdapterConfig {
 
 pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> Error {
     Error::AdapterConfig { key: key.into(), reason: reason.into() }
+}
+
+/// Whether a folder holds an adapter, or fused ones, and no model.
+pub fn is_adapter_folder(dir: &Path) -> bool {
+    let adapter = dir.join(folder::CONFIG).is_file() || is_fusion_folder(dir);
+    adapter && !dir.join("model.safetensors").is_file()
+}
+
+/// Whether a folder holds fused adapters.
+pub fn is_fusion_folder(dir: &Path) -> bool {
+    dir.join(fusion_folder::CONFIG).is_file()
 }
 
 /// Whether the parameter of this name belongs to an adapter.

@@ -1,5 +1,6 @@
 //! The model against `transformers`, against itself, and against broken files.
 
+mod adapter_libraries; // the same against `adapters` and PEFT (ignored: needs BERT_PYTHON)
 mod adapters; // forward, gradient and folders of adapters and LoRA
 mod common; // goldens, closeness, small models
 mod config; // config.json, presets, counts

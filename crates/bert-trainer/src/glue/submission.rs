@@ -45,7 +45,10 @@ pub fn write_submission(
                 Some(examples) => {
                     let classifier = match model.take() {
                         Some(classifier) => classifier,
-                        None => Classifier::open(&folder.join(task.spec().name).join("model"), None, device)?,
+                        None => {
+                            let tuned = folder.join(task.spec().name).join("model");
+                            Classifier::open(&tuned, None, None, device)?
+                        }
                     };
                     let mut bytes = Vec::new();
                     let labels = labels(task, classifier.answer(&examples));

@@ -1,18 +1,20 @@
 //! A fine-tuned folder -> what it answers to texts.
 //!
-//! In: a folder of `BertForSequenceClassification`, ours or of `transformers`. Out: the label with the probability of
+//! In: a folder of `BertForSequenceClassification`, ours or of `transformers`, or an adapter's and its encoder. Out: the label with the probability of
 //! every class under its name in `id2label`, or the score of a regression.
 
 use std::path::Path;
 
 use bert_model::{
     Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
-    LoadPolicy, NamedTensors, load_named_tensors, read_pretrained_config, read_pretrained_tensors,
+    LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_config,
+    read_pretrained_tensors,
 };
 use burn::tensor::Device;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::adapted;
 use super::predict::architecture;
 use crate::device::DeviceName;
 use crate::error::Error;
@@ -74,6 +76,26 @@ fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &De
     Ok(load_named_tensors(M::new(config, 0, device), tensors, LoadPolicy::Exact)?.0)
 }
 
+/// The model of a folder that has all of it.
+fn load_whole(folder: &Path, device: &Device) -> Result<(Model, BertConfig), Error> {
+    let config = read_pretrained_config(folder)?;
+    outputs(&config)?;
+    let tensors = read_pretrained_tensors(folder)?;
+    // Heads of other tasks have tensors of this name too.
+    let other = architecture(folder)?
+        .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
+    if other || !tensors.contains_key("classifier.weight") {
+        let (path, head) = (folder.to_path_buf(), "classifier");
+        let hint = "fine-tune it first: finetune --task TASK --checkpoint";
+        return Err(Error::NoHead { path, head, hint });
+    }
+    let model = match config.feature_head()? {
+        Some(_) => Model::Featured(Box::new(load(&config, tensors, device)?)),
+        None => Model::Plain(Box::new(load(&config, tensors, device)?)),
+    };
+    Ok((model, config))
+}
+
 /// A model that answers.
 pub struct Classifier {
     model: Model,
@@ -85,30 +107,32 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]). Texts are cut to `max_length` tokens;
-    /// without it to the length of the fine-tuning whose `model/` the folder is, else to the model's positions.
+    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]); an adapter's goes onto `encoder`, or else onto the
+    /// one it names. Texts are cut to `max_length` tokens; without it to the length of the fine-tuning whose `model/` the
+    /// folder is, else to the model's positions.
     ///
     /// # Errors
-    /// [`Error::NoHead`] when the folder has no classifier, [`Error::Mismatch`] when the model has not so many
-    /// positions; when it cannot be read.
-    pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
+    /// [`Error::NoHead`] when the folder has no classifier, [`Error::NoEncoder`], [`Error::Mismatch`] when the model has not so
+    /// many positions; when it cannot be read.
+    pub fn open(
+        folder: &Path,
+        encoder: Option<&Path>,
+        max_length: Option<usize>,
+        device: DeviceName,
+    ) -> Result<Self, Error> {
         let device = device.open()?;
-        let config = read_pretrained_config(folder)?;
-        let (names, kind) = outputs(&config)?;
-        let tensors = read_pretrained_tensors(folder)?;
-        // Heads of other tasks have tensors of this name too.
-        let other = architecture(folder)?
-            .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
-        if other || !tensors.contains_key("classifier.weight") {
-            let (path, head) = (folder.to_path_buf(), "classifier");
-            let hint = "fine-tune it first: finetune --task TASK --checkpoint";
-            return Err(Error::NoHead { path, head, hint });
-        }
-        let model = match config.feature_head()? {
-            Some(_) => Model::Featured(Box::new(load(&config, tensors, &device)?)),
-            None => Model::Plain(Box::new(load(&config, tensors, &device)?)),
+        let (model, config, text) = match is_adapter_folder(folder) {
+            true => {
+                let (model, config, text) = adapted::load(folder, encoder, &device)?;
+                (Model::Plain(Box::new(model)), config, text)
+            }
+            false => {
+                adapted::check_encoder(folder, encoder)?;
+                let (model, config) = load_whole(folder, &device)?;
+                (model, config, Text::open(folder)?)
+            }
         };
-        let text = Text::open(folder)?;
+        let (names, kind) = outputs(&config)?;
         let trained = trained_setting(folder)?["resolved"]["max_seq_length"].as_u64();
         let trained = trained.map(|length| length as usize).filter(|n| *n <= config.max_position_embeddings);
         let max_length = max_length.or(trained).unwrap_or(config.max_position_embeddings);

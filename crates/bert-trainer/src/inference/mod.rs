@@ -3,6 +3,7 @@
 //! | in | out | file |
 //! |---|---|---|
 //! | a fine-tuned folder, texts | what its head says of each | `predict.rs` |
+//! | an adapter, its encoder | a classifier | `adapted.rs` |
 //! | a classifier | labels with probabilities, or scores | `classifier.rs` |
 //! | a model of answers | words of a text | `answerer.rs` |
 //! | a model of tags | a tag for every word | `tagger.rs` |
@@ -12,6 +13,7 @@
 //! Texts come from files or standard input in windows ([`TextFormat`], `text_input.rs`): memory stays bounded, batches
 //! are made by length within a window, and results keep the order of the input.
 
+mod adapted;
 mod answerer;
 mod classifier;
 mod feature_rows;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::adapted;
 use super::answerer::Answerer;
 use super::classifier::Classifier;
 use super::tagger::Tagger;
@@ -31,11 +32,17 @@ pub enum Predictor {
 }
 
 impl Predictor {
-    /// Opens a model folder; see [`Classifier::open`] for the length.
+    /// Opens a model folder; see [`Classifier::open`] for the encoder of an adapter and for the length.
     ///
     /// # Errors
     /// [`Error::NoHead`] when the folder has none that answers texts; when it cannot be read.
-    pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
+    pub fn open(
+        folder: &Path,
+        encoder: Option<&Path>,
+        max_length: Option<usize>,
+        device: DeviceName,
+    ) -> Result<Self, Error> {
+        adapted::check_encoder(folder, encoder)?;
         match architecture(folder)?.as_deref() {
             Some("BertForQuestionAnswering") => {
                 Ok(Self::Answers(Box::new(Answerer::open(folder, max_length, device)?)))
@@ -48,7 +55,7 @@ impl Predictor {
                 let hint = "a model of choices answers its task's files: finetune --predict";
                 Err(Error::NoHead { path, head, hint })
             }
-            _ => Ok(Self::Labels(Box::new(Classifier::open(folder, max_length, device)?))),
+            _ => Ok(Self::Labels(Box::new(Classifier::open(folder, encoder, max_length, device)?))),
         }
     }
 

@@ -140,12 +140,12 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Opens a model folder: its classifier where it has one, else its masked-LM head.
+    /// Opens a model folder: its classifier where it has one (of an adapter, see [`Classifier::open`]), else its masked-LM head.
     ///
     /// # Errors
     /// When the folder has neither or cannot be read.
-    pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
-        let head = match Classifier::open(folder, None, device) {
+    pub fn open(folder: &Path, encoder: Option<&Path>, device: DeviceName) -> Result<Self, Error> {
+        let head = match Classifier::open(folder, encoder, None, device) {
             Ok(classifier) => Head::Class(Box::new(classifier)),
             Err(Error::NoHead { .. }) => Head::Masks(Box::new(MaskFiller::open(folder, device)?)),
             Err(error) => return Err(error),
