@@ -244,7 +244,11 @@ fn every_word_has_a_tag() {
     let metrics: Vec<&Value> =
         report["dev"]["metrics"].as_array().expect("metrics").iter().map(|m| &m["metric"]).collect();
     assert_eq!(metrics, ["f1", "precision", "recall"]);
-    assert!(number(&report, "/dev/metrics/0/mean") > 0.5, "{}", report["dev"]);
+    let f1 = number(&report, "/dev/metrics/0/mean");
+    assert!(f1 > 0.5, "{}", report["dev"]);
+    assert_eq!(report["dev"]["interval"]["metric"], json!("f1"));
+    let (low, high) = (number(&report, "/dev/interval/low"), number(&report, "/dev/interval/high"));
+    assert!(low <= f1 && f1 <= high && low < high, "{}", report["dev"]);
     assert_eq!(report["test"]["examples"], json!(9));
     let config = &folder.json("tuned/model/config.json")[0];
     assert_eq!(config["architectures"], json!(["BertForTokenClassification"]));

@@ -96,28 +96,50 @@ fn what_several_tasks_do_not_take_is_refused() {
 }
 
 #[test]
-fn layers_learn_at_their_own_rate_and_a_stop_can_be_repeated() {
+fn layers_learn_at_their_own_rate() {
     let folder = with_two_tasks();
     let line = "bert multitask --checkpoint run --data glue --tasks rte,sst-2 --output";
-    let flags = "-- --max-seq-length 48 --train-batch-size 4 --learning-rate 3e-3";
+    let flags = "-- --max-seq-length 48 --train-batch-size 4 --learning-rate 3e-3 --num-train-epochs 1";
+    folder.ok(&format!("{line} plain {flags}"));
+    folder.ok(&format!("{line} decayed {flags} --layer-decay 0.5"));
     let weights = |name: &str| folder.read(&format!("{name}/rte/model/model.safetensors"));
-    folder.ok(&format!("{line} plain {flags} --num-train-epochs 1"));
-    folder.ok(&format!("{line} decayed {flags} --num-train-epochs 1 --layer-decay 0.5"));
     assert_ne!(weights("plain"), weights("decayed"));
+}
 
-    let mut child = folder.start(&format!("{line} stopped {flags} --num-train-epochs 100000"));
-    while !folder.at("stopped/sst-2").exists() {
-        assert!(child.try_wait().expect("a process").is_none(), "it ended early");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+#[test]
+fn a_stopped_run_goes_on_to_the_same_bits() {
+    let folder = with_two_tasks();
+    let line = "bert multitask --checkpoint run --data glue --tasks rte,sst-2 --output";
+    let flags = "-- --max-seq-length 48 --train-batch-size 4 --learning-rate 3e-3 --num-train-epochs 60";
+    let written = |name: &str| {
+        let of_task = |task: &str| folder.read(&format!("{name}/{task}/model/model.safetensors"));
+        (of_task("rte"), of_task("sst-2"), folder.read(&format!("{name}/multitask.json")))
+    };
+    folder.ok(&format!("{line} whole {flags}"));
+    for (signal, code) in [("-TERM", Some(143)), ("-KILL", None)] {
+        let name = format!("stopped{signal}");
+        let mut child = folder.start(&format!("{line} {name} {flags}"));
+        while !folder.at(&format!("{name}/.runs")).exists() {
+            assert!(child.try_wait().expect("a process").is_none(), "it ended early");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        let pid = child.id().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("kill runs").success());
+        let ended = ended("bert multitask", child.wait_with_output().expect("it ends"));
+        assert_eq!(ended.code, code, "{}", ended.stderr);
+        if code.is_some() {
+            assert!(ended.stderr.contains("a checkpoint was written"), "{}", ended.stderr);
+            let other = folder.run(&format!("{line} {name} --resume {flags}").replace("3e-3", "1e-3"));
+            assert_eq!(other.code, Some(4), "{}", other.stderr);
+            assert!(other.stderr.contains("learning_rate"), "{}", other.stderr);
+        }
+        let resumed = folder.ok(&format!("{line} {name} --resume {flags}"));
+        assert_eq!(resumed.stderr.contains("goes on after step"), code.is_some(), "{}", resumed.stderr);
+        assert_eq!(written(&name), written("whole"));
+        assert!(!folder.at(&format!("{name}/.runs")).exists());
     }
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
-    let ended = ended("bert multitask", child.wait_with_output().expect("it ends"));
-    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
-    assert!(ended.stderr.contains("nothing was kept, the same command begins anew"), "{}", ended.stderr);
-    folder.ok(&format!("{line} stopped {flags} --num-train-epochs 1"));
-    assert_eq!(weights("stopped"), weights("plain"));
-    let finished = folder.run(&format!("{line} stopped {flags} --num-train-epochs 1"));
-    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    let nothing = folder.run(&format!("{line} nowhere --resume {flags}"));
+    assert_eq!(nothing.code, Some(1), "{}", nothing.stderr);
 }

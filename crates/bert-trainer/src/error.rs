@@ -287,14 +287,6 @@ pub enum Error {
         /// Its gradient norm.
         gradient_norm: f64,
     },
-    /// A stop was asked for where nothing is kept to go on from.
-    #[error("stopped by signal {signal} after step {step}; nothing was kept, the same command begins anew")]
-    StoppedUnsaved {
-        /// The signal.
-        signal: i32,
-        /// Steps that were done.
-        step: u64,
-    },
     /// A signal asked for a stop; a checkpoint has been written.
     #[error("stopped by signal {signal} after step {step}; a checkpoint was written, continue with --resume")]
     Stopped {
@@ -334,7 +326,7 @@ impl Error {
             | Self::OptimizerState { .. } => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
             // 130 for SIGINT, 143 for SIGTERM.
-            Self::Stopped { signal, .. } | Self::StoppedUnsaved { signal, .. } => 128 + *signal as u8,
+            Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }
             | Self::Results { .. }
             | Self::CheckpointNeedsRoom { .. }

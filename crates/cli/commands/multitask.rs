@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::finetune::{FinetuneConfig, Sampling, check_multitask, multitask};
+use bert_trainer::finetune::{FinetuneConfig, MultitaskConfig, Sampling, multitask};
 use bert_trainer::tasks::Task;
 use clap::Args as ClapArgs;
 
@@ -14,7 +14,7 @@ use crate::signals::stop_on_signals;
 /// Fine-tune one encoder on several tasks at once, a classifier each; every task's folder in --output is like one of finetune.
 ///
 /// A step has a batch of one task. Flags of finetune stand after --, as in: bert multitask ... -- --learning-rate 1e-4
-/// --num-train-epochs 3. It cannot be resumed: stopped, it leaves nothing behind.
+/// --num-train-epochs 3.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
@@ -45,6 +45,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// Go on with what the same command left in --output when it was stopped or killed; it ends with the same bits.
+    #[arg(long)]
+    resume: bool,
+
     /// Print the table as one JSON object.
     #[arg(long)]
     json: bool,
@@ -64,19 +68,16 @@ pub struct Args {
 /// When a task's files are missing, a flag is wrong, or training fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    if !(args.temperature.is_finite() && args.temperature >= 1.0) {
-        let reason = "must be at least 1".to_string();
-        return Err(bert_trainer::Error::Configuration { flag: "temperature", reason }.into());
-    }
-    let configs = args.tasks.iter().map(|&task| config(args, task)).collect::<anyhow::Result<Vec<_>>>()?;
-    check_multitask(&configs)?;
+    let tasks = args.tasks.iter().map(|&task| of_task(args, task)).collect::<anyhow::Result<Vec<_>>>()?;
+    let Args { sampling, temperature, .. } = *args;
+    let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };
+    config.check()?;
     if args.output.join("multitask.json").exists() {
         let (path, hint) = (args.output.clone(), "choose another --output");
         return Err(bert_trainer::Error::OutputExists { path, what: "a finished multitask run", hint }.into());
     }
-    let mut view = View::new(&configs[0], args.quiet);
-    let sampling = (args.sampling, args.temperature);
-    let report = multitask(&configs, sampling, &args.output, &stop, &mut |event| view.show(&event));
+    let mut view = View::new(&config.tasks[0], args.quiet);
+    let report = multitask(&config, args.resume, &stop, &mut |event| view.show(&event));
     view.finish();
     let report = report?;
     match args.json {
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// What `finetune` would be told of a task.
-fn config(args: &Args, task: Task) -> anyhow::Result<FinetuneConfig> {
+fn of_task(args: &Args, task: Task) -> anyhow::Result<FinetuneConfig> {
     let seed = args.seed.to_string();
     let places = (args.data.as_path(), args.checkpoint.as_path(), args.output.as_path());
     tuning_of(task, places, &["--seeds", &seed, "--select", "last"], &args.flags)

@@ -46,7 +46,7 @@ pub use events::FinetuneEvent;
 pub use fusion::FusionReport;
 use grid::Cell;
 use identity::identity;
-pub use multitask::{MultitaskReport, Sampling, TaskEpoch, check_multitask, multitask};
+pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, TaskEpoch, multitask};
 use objectives::labels::Labels;
 pub use objectives::labels::{Classifier, decide, predict};
 use objectives::spans::Spans;

@@ -21,6 +21,7 @@ use bert_model::{
 };
 use burn::module::Module;
 use burn::tensor::Device;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -49,6 +50,12 @@ pub(super) struct SavedRuns<'a> {
     files: &'a dyn FileSystem,
     output: PathBuf,
     keeps_finished: bool,
+}
+
+/// Where a run stands: all that is not in weights and moments.
+pub(super) trait RunState: Serialize + DeserializeOwned {
+    /// Finished steps.
+    fn step(&self) -> u64;
 }
 
 /// What is saved of a finished run.
@@ -162,24 +169,39 @@ impl<'a> SavedRun<'a> {
         device: &Device,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Restored<M>, Error> {
-        let found = self.checkpoints().newest_good(&mut |error| {
-            tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
-        })?;
-        let Some((path, state)) = found else {
+        let (model, found) = self.restore_from::<M, Progress>(model, optimizer, device, tell)?;
+        let Some((path, progress)) = found else {
             return Ok(Restored { model, progress: Progress::default(), best: None });
         };
-        let corrupt =
-            |e: serde_json::Error| Error::CheckpointCorrupt { path: path.clone(), reason: e.to_string() };
-        let progress: Progress = serde_json::from_value(inexact(state.run)).map_err(corrupt)?;
-        optimizer.restore(state.updates, read_optimizer(&path)?, &device.clone().inner())?;
-        let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
         let best = progress.best_epoch.map(|epoch| -> Result<_, Error> {
             let tensors = read_safetensors(&path.join(BEST))?;
             Ok((load_named_tensors(model.clone(), tensors, LoadPolicy::Exact)?.0.valid(), epoch))
         });
-        let best = best.transpose()?;
-        tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(progress.step) });
-        Ok(Restored { model, progress, best })
+        Ok(Restored { best: best.transpose()?, model, progress })
+    }
+
+    /// The newest checkpoint's weights and state, where there is one, and its folder.
+    ///
+    /// # Errors
+    /// When none of the checkpoints is good.
+    pub(super) fn restore_from<M: Module, P: RunState>(
+        &self,
+        model: M,
+        optimizer: &mut AdamW,
+        device: &Device,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<(M, Option<(PathBuf, P)>), Error> {
+        let found = self.checkpoints().newest_good(&mut |error| {
+            tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+        })?;
+        let Some((path, state)) = found else { return Ok((model, None)) };
+        let corrupt =
+            |e: serde_json::Error| Error::CheckpointCorrupt { path: path.clone(), reason: e.to_string() };
+        let progress: P = serde_json::from_value(inexact(state.run)).map_err(corrupt)?;
+        optimizer.restore(state.updates, read_optimizer(&path)?, &device.clone().inner())?;
+        let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
+        tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(progress.step()) });
+        Ok((model, Some((path, progress))))
     }
 
     /// Whether the end of an epoch is a moment for a checkpoint.
@@ -191,15 +213,15 @@ impl<'a> SavedRun<'a> {
     ///
     /// # Errors
     /// As [`CheckpointFolder::write`].
-    pub(super) fn checkpoint<M: Architecture>(
+    pub(super) fn checkpoint<M: Module>(
         &mut self,
         model: &M,
         optimizer: &AdamW,
-        progress: &Progress,
+        progress: &impl RunState,
         best: Option<&M>,
     ) -> Result<(), Error> {
         let state = TrainerState {
-            step: progress.step,
+            step: progress.step(),
             updates: optimizer.updates(),
             skipped: SkippedSteps::default(),
             place: None,

@@ -9,7 +9,7 @@ use super::FinetuneEvent;
 use super::config::{FinetuneConfig, Resolved, Selection};
 use super::features::SampleOrder;
 use super::objectives::{Objective, Part};
-use super::saved::{Restored, SavedRun};
+use super::saved::{Restored, RunState, SavedRun};
 use crate::error::Error;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
@@ -45,8 +45,8 @@ pub struct EpochReport {
     pub step: u64,
     /// Epochs, `step * batch / examples`.
     pub epoch: f64,
-    /// Mean training loss of its steps.
-    pub train_loss: f64,
+    /// Mean training loss of its steps; none when it had no step, as one of several tasks may.
+    pub train_loss: Option<f64>,
     /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
     pub dev: Option<Scores>,
     /// Scores on what is held out of train, when they were taken.
@@ -67,6 +67,12 @@ pub(super) struct Progress {
     waited: u64,
     /// Epochs until the best state, once there is one.
     pub(super) best_epoch: Option<f64>,
+}
+
+impl RunState for Progress {
+    fn step(&self) -> u64 {
+        self.step
+    }
 }
 
 /// A state of a run and what it says of a part.
@@ -169,7 +175,7 @@ fn end_epoch<O: Objective>(
     best: &mut Option<State<O>>,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) {
-    let train_loss = at.losses.iter().sum::<f64>() / at.losses.len() as f64;
+    let train_loss = Some(at.losses.iter().sum::<f64>() / at.losses.len() as f64);
     at.losses.clear();
     let mut report = EpochReport { step: at.step, epoch, train_loss, dev: None, held_out: None };
     if last || shared.config.select == Selection::Best {

@@ -66,6 +66,17 @@ pub fn mean_interval(metric: Metric, runs: Vec<Vec<f64>>) -> Interval {
     interval(metric, examples, &runs.into_iter().map(Weighted::Mean).collect::<Vec<_>>())
 }
 
+/// [`confidence_interval`] of a metric that is a share of sums over the examples, as the F1 of entities: `runs` has of every example
+/// what is right and what there is.
+///
+/// # Panics
+/// When there are no runs, or they have not as many examples.
+pub fn share_interval(metric: Metric, runs: Vec<Vec<(u32, u32)>>) -> Interval {
+    let examples = runs[0].len();
+    assert!(runs.iter().all(|run| run.len() == examples), "a share for each example");
+    interval(metric, examples, &runs.into_iter().map(Weighted::Share).collect::<Vec<_>>())
+}
+
 fn interval(metric: Metric, examples: usize, runs: &[Weighted]) -> Interval {
     let mut means = resample(examples, &[runs.len()], |weights, drawn| mean(runs, weights, &drawn[0]));
     means.sort_by(f64::total_cmp);
@@ -151,6 +162,9 @@ mod tests {
         // 5 sigma of a standard deviation of 10,000 values: 5 / sqrt(20,000) of it.
         assert!((interval.standard_error - 0.04899).abs() < 0.0018, "{interval:?}");
         assert_eq!(Some(interval), confidence_interval(Metric::Accuracy, &labels, &[&answers]));
+        // An accuracy is a share of as many as there are examples.
+        let shares = answers.iter().map(|answer| (u32::from(*answer == Label::Class(1)), 1)).collect();
+        assert_eq!(share_interval(Metric::Accuracy, vec![shares]), interval);
         let (answers, labels) = classes(10, 10);
         let sure = confidence_interval(Metric::Accuracy, &labels, &[&answers]).unwrap();
         assert_eq!((sure.low, sure.high, sure.standard_error), (1.0, 1.0, 0.0));

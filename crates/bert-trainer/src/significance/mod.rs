@@ -19,7 +19,7 @@ mod mcnemar;
 mod paired;
 mod weighted;
 
-pub use bootstrap::{Interval, confidence_interval, mean_interval};
+pub use bootstrap::{Interval, confidence_interval, mean_interval, share_interval};
 pub use calibration::{Bin, Calibration, calibration};
 pub use mcnemar::McNemar;
 pub use paired::{PairedTest, paired_test};

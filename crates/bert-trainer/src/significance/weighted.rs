@@ -10,6 +10,8 @@ pub(super) enum Weighted {
     Binary { metric: Metric, answered: Vec<u32>, labelled: Vec<u32>, both: Vec<u32> },
     /// The score of each answer.
     Mean(Vec<f64>),
+    /// What is right in each answer and what there is, for a share of the sums; 0 of nothing.
+    Share(Vec<(u32, u32)>),
     /// Answers and labels.
     Pearson { answers: Vec<f64>, labels: Vec<f64> },
     /// Answers and labels, each in order of value.
@@ -68,6 +70,12 @@ impl Weighted {
             Self::Mean(scores) => {
                 let sum: f64 = scores.iter().zip(weights).map(|(score, &n)| score * f64::from(n)).sum();
                 sum / f64::from(all)
+            }
+            Self::Share(answers) => {
+                let sum = |part: fn(&(u32, u32)) -> u32| -> u32 {
+                    answers.iter().zip(weights).map(|(answer, n)| part(answer) * n).sum()
+                };
+                f64::from(sum(|answer| answer.0)) / f64::from(sum(|answer| answer.1).max(1))
             }
             Self::Pearson { answers, labels } => pearson_of(answers, labels, Some(weights)),
             Self::Spearman { answers, labels } => match answers.finite && labels.finite {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::slice;
 
 use bert_data::files::digest_bytes;
 use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
@@ -14,9 +15,10 @@ use crate::finetune::output::Output;
 use crate::finetune::subset::{TrainingParts, divide};
 use crate::host::int_vector;
 use crate::padding::PaddedBatch;
+use crate::significance::share_interval;
 use crate::tasks::{Metric, Scores, SeedRun, SeedSummary, Split, TaskError};
 use crate::token_classification::conll::{Sentence, read_sentences, tags_of};
-use crate::token_classification::entities::score_entities;
+use crate::token_classification::entities::{EntityCounts, score_entities};
 use crate::token_classification::inputs::EncodedSentences;
 
 /// Sentences as words and as the model sees them.
@@ -187,9 +189,17 @@ impl Objective for Tags<'_> {
         tags.all(|tag| Some(tag) == first)
     }
 
-    fn summary(&self, part: Part, runs: Vec<SeedRun>, _answers: &[&Vec<Vec<String>>]) -> SeedSummary {
-        let examples = self.parts[&part].sentences.len();
-        SeedSummary::new(self.setup.config.task, examples, runs, Scores::default())
+    fn summary(&self, part: Part, runs: Vec<SeedRun>, answers: &[&Vec<Vec<String>>]) -> SeedSummary {
+        let sentences = &self.parts[&part].sentences;
+        let f1 = |(sentence, tags): (&Sentence, &Vec<String>)| {
+            let EntityCounts { right, predicted, real } =
+                score_entities(slice::from_ref(&sentence.tags), slice::from_ref(tags)).all;
+            (2 * right as u32, (predicted + real) as u32)
+        };
+        let runs_of = answers.iter().map(|answers| sentences.iter().zip(answers.iter()).map(f1).collect());
+        let interval = share_interval(Metric::F1, runs_of.collect());
+        let summary = SeedSummary::new(self.setup.config.task, sentences.len(), runs, Scores::default());
+        SeedSummary { interval: Some(interval), ..summary }
     }
 
     fn train_digest(&self) -> String {
