@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use bert_data::ShardProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// How often a program that is not on a terminal says where it is.
@@ -51,6 +52,13 @@ impl Progress {
             let of = if self.total == 0 { String::new() } else { format!("/{}", self.total) };
             say(&format!("{} {done}{of} {message}", self.title));
         }
+    }
+
+    /// The work on shards stands at so many MB.
+    pub fn set_shards(&mut self, at: ShardProgress) {
+        let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+        self.set_total(megabytes(at.total));
+        self.set(megabytes(at.done), "MB");
     }
 
     /// A line that stays, above the bar.

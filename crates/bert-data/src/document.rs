@@ -331,15 +331,6 @@ impl DocumentsBuilder {
         Ok(span.sentences.end - span.sentences.start)
     }
 
-    /// Drops what was collected in memory and goes on counting.
-    pub(crate) fn forget(&mut self) {
-        for column in [&mut self.tokens, &mut self.sentences, &mut self.index] {
-            if let ColumnWriter::Memory(bytes) = column {
-                bytes.clear();
-            }
-        }
-    }
-
     /// Number of documents so far.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -31,7 +31,8 @@ use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{LARGEST, unsealed, write_sealed_on};
-use crate::shard_rows::{ShardRows, read_shard_as};
+use crate::shard_reader::ShardReader;
+use crate::shard_rows::ShardRows;
 use crate::vocabulary::Vocabulary;
 
 /// The file name of the manifest.
@@ -280,8 +281,16 @@ impl Manifest {
     }
 
     /// Compares a shard's digest.
-    pub(crate) fn verify_digest(&self, folder: &Path, index: usize) -> Result<()> {
+    ///
+    /// # Errors
+    /// As [`Manifest::verify`].
+    pub fn verify_digest(&self, folder: &Path, index: usize) -> Result<()> {
         same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
+    }
+
+    /// Compares a shard's number of rows.
+    pub(crate) fn check_rows(&self, folder: &Path, index: usize, found: u64) -> Result<()> {
+        same_rows(&self.shard_path(folder, index), found, self.shards[index].rows)
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.
@@ -289,15 +298,9 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::verify`].
     pub fn read_verified(&self, folder: &Path, index: usize) -> Result<ShardRows> {
-        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
-        same_digest(&path, &shard.blake3)?;
-        let rows = read_shard_as(&path, self.config.columns)?;
-        same_rows(&path, rows.len() as u64, shard.rows)?;
-        if !rows.is_empty() && rows.has_marks() != self.has_marks() {
-            return Err(self.wrong_marks(path));
-        }
-        rows.check(&path, self.vocabulary.size, self.config.max_seq_length, self.max_stored_masks())?;
-        Ok(rows)
+        self.verify_digest(folder, index)?;
+        let reader = ShardReader::open(self, folder, index)?;
+        reader.read(&(0..reader.groups()).collect::<Vec<_>>())
     }
 
     /// Appends the documents of one shard, after its digest, its number of rows and every row were checked.
@@ -314,10 +317,6 @@ impl Manifest {
         same_digest(&path, &shard.blake3)?;
         let found = read_document_shard(&path, self.vocabulary.size, self.has_marks(), documents)?;
         same_rows(&path, found, shard.rows)
-    }
-
-    fn wrong_marks(&self, path: PathBuf) -> Error {
-        wrong_marks(path, self.has_marks())
     }
 }
 

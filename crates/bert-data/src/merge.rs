@@ -6,8 +6,6 @@
 
 use std::path::Path;
 
-use rayon::prelude::*;
-
 use crate::card::{CARD, card};
 use crate::error::{Error, OutputError, PartError, Result};
 use crate::files::{Disk, FileSystem, OutputLock, remove_temporaries, write_atomic_on};
@@ -15,6 +13,7 @@ use crate::manifest::Manifest;
 use crate::output::clear_beside;
 use crate::part::{Owner, Part, owner_of};
 use crate::receipt::PartReceipt;
+use crate::verify::{ShardProgress, each_shard};
 
 /// Makes the parts in a folder a data set.
 ///
@@ -24,14 +23,18 @@ use crate::receipt::PartReceipt;
 /// and its like for a damaged shard; [`OutputError::Finished`] where the folder has a manifest and no parts. The parts are
 /// then as they were.
 pub fn merge(folder: &Path) -> Result<Manifest> {
-    merge_on(&Disk, folder)
+    merge_on(&Disk, folder, &mut |_| {})
 }
 
-/// [`merge`] on a file system of choice.
+/// [`merge`] on a file system of choice, with progress. The shards are read on all threads of rayon's pool.
 ///
 /// # Errors
 /// As [`merge`].
-pub fn merge_on(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
+pub fn merge_on(
+    files: &dyn FileSystem,
+    folder: &Path,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Result<Manifest> {
     let parts = find_parts(folder)?;
     let _lock = OutputLock::acquire_on(files, folder)?;
     remove_temporaries(files, folder)?;
@@ -43,8 +46,8 @@ pub fn merge_on(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
         receipts => receipts?,
     };
     let manifest = Manifest::of_parts(receipts)?;
-    let shards = 0..manifest.shards.len();
-    shards.into_par_iter().try_for_each(|shard| manifest.verify_digest(folder, shard))?;
+    let compared = each_shard(&manifest, |shard| manifest.verify_digest(folder, shard), progress);
+    compared.into_iter().collect::<Result<()>>()?;
     manifest.verify(folder, false)?;
     write_atomic_on(files, &folder.join(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
     manifest.write_on(files, folder)?;

@@ -123,8 +123,21 @@ impl ShardRows {
         max_seq_length: usize,
         max_predictions_per_seq: usize,
     ) -> Result<()> {
+        let checked = self.check_from(0, vocabulary, max_seq_length, max_predictions_per_seq);
+        checked.map_err(|(row, problem)| ShardError::Row { path: path.to_owned(), row, problem }.into())
+    }
+
+    /// [`ShardRows::check`] of the rows from `first` on; the error is the number of a row and what is wrong with it.
+    pub(crate) fn check_from(
+        &self,
+        first: usize,
+        vocabulary: usize,
+        max_seq_length: usize,
+        max_predictions_per_seq: usize,
+    ) -> Result<(), (u64, RowProblem)> {
         let outside = |ids: &[i32]| ids.iter().copied().find(|&id| id as usize >= vocabulary);
-        for (index, row) in self.iter().enumerate() {
+        for index in first..self.len() {
+            let row = self.row(index);
             let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
             let problem = if let Some(id) = outside(row.input_ids).or_else(|| outside(row.masked_lm_ids)) {
                 RowProblem::TokenId { id, vocabulary }
@@ -135,7 +148,7 @@ impl ShardRows {
             } else {
                 continue;
             };
-            return Err(ShardError::Row { path: path.to_owned(), row: index as u64, problem }.into());
+            return Err((index as u64, problem));
         }
         Ok(())
     }
@@ -288,34 +301,38 @@ pub fn read_shard(path: &Path) -> Result<ShardRows> {
     read_rows(path, builder, if is_hf { Columns::Hf } else { Columns::Reference })
 }
 
-/// [`read_shard`] of a shard that must have the columns of one kind.
-///
-/// # Errors
-/// As [`read_shard`].
-pub(crate) fn read_shard_as(path: &Path, columns: Columns) -> Result<ShardRows> {
-    read_rows(path, open(path)?, columns)
-}
-
 fn read_rows(path: &Path, builder: Builder, columns: Columns) -> Result<ShardRows> {
-    let expected = match columns {
-        Columns::Reference => schema(),
-        Columns::Hf => hf_schema(),
-    };
-    check_columns(path, builder.schema(), &expected, columns == Columns::Reference)?;
+    check_shard_columns(path, builder.schema(), columns)?;
     let batches = Batches::of(builder.with_batch_size(BATCH));
     let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
     let mut rows = ShardRows::default();
     for batch in batches {
         let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
-        let appended = match columns {
-            Columns::Reference => rows.append(&batch),
-            Columns::Hf => append_hf(&batch, &mut rows),
-        };
-        appended.map_err(|(row, problem)| {
+        append_batch(&mut rows, &batch, columns).map_err(|(row, problem)| {
             Error::Shard(ShardError::Row { path: path.to_owned(), row, problem })
         })?;
     }
     Ok(rows)
+}
+
+/// A shard of instances must have the columns of its kind.
+pub(crate) fn check_shard_columns(path: &Path, found: &Schema, columns: Columns) -> Result<()> {
+    match columns {
+        Columns::Reference => check_columns(path, found, &schema(), true),
+        Columns::Hf => check_columns(path, found, &hf_schema(), false),
+    }
+}
+
+/// Appends a batch of either kind of columns; the error is the number of a row and what is wrong with it.
+pub(crate) fn append_batch(
+    rows: &mut ShardRows,
+    batch: &RecordBatch,
+    columns: Columns,
+) -> Result<(), (u64, RowProblem)> {
+    match columns {
+        Columns::Reference => rows.append(batch),
+        Columns::Hf => append_hf(batch, rows),
+    }
 }
 
 type Builder = ParquetRecordBatchReaderBuilder<File>;

@@ -12,7 +12,8 @@ use crate::document_pass::DocumentPasses;
 use crate::document_shard::read_documents_within;
 use crate::dynamic::{RowMasker, masked};
 use crate::error::{ManifestError, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ShardEntry};
+use crate::shard_reader::ShardReader;
 use crate::shard_rows::{Row, ShardRows};
 use crate::vocabulary::Vocabulary;
 
@@ -33,6 +34,10 @@ pub struct StoredRows {
     documents: Option<Documents>,
     /// Whether the first documents are read one by one.
     at_a_glance: bool,
+    /// The number of each shard's first row, where instances are stored.
+    starts: Vec<u64>,
+    /// The shard that was read last.
+    open: Option<(usize, ShardReader)>,
     loaded: Option<Loaded>,
 }
 
@@ -41,7 +46,7 @@ struct Loaded {
     /// The number of the first.
     first: u64,
     rows: ShardRows,
-    /// The shard or the document after them.
+    /// The document after them, where documents are stored.
     next: usize,
 }
 
@@ -50,7 +55,14 @@ impl StoredRows {
     #[must_use]
     pub fn new(folder: &Path, manifest: &Manifest, vocabulary: &Vocabulary) -> Self {
         let seed = manifest.config.random_seed;
+        let mut rows = 0;
+        let first = |shard: &ShardEntry| {
+            rows += shard.rows;
+            rows - shard.rows
+        };
         Self {
+            starts: manifest.shards.iter().map(first).collect(),
+            open: None,
             folder: folder.to_owned(),
             manifest: manifest.clone(),
             masks: RowMasker::fixed(manifest, vocabulary),
@@ -122,21 +134,27 @@ impl StoredRows {
             // The rows before are given back before others are read.
             self.loaded = None;
             self.loaded = Some(match self.manifest.config.layout {
-                Layout::Instances => self.read_shard(index, first, next)?,
+                Layout::Instances => self.read_group(index)?,
                 Layout::Documents => self.make_rows(first, next)?,
             });
         }
     }
 
-    /// The shard with row `index`; the next one to look at is `shard`, whose first row is `first`.
-    fn read_shard(&self, index: u64, mut first: u64, mut shard: usize) -> Result<Loaded> {
-        while index >= first + self.manifest.shards[shard].rows {
-            first += self.manifest.shards[shard].rows;
-            shard += 1;
-        }
-        self.manifest.verify_shard(&self.folder, shard, false)?;
-        let rows = self.manifest.read_verified(&self.folder, shard)?;
-        Ok(Loaded { first, rows, next: shard + 1 })
+    /// The row group with row `index`.
+    fn read_group(&mut self, index: u64) -> Result<Loaded> {
+        let shard = self.starts.partition_point(|&start| start <= index) - 1;
+        let reader = match self.open.take() {
+            Some((open, reader)) if open == shard => reader,
+            _ => {
+                self.manifest.verify_shard(&self.folder, shard, false)?;
+                self.manifest.verify_digest(&self.folder, shard)?;
+                ShardReader::open(&self.manifest, &self.folder, shard)?
+            }
+        };
+        let group = reader.group_of(index - self.starts[shard]);
+        let (first, rows) = (self.starts[shard] + reader.rows_of(group).start, reader.read(&[group])?);
+        self.open = Some((shard, reader));
+        Ok(Loaded { first, rows, next: 0 })
     }
 
     /// The next rows, made of the documents from `document` on.

@@ -7,14 +7,17 @@
 use std::fmt;
 use std::path::Path;
 
+use rayon::prelude::*;
+
 use crate::config::Layout;
 use crate::conservation::{Tally, same};
-use crate::document::{Counts, DocumentsBuilder};
+use crate::document::{Counts, DocumentsBuilder, Span};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::masking::MaskedInstance;
 use crate::packed::{Width, pack};
 use crate::report::Counters;
+use crate::shard_reader::ShardReader;
 use crate::vocabulary::Vocabulary;
 
 /// One file of a data folder and what is wrong with it.
@@ -91,6 +94,18 @@ impl fmt::Display for Verification {
 /// # Errors
 /// Only when the manifest itself cannot be used; what is wrong with other files is in the result.
 pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
+    verify_with(folder, deep, &mut |_| {})
+}
+
+/// [`verify`] with progress. The shards are read on all threads of rayon's pool.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_with(
+    folder: &Path,
+    deep: bool,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Result<Verification> {
     let manifest = Manifest::read(folder)?;
     let vocabulary = Manifest { shards: Vec::new(), ..manifest.clone() }.verify(folder, false).err();
     let mut files =
@@ -99,13 +114,20 @@ pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
         None if deep => Some(ShardCounter::new(&manifest, folder)?),
         _ => None,
     };
-    for (index, shard) in manifest.shards.iter().enumerate() {
-        let checked = manifest.verify_shard(folder, index, deep && counter.is_none());
-        let checked = checked.and_then(|()| match &mut counter {
-            Some(counter) => counter.count(folder, index),
-            None => Ok(()),
-        });
-        files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem: checked.err() });
+    let check = |index| -> Result<ShardCount> {
+        manifest.verify_shard(folder, index, deep && counter.is_none())?;
+        counter.as_ref().map_or(Ok(ShardCount::default()), |counter| counter.count(folder, index))
+    };
+    let checked = each_shard(&manifest, check, progress);
+    for (shard, checked) in manifest.shards.iter().zip(checked) {
+        let problem = match checked {
+            Ok(count) => {
+                counter.iter_mut().for_each(|counter| counter.add(&count));
+                None
+            }
+            Err(problem) => Some(problem),
+        };
+        files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem });
     }
     let all_good = files.iter().all(|file| file.problem.is_none());
     let law = counter.filter(|_| all_good).map(|counter| {
@@ -115,7 +137,43 @@ pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
     Ok(Verification { files, law })
 }
 
-/// Counts what stands in shards, read in order.
+/// How far work on the shards of a data set is, in bytes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardProgress {
+    /// Bytes of the shards that are done.
+    pub done: u64,
+    /// Bytes of all shards.
+    pub total: u64,
+}
+
+/// Does work on every shard, as many at a time as there are threads; the results in the order of the shards.
+pub(crate) fn each_shard<T: Send>(
+    manifest: &Manifest,
+    work: impl Fn(usize) -> T + Sync,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Vec<T> {
+    let bytes = |shards: &[usize]| shards.iter().map(|&shard| manifest.shards[shard].bytes).sum::<u64>();
+    let all: Vec<usize> = (0..manifest.shards.len()).collect();
+    let (mut results, mut done, total) = (Vec::with_capacity(all.len()), 0, bytes(&all));
+    for some in all.chunks(rayon::current_num_threads()) {
+        results.par_extend(some.par_iter().map(|&shard| work(shard)));
+        done += bytes(some);
+        progress(ShardProgress { done, total });
+    }
+    results
+}
+
+/// What stands in one shard.
+#[derive(Default)]
+struct ShardCount {
+    /// Where it holds instances.
+    rows: Tally,
+    counters: Option<Counters>,
+    /// Where it holds documents: sentences and tokens of each.
+    documents: Vec<(u64, u64)>,
+}
+
+/// Counts what stands in the shards.
 struct ShardCounter<'a> {
     manifest: &'a Manifest,
     mask: u32,
@@ -123,7 +181,7 @@ struct ShardCounter<'a> {
     rows: Tally,
     counters: Counters,
     /// Where they hold documents.
-    documents: DocumentsBuilder,
+    documents: Counts,
 }
 
 impl<'a> ShardCounter<'a> {
@@ -133,31 +191,62 @@ impl<'a> ShardCounter<'a> {
             mask: Vocabulary::read(&manifest.vocabulary_path(folder))?.mask_id(),
             rows: Tally::default(),
             counters: Counters::new(manifest.config.max_seq_length),
-            documents: DocumentsBuilder::new(manifest.id_space()),
+            documents: Counts::default(),
         })
     }
 
-    fn count(&mut self, folder: &Path, index: usize) -> Result<()> {
+    /// Counts one shard, after its digest was compared.
+    fn count(&self, folder: &Path, index: usize) -> Result<ShardCount> {
         match self.manifest.config.layout {
             Layout::Instances => self.count_instances(folder, index),
             Layout::Documents => {
-                self.documents.forget();
-                self.manifest.read_verified_documents(folder, index, &mut self.documents)
+                let mut documents = DocumentsBuilder::new(self.manifest.id_space());
+                self.manifest.read_verified_documents(folder, index, &mut documents)?;
+                let documents = documents.finish()?;
+                let mut reader = documents.reader();
+                let size = |document| {
+                    let Span { sentences, tokens, .. } = reader.span(document)?;
+                    Ok((sentences.end - sentences.start, tokens.end - tokens.start))
+                };
+                let documents = (0..documents.len()).map(size).collect::<Result<_>>()?;
+                Ok(ShardCount { documents, ..ShardCount::default() })
             }
         }
     }
 
-    fn count_instances(&mut self, folder: &Path, index: usize) -> Result<()> {
+    fn count_instances(&self, folder: &Path, index: usize) -> Result<ShardCount> {
         let (vocabulary, width) = (self.manifest.vocabulary.size, Width::of(self.manifest.id_space()));
         let (mut instance, mut packed) = (MaskedInstance::default(), Vec::new());
-        for row in self.manifest.read_verified(folder, index)?.iter() {
-            row.copy_to(vocabulary, &mut instance);
-            packed.clear();
-            pack(&instance, width, &mut packed);
-            self.rows.see(&packed);
-            self.counters.count(&instance, self.mask);
+        let (mut rows, mut counters) = (Tally::default(), Counters::new(self.manifest.config.max_seq_length));
+        self.manifest.verify_digest(folder, index)?;
+        let reader = ShardReader::open(self.manifest, folder, index)?;
+        for group in 0..reader.groups() {
+            for row in reader.read(&[group])?.iter() {
+                row.copy_to(vocabulary, &mut instance);
+                packed.clear();
+                pack(&instance, width, &mut packed);
+                rows.see(&packed);
+                counters.count(&instance, self.mask);
+            }
         }
-        Ok(())
+        Ok(ShardCount { rows, counters: Some(counters), documents: Vec::new() })
+    }
+
+    /// Adds the shard behind those before it.
+    fn add(&mut self, shard: &ShardCount) {
+        self.rows.add(shard.rows);
+        shard.counters.iter().for_each(|counters| self.counters.add(counters));
+        for (sentences, tokens) in &shard.documents {
+            let Counts { documents: number, sentences: first, tokens: start, .. } = self.documents;
+            let (sentences, tokens) = (first..first + sentences, start..start + tokens);
+            self.documents.seen.see_document(&Span {
+                number,
+                sentences: sentences.clone(),
+                tokens: tokens.clone(),
+            });
+            self.documents.documents += 1;
+            (self.documents.sentences, self.documents.tokens) = (sentences.end, tokens.end);
+        }
     }
 
     fn compare(&self) -> Result<()> {
@@ -173,7 +262,7 @@ impl<'a> ShardCounter<'a> {
                 report.agrees_with(&self.counters)
             }
             Layout::Documents => {
-                let Counts { documents, sentences, tokens, seen } = self.documents.counts;
+                let Counts { documents, sentences, tokens, seen } = self.documents;
                 same("the number of documents in the shards", None, documents, law.documents)?;
                 same("the number of sentences in the shards", None, sentences, report.sentences)?;
                 same("the number of tokens in the shards", None, tokens, report.tokens)?;

@@ -6,8 +6,8 @@
 //! run that resumes at any sample sees what an uninterrupted run sees. Which sample it is depends on the layout.
 //!
 //! - Instances on disk (`shard_samples`): an epoch is all rows, shard after shard in random order, each shard's rows
-//!   in random order. Where the rows have no masks (`--masking dynamic`), the loader makes them, other ones in every
-//!   epoch. In memory is one shard at a time.
+//!   in random order (of a very large one block by block). Where the rows have no masks (`--masking dynamic`), the loader
+//!   makes them, other ones in every epoch. In memory is one block of row groups at a time.
 //! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with pairs and
 //!   masks of its own. In memory are 256 MiB of the documents at most and the pairs of one block of them.
 //!
@@ -21,6 +21,7 @@ mod document_samples;
 mod document_samples_tests;
 mod length_buckets;
 mod prefetch;
+mod shard_order;
 mod shard_samples;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use batch::PretrainingBatch;
 pub use prefetch::Prefetcher;
+pub use shard_order::ShardOrder;
 
 use crate::error::Error;
 use document_samples::DocumentSamples;

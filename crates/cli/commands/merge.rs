@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use bert_data::files::Disk;
 use clap::Parser;
 
 use super::make_pretrain_data::show;
+use crate::progress::Progress;
 
 /// Check the parts that `make-pretrain-data --part` made, and commit them as one data set.
 #[derive(Parser, Debug)]
@@ -15,13 +17,19 @@ pub struct Args {
     /// Print the manifest as one JSON object instead of the report.
     #[arg(long)]
     json: bool,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Those of [`bert_data::merge`].
+/// Those of [`bert_data::merge_on`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let manifest = bert_data::merge(&args.data)?;
+    let mut progress = Progress::new("merging", 0, args.quiet);
+    let manifest = bert_data::merge_on(&Disk, &args.data, &mut |at| progress.set_shards(at))?;
+    progress.finish();
     show(&manifest, &args.data, args.json)
 }

@@ -7,12 +7,17 @@ use bert_trainer::checkpoint::{CheckpointFolder, verify};
 use clap::Args as ClapArgs;
 
 use crate::exit::print;
+use crate::progress::Progress;
 
 /// Check every file of a data folder, or every checkpoint of a run, against its digest.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Data folder, run or checkpoint.
     folder: PathBuf,
+
+    /// No progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
@@ -33,7 +38,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.folder.display()
         );
     }
-    let verification = bert_data::verify(&args.folder, true)?;
+    let mut progress = Progress::new("checking", 0, args.quiet);
+    let verification = bert_data::verify_with(&args.folder, true, &mut |at| progress.set_shards(at))?;
+    progress.finish();
     print(verification.to_string().trim_end())?;
     verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
 }

@@ -6,21 +6,26 @@
 //! epoch    = index / rows
 //! position = index % rows
 //! the shards in the order of a permutation keyed by (seed, epoch)
-//! within each shard, the rows in the order of a permutation keyed by (seed, epoch, shard)
+//! within each shard, its row groups in the order of a permutation keyed by (seed, epoch, shard), cut into blocks
+//! within each block, the rows in the order of a permutation keyed by (seed, epoch, shard, block)
 //! ```
 //!
-//! Data made with `--masking dynamic` holds instances without masks; instance `instance` (counted over the shards in
-//! stored order) is masked in epoch `epoch` by draws keyed by (seed, epoch, instance). In memory is one shard at a
-//! time. Not for pairing, which the data builder has done.
+//! A shard of usual size is one block. Data made with `--masking dynamic` holds instances without masks; instance
+//! `instance` (counted over the shards in stored order) is masked in epoch `epoch` by draws keyed by (seed, epoch, instance).
+//! In memory is one block at a time. Not for pairing, which the data builder has done.
 
 use std::path::{Path, PathBuf};
 
 use bert_data::dynamic::masked;
 use bert_data::rng::{Domain, Random, Stream};
-use bert_data::{Manifest, Row, RowMasker, ShardRows, Vocabulary};
+use bert_data::{Manifest, Row, RowMasker, ShardReader, ShardRows, Vocabulary};
 
 use super::length_buckets::LengthBuckets;
+use super::shard_order::ShardOrder;
 use crate::error::Error;
+
+/// Most tokens of a block, padded ones counted, unless one row group has more: 128 Ki rows of 128 take some 100 MB.
+const BLOCK_TOKENS: u64 = 1 << 24;
 
 /// The rows of a data folder in the order of a seed.
 pub(super) struct ShardSamples {
@@ -29,17 +34,35 @@ pub(super) struct ShardSamples {
     seed: u64,
     /// The number of each shard's first row.
     first_rows: Vec<u64>,
+    /// Most rows of a block.
+    block_rows: u64,
     /// Makes the masks where the data set has none.
     masks: Option<RowMasker>,
     /// An epoch and its order of the shards.
-    order: Option<(u64, Vec<usize>)>,
-    loaded: Option<LoadedShard>,
+    order: Option<(u64, ShardOrder)>,
+    /// Shards whose digests were compared.
+    verified: Vec<bool>,
+    open: Option<OpenShard>,
 }
 
-struct LoadedShard {
+/// A shard in the order of an epoch.
+struct OpenShard {
     epoch: u64,
     shard: usize,
+    reader: ShardReader,
+    /// The row groups of each block.
+    blocks: Vec<Vec<usize>>,
+    /// The first position of each block, and the end of the last.
+    starts: Vec<u64>,
+    loaded: Option<LoadedBlock>,
+}
+
+/// The rows of a block.
+struct LoadedBlock {
+    block: usize,
     rows: ShardRows,
+    /// The place in the shard of each row.
+    stored: Vec<u64>,
     order: Vec<u32>,
 }
 
@@ -54,68 +77,110 @@ impl ShardSamples {
             folder: folder.to_path_buf(),
             seed,
             first_rows: manifest.shards.iter().map(first).collect(),
+            block_rows: BLOCK_TOKENS / manifest.config.max_seq_length as u64,
             masks: RowMasker::new(manifest, vocabulary, seed),
+            verified: vec![false; manifest.shards.len()],
             manifest: manifest.clone(),
             order: None,
-            loaded: None,
+            open: None,
         }
     }
 
     /// Forgets what is in memory.
     pub(super) fn forget(&mut self) {
-        self.loaded = None;
+        self.open = None;
     }
 
     /// Sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
         let (epoch, position) = (index / self.manifest.instances, index % self.manifest.instances);
-        let (shard, at) = self.find(epoch, position);
-        self.load(epoch, shard, index - at, buckets)?;
-        let loaded = self.loaded.as_ref().expect("loaded above");
-        let row = loaded.order[at as usize];
-        let instance = self.first_rows[shard] + u64::from(row);
-        Ok(masked(&mut self.masks, loaded.rows.row(row as usize), epoch, instance))
-    }
-
-    /// The shard of a position in an epoch, and the position in the shard's order.
-    fn find(&mut self, epoch: u64, position: u64) -> (usize, u64) {
         if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
-            let mut order: Vec<usize> = (0..self.manifest.shards.len()).collect();
-            Stream::new(self.seed, Domain::LoaderShards, &[epoch]).shuffle(&mut order);
-            self.order = Some((epoch, order));
+            let rows = self.manifest.shards.iter().map(|shard| shard.rows);
+            self.order = Some((epoch, ShardOrder::new(rows, self.seed, epoch)));
         }
         let (_, order) = self.order.as_ref().expect("set above");
-        let (mut at, mut row) = (0, position);
-        while row >= self.manifest.shards[order[at]].rows {
-            row -= self.manifest.shards[order[at]].rows;
-            at += 1;
-        }
-        (order[at], row)
+        let (shard, at) = order.find(position);
+        self.open(epoch, shard)?;
+        let open = self.open.as_mut().expect("opened above");
+        let (block, at) = open.load(self.seed, (at, index), buckets)?;
+        let row = block.order[at] as usize;
+        let instance = self.first_rows[shard] + block.stored[row];
+        Ok(masked(&mut self.masks, block.rows.row(row), epoch, instance))
     }
 
-    /// Has a shard in memory, with its order in an epoch; `first` is the number of its first sample
-    /// in the run.
-    fn load(
-        &mut self,
-        epoch: u64,
-        shard: usize,
-        first: u64,
-        buckets: Option<&LengthBuckets>,
-    ) -> Result<(), Error> {
-        if self.loaded.as_ref().is_some_and(|loaded| (loaded.epoch, loaded.shard) == (epoch, shard)) {
+    /// Has a shard open, with the order of its row groups in an epoch.
+    fn open(&mut self, epoch: u64, shard: usize) -> Result<(), Error> {
+        if self.open.as_ref().is_some_and(|open| (open.epoch, open.shard) == (epoch, shard)) {
             return Ok(());
         }
-        let rows = match self.loaded.take() {
-            Some(loaded) if loaded.shard == shard => loaded.rows,
+        // What was read is given back before more is.
+        let reader = match self.open.take() {
+            Some(open) if open.shard == shard => open.reader,
             _ => {
                 self.manifest.verify_shard(&self.folder, shard, false)?;
-                self.manifest.read_verified(&self.folder, shard)?
+                if !self.verified[shard] {
+                    self.manifest.verify_digest(&self.folder, shard)?;
+                    self.verified[shard] = true;
+                }
+                ShardReader::open(&self.manifest, &self.folder, shard)?
             }
         };
         let mut random = Stream::new(self.seed, Domain::LoaderRows, &[epoch, shard as u64]);
-        let order = shuffled(&rows, first, &mut random, buckets);
-        self.loaded = Some(LoadedShard { epoch, shard, rows, order });
+        let (blocks, starts) = blocks(&reader, self.block_rows, &mut random);
+        self.open = Some(OpenShard { epoch, shard, reader, blocks, starts, loaded: None });
         Ok(())
+    }
+}
+
+/// The row groups of a shard in random order, cut into blocks of so many rows, and where these begin. A shard that is one
+/// block keeps its groups in their order.
+fn blocks(reader: &ShardReader, most: u64, random: &mut Stream) -> (Vec<Vec<usize>>, Vec<u64>) {
+    let mut groups: Vec<usize> = (0..reader.groups()).collect();
+    let rows = |group: usize| reader.rows_of(group).end - reader.rows_of(group).start;
+    if groups.iter().map(|&group| rows(group)).sum::<u64>() > most {
+        random.shuffle(&mut groups);
+    }
+    let (mut blocks, mut starts): (Vec<Vec<usize>>, Vec<u64>) = (Vec::new(), Vec::new());
+    let (mut before, mut in_block) = (0, 0);
+    for group in groups {
+        match blocks.last_mut() {
+            Some(block) if in_block + rows(group) <= most => block.push(group),
+            _ => {
+                blocks.push(vec![group]);
+                starts.push(before);
+                in_block = 0;
+            }
+        }
+        in_block += rows(group);
+        before += rows(group);
+    }
+    starts.push(before);
+    (blocks, starts)
+}
+
+impl OpenShard {
+    /// Has the block of a position in memory; returns it and the position in it. `index` is the number of the sample.
+    fn load(
+        &mut self,
+        seed: u64,
+        (at, index): (u64, u64),
+        buckets: Option<&LengthBuckets>,
+    ) -> Result<(&LoadedBlock, usize), Error> {
+        let block = self.starts.partition_point(|&start| start <= at) - 1;
+        let at = at - self.starts[block];
+        if self.loaded.as_ref().is_none_or(|loaded| loaded.block != block) {
+            self.loaded = None;
+            let groups = &self.blocks[block];
+            let rows = self.reader.read(groups)?;
+            let stored = groups.iter().flat_map(|&group| self.reader.rows_of(group)).collect();
+            // A shard that is one block has the address it always had.
+            let address = [self.epoch, self.shard as u64, block as u64];
+            let address = if self.blocks.len() == 1 { &address[..2] } else { &address[..] };
+            let mut random = Stream::new(seed, Domain::LoaderRows, address);
+            let order = shuffled(&rows, index - at, &mut random, buckets);
+            self.loaded = Some(LoadedBlock { block, rows, stored, order });
+        }
+        Ok((self.loaded.as_ref().expect("loaded above"), at as usize))
     }
 }
 
@@ -133,6 +198,74 @@ pub(super) fn shuffled(
         Some(buckets) => {
             let length = |row: u32| rows.row(row as usize).input_ids.len();
             buckets.order(order, length, first, random)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bert_data::{BuildConfig, build};
+
+    use super::*;
+
+    /// A shard of several row groups, read in blocks of one or two.
+    #[test]
+    fn every_row_of_a_large_shard_comes_once_in_an_epoch() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let words: Vec<String> = (0..60).map(|word| format!("w{word}")).collect();
+        std::fs::write(
+            at("vocab.txt"),
+            format!("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nw\n{}", words.join("\n")),
+        )
+        .unwrap();
+        let line =
+            |at: usize| words.iter().cycle().skip(at % 60).take(9).cloned().collect::<Vec<_>>().join(" ");
+        let document = |at: usize| (0..5).map(|n| line(at * 7 + n) + "\n").collect::<String>() + "\n";
+        std::fs::write(at("text.txt"), (0..300).map(document).collect::<String>()).unwrap();
+        let config = BuildConfig {
+            input: vec![at("text.txt")],
+            output: Some(at("data")),
+            vocab: Some(at("vocab.txt")),
+            max_seq_length: 24,
+            dupe_factor: 120,
+            num_shards: Some(1),
+            ..BuildConfig::default()
+        };
+        let manifest = build(&config, &mut |_| {}).unwrap().manifest;
+        let vocabulary = Vocabulary::read(&at("vocab.txt")).unwrap();
+        let samples = |block_rows| {
+            let mut samples = ShardSamples::new(&at("data"), &manifest, &vocabulary, 7);
+            samples.block_rows = block_rows;
+            samples
+        };
+        let rows = manifest.instances;
+        let row = |samples: &mut ShardSamples, index| -> Vec<i32> {
+            let row = samples.row(index, None).unwrap();
+            [row.input_ids, row.masked_lm_positions, row.masked_lm_ids].concat()
+        };
+        let epoch = |samples: &mut ShardSamples, epoch: u64| -> Vec<Vec<i32>> {
+            (epoch * rows..(epoch + 1) * rows).map(|index| row(samples, index)).collect()
+        };
+        let count = |rows: &[Vec<i32>]| -> BTreeMap<Vec<i32>, u32> {
+            let mut counts = BTreeMap::new();
+            rows.iter().for_each(|row| *counts.entry(row.clone()).or_default() += 1);
+            counts
+        };
+        let (mut small, mut whole) = (samples(30_000), samples(u64::MAX));
+        let (first, second, at_once) = (epoch(&mut small, 0), epoch(&mut small, 1), epoch(&mut whole, 0));
+        let open = small.open.as_ref().unwrap();
+        assert!(open.reader.groups() > 2 && open.blocks.len() > 1, "{:?}", open.blocks);
+        assert_eq!(whole.open.as_ref().unwrap().blocks.len(), 1);
+        assert_eq!(count(&first), count(&at_once));
+        assert_eq!(count(&second), count(&first));
+        assert_ne!(first, second);
+        assert_ne!(first, at_once);
+        // A run that begins anywhere sees the same.
+        for index in [0, 1, 29_999, 60_000, rows - 1] {
+            assert_eq!(row(&mut samples(30_000), index), first[index as usize]);
         }
     }
 }
