@@ -248,7 +248,7 @@ fn every_word_has_a_tag() {
     assert!(f1 > 0.5, "{}", report["dev"]);
     assert_eq!(report["dev"]["interval"]["metric"], json!("f1"));
     let (low, high) = (number(&report, "/dev/interval/low"), number(&report, "/dev/interval/high"));
-    assert!(low <= f1 && f1 <= high && low < high, "{}", report["dev"]);
+    assert!(low <= f1 && f1 <= high, "{}", report["dev"]);
     assert_eq!(report["test"]["examples"], json!(9));
     let config = &folder.json("tuned/model/config.json")[0];
     assert_eq!(config["architectures"], json!(["BertForTokenClassification"]));

@@ -49,7 +49,8 @@ fn text_to_shards() {
     let shards = manifest["shards"].as_array().expect("shards");
     let rows: Vec<u64> = shards.iter().map(|shard| shard["rows"].as_u64().expect("rows")).collect();
     assert_eq!(rows.iter().sum::<u64>() as f64, instances);
-    assert!(instances > 100.0 && rows.iter().max() <= rows.iter().min().map(|rows| rows + 1).as_ref());
+    // Equal shares of the passes, whose rows differ a little.
+    assert!(instances > 100.0 && rows.iter().all(|&rows| (rows as f64 * 3.0 / instances - 1.0).abs() < 0.05));
 
     let verified = folder.ok("bert verify data").stdout;
     assert_eq!(verified.lines().filter(|line| line.starts_with("good  ")).count(), 5, "{verified}");

@@ -51,10 +51,10 @@ fn refused() {
     case("second", &|receipt| receipt["part"] = json!(2));
     case("many", &|receipt| receipt["shards"][0]["shard"] = json!(u64::MAX));
     case("none", &|receipt| receipt["config"]["num_shards"] = json!(0));
-    case("lengths", &|receipt| receipt["counters"]["lengths"] = json!([]));
-    case("rows", &|receipt| receipt["made"]["rows"]["count"] = json!(u64::MAX));
+    case("lengths", &|receipt| receipt["shards"][0]["made"]["counters"]["lengths"] = json!([]));
+    case("rows", &|receipt| receipt["shards"][0]["made"]["tally"]["rows"]["count"] = json!(u64::MAX));
     case("shard-rows", &|receipt| receipt["shards"][0]["rows"]["count"] = json!(u64::MAX));
-    case("instances", &|receipt| receipt["counters"]["instances"] = json!(u64::MAX));
+    case("instances", &|receipt| receipt["shards"][0]["made"]["counters"]["instances"] = json!(u64::MAX));
     case("digest", &|receipt| receipt["shards"][0]["entry"]["blake3"] = json!("0".repeat(64)));
     case("more", &|receipt| receipt["run"] = json!("rm -r"));
     copy("edited");
@@ -82,7 +82,7 @@ fn refused() {
         ("none", unsafe_name("none", "train-00000-of-00003.parquet")),
         ("lengths", "lengths/.part-00001-of-00002.json is not the receipt of a part that this program made: no shards, or counts of...".to_string()),
         ("rows", "the law of conservation is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
-        ("shard-rows", "the law of conservation is broken: the rows of a shard is 18446744073709551615, but must be ...; nothing was...".to_string()),
+        ("shard-rows", "the law of conservation is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...".to_string()),
         ("instances", "instances/manifest.json: the sum of the shards' rows is ..., expected 18446744073709551615".to_string()),
         ("digest", "digest/train-00000-of-00003.parquet has BLAKE3 ..., the manifest says 000...".to_string()),
         ("more", "more/.part-00001-of-00002.json is not the receipt of a part that this program made: unknown field `run`, ...".to_string()),

@@ -67,41 +67,30 @@ impl fmt::Display for ByteSize {
 
 /// The program, a vocabulary of 30,000 words and its tokenizer.
 pub(crate) const PROGRAM: u64 = 28 * MIB;
-/// What each thread takes: the words its tokenizer remembers, blocks of text, a round of instances.
+/// What each thread takes: the words its tokenizer remembers, blocks of text.
 pub(crate) const PER_THREAD: u64 = 10 * MIB;
-/// What writing one row group takes beside its packed rows: dictionaries, pages and compression.
-pub(crate) const PER_WRITER: u64 = 10 * MIB;
+/// What making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded form.
+const PER_UNIT_BYTE: f64 = 3.0;
+/// And beside them: dictionaries, pages and compression.
+pub(crate) const PER_WORKER: u64 = 10 * MIB;
 /// The least that a build can be asked to use beside [`PROGRAM`] and [`PER_THREAD`].
 const LEAST: u64 = 16 * MIB;
-
-/// Tokens of text for each thread in one round of making instances.
-const ROUND_TOKENS: u64 = 1 << 17;
-/// Packed rows that are sorted at a time: few for a small corpus, so that memory does not follow `dupe_factor`.
-const RUN: u64 = 2 * MIB;
-/// How many runs there may be before they become longer.
-const MOST_RUNS: f64 = 256.0;
-/// The most that is sorted at a time: places in a run take four bytes.
-const LONGEST_RUN: u64 = 1 << 30;
-/// Sorted rows that are kept together: what a restart may have to make again.
-const RUNS_PER_SEGMENT: u64 = 32;
 
 /// What is held in memory, and how much is done at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuning {
     /// Bytes of the store of tokens that may be in memory.
     pub(crate) resident: u64,
-    /// Tokens of one round of making instances, over all threads.
-    pub(crate) round_tokens: u64,
-    /// Bytes of packed rows that are sorted at a time.
-    pub(crate) run_bytes: u64,
-    /// Bytes of packed rows after which a segment ends.
-    pub(crate) segment_bytes: u64,
-    /// Row groups that are written at a time.
-    pub(crate) writers: usize,
+    /// Buckets whose rows are made at a time, or shards of documents that are written.
+    pub(crate) workers: usize,
+    /// Of the reference's mode: bytes of the borders of its rows that may be in memory.
+    pub(crate) borders: u64,
 }
 
 /// The memory that a build uses unless told otherwise, where it has not more threads than that is enough for.
 const DEFAULT: u64 = 256 * MIB;
+/// What a thread makes of a bucket of usual size.
+const BUCKET: u64 = 64 * MIB;
 
 /// The least budget with so many threads.
 fn least(threads: usize) -> u64 {
@@ -114,7 +103,7 @@ fn least(threads: usize) -> u64 {
 /// [`OptionError::BudgetTooSmall`] for one that cannot be kept.
 pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let least = least(threads);
-    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + 4 * LEAST)));
+    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + threads as u64 * BUCKET)));
     if budget.0 >= least {
         return Ok(budget);
     }
@@ -122,22 +111,14 @@ pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSi
 }
 
 impl Tuning {
-    /// Shares out a budget. `rows_bytes` is the size of all packed rows, `group_bytes` that of one row group.
-    pub(crate) fn new(budget: ByteSize, threads: usize, rows_bytes: f64, group_bytes: f64) -> Self {
+    /// Shares out a budget. `unit_bytes` is the size of the packed rows of a bucket.
+    pub(crate) fn new(budget: ByteSize, threads: usize, unit_bytes: f64) -> Self {
         let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
-        // Making instances takes the store and, twice, a run: one is filled while the other is written.
-        let run_bytes = (rows_bytes / MOST_RUNS) as u64;
-        let run_bytes = run_bytes.clamp(RUN, (free / 4).clamp(RUN, LONGEST_RUN));
-        let resident = free - 2 * run_bytes;
-        let writer = PER_WRITER + 2 * group_bytes as u64;
-        let writers = (free / writer).clamp(1, threads as u64) as usize;
-        Self {
-            resident,
-            round_tokens: ROUND_TOKENS * threads as u64,
-            run_bytes,
-            segment_bytes: RUNS_PER_SEGMENT * run_bytes,
-            writers,
-        }
+        let worker = PER_WORKER + (PER_UNIT_BYTE * unit_bytes) as u64;
+        let workers = (free / worker).clamp(1, threads as u64);
+        // What no worker takes holds the store; a quarter of it the borders.
+        let left = free.saturating_sub(workers * worker);
+        Self { resident: left - left / 4, workers: workers as usize, borders: left / 4 }
     }
 
     /// Which of the index, the sentences and the tokens are held in memory: the most used first.
@@ -193,45 +174,29 @@ mod tests {
     fn the_parts_fit_the_budget() {
         for budget in [64, 100, 256, 4096] {
             for threads in [1, 2, 16] {
-                for rows in [1e6, 1e8, 1e11] {
+                for unit in [1e3, 1e6, 2e7] {
                     let budget = ByteSize(budget * MIB);
                     if resolve(Some(budget), threads).is_err() {
                         continue;
                     }
-                    let tuning = Tuning::new(budget, threads, rows, 4e6);
-                    let fixed = PROGRAM + threads as u64 * PER_THREAD;
-                    assert!(fixed + tuning.resident + 2 * tuning.run_bytes <= budget.0, "{tuning:?}");
-                    assert!(tuning.writers >= 1 && tuning.writers <= threads);
+                    let tuning = Tuning::new(budget, threads, unit);
+                    assert!(tuning.workers >= 1 && tuning.workers <= threads);
+                    let workers = tuning.workers as u64 * (PER_WORKER + (PER_UNIT_BYTE * unit) as u64);
+                    let all =
+                        PROGRAM + threads as u64 * PER_THREAD + workers + tuning.resident + tuning.borders;
+                    // One bucket is made whatever it takes.
+                    assert!(all <= budget.0 || tuning.workers == 1, "{tuning:?}");
                 }
             }
         }
         let with = |bytes| resolve(Some(ByteSize(bytes)), 2);
         assert!(with(least(2)).is_ok() && with(least(2) - 1).is_err());
         for threads in [1, 16, 1000] {
-            assert!(resolve(None, threads).unwrap().0 > least(threads));
+            let default = resolve(None, threads).unwrap();
+            assert!(default.0 > least(threads));
+            assert_eq!(Tuning::new(default, threads, 16e6).workers, threads);
         }
         assert_eq!(resolve(None, 2).unwrap(), ByteSize(256 * MIB));
-    }
-
-    #[test]
-    fn shares_of_two_budgets() {
-        // Much text: a quarter of what is free for each of two runs, and as many row groups as fit.
-        let much = Tuning {
-            resident: 106 * MIB,
-            round_tokens: 16 * ROUND_TOKENS,
-            run_bytes: 53 * MIB,
-            segment_bytes: 32 * 53 * MIB,
-            writers: 12,
-        };
-        assert_eq!(Tuning::new(ByteSize(400 * MIB), 16, 1e11, 4e6), much);
-        let little = Tuning {
-            resident: 204 * MIB,
-            round_tokens: 2 * ROUND_TOKENS,
-            run_bytes: 2 * MIB,
-            segment_bytes: 64 * MIB,
-            writers: 2,
-        };
-        assert_eq!(Tuning::new(ByteSize(256 * MIB), 2, 1e6, 4e6), little);
     }
 
     /// Every file of a folder but the lock.
@@ -251,8 +216,7 @@ mod tests {
         }
     }
 
-    /// Nothing of the store in memory, or its index only, or all but the tokens; one row in a run, a row in a segment and
-    /// hundreds; rounds that a document fills, and some that a few do. The default holds everything and sorts all rows in one run.
+    /// Nothing of the store in memory, or its index only, or all but the tokens; one bucket at a time, or three.
     fn assert_same_bytes(change: &dyn Fn(BuildConfig) -> BuildConfig) {
         let folder = tempfile::tempdir().unwrap();
         let text = lettered(folder.path(), 0);
@@ -267,15 +231,11 @@ mod tests {
         let report = Manifest::read(&path("whole")).unwrap().report;
         let (documents, sentences, tokens) = (report.documents, report.sentences, report.tokens);
         let counts = Counts { documents, sentences, tokens, ..Counts::default() };
-        let tiny = Tuning { resident: 0, round_tokens: 20, run_bytes: 1, segment_bytes: 1, writers: 1 };
+        let tiny = Tuning { resident: 0, workers: 1, borders: 0 };
         for (held, threads, tuning) in [
             ([false; 3], 1, tiny),
-            (
-                [false, false, true],
-                3,
-                Tuning { resident: 1700, round_tokens: 100, segment_bytes: 900, ..tiny },
-            ),
-            ([false, true, true], 2, Tuning { resident: 10_000, run_bytes: 1500, writers: 3, ..tiny }),
+            ([false, false, true], 3, Tuning { resident: 1700, ..tiny }),
+            ([false, true, true], 2, Tuning { resident: 10_000, workers: 3, ..tiny }),
         ] {
             assert_eq!(tuning.resident_columns(&counts, Width::Two), held);
             let name = format!("{}", tuning.resident);

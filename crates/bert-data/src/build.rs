@@ -4,16 +4,17 @@
 //! an error and, once there is something to keep, a work folder from which the same command goes on. The stages are other
 //! modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::buckets::{BucketJob, BucketMaker, orders};
 use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
-use crate::conservation::{MadeTally, check_passes, check_rows};
-use crate::coverage::{Coverage, Unseen};
 use crate::document::Counts;
+use crate::document_counts::{CountedPass, count_pass};
 use crate::document_shard::documents_of_shards;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
 use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
@@ -23,17 +24,15 @@ use crate::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::masking::is_special_token;
 use crate::output::{self, Output};
 use crate::part::Part;
-use crate::plan::Plan;
+use crate::plan::{Plan, row_groups};
 use crate::preview::render_first;
 use crate::receipt::PartReceipt;
 use crate::record_batch::RowColumns;
 use crate::reference::make_reference;
-use crate::report::Counters;
 use crate::resolved_config::ResolvedConfig;
-use crate::rounds::{RowJob, count_pass, make_rows};
 use crate::segmenter::ChineseSegmenter;
-use crate::shards::{ShardJob, ShardReceipt, ShuffledSlots, make_document_shards, make_shards};
-use crate::spill::kept_segments;
+use crate::shard::GroupEncoder;
+use crate::shards::{ShardJob, ShardReceipt, make_document_shards, make_shards};
 use crate::store::{StoreReceipt, make_store};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
@@ -45,14 +44,13 @@ use crate::work::Identity;
 pub enum BuildStage {
     /// Reading and tokenizing; counted in bytes of input on disk.
     Reading,
-    /// Making pairs and masks; counted in documents, once for each pass.
+    /// Making pairs and masks, and shards of them; counted in buckets of documents, once for each pass. (Reference mode:
+    /// in documents, once for each pass.)
     Instances,
-    /// Writing shards; counted in rows.
+    /// Writing shards of documents; counted in documents.
     Writing,
     /// The tokenized text of an earlier run is used; counted in documents. Told once.
     KeptText,
-    /// Rows of an earlier run are used; counted in documents, once for each pass. Told once.
-    KeptRows,
     /// Shards of an earlier run are used; counted in shards. Told once.
     KeptShards,
     /// The text of an earlier run has changed since: everything is made anew. Counted in its documents. Told once.
@@ -268,14 +266,6 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     Ok(Prepared { config, budget, tuning: None, vocabulary, files, tables, pool })
 }
 
-/// The rows of a part and what was seen while they were made, after they were written.
-struct Rows {
-    made: MadeTally,
-    counters: Counters,
-    unseen: Unseen,
-    shards: Vec<ShardReceipt>,
-}
-
 impl Prepared<'_> {
     /// The tokenizer that the options ask for.
     pub(crate) fn tokenizer(&self) -> Tokenizer {
@@ -328,18 +318,18 @@ impl Prepared<'_> {
     }
 
     /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
-    fn make(&self, output: &Output<'_>, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartReceipt> {
+    pub(crate) fn make(
+        &self,
+        output: &Output<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<PartReceipt> {
         let (config, part) = (self.config, self.config.part()?);
         let store = make_store(self, &output.work, progress)?;
         check_instances(config, &store.counts)?;
         // From here on an error leaves something to go on from.
         output.work.keep();
         let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.id_space());
-        let rows = self.make_rows(output, &store, &plan, progress)?;
-        check_passes(store.counts.seen, config.passes() as u64, &rows.made.passes)?;
-        let written: Vec<_> = rows.shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        let balance = (config.layout == Layout::Instances).then_some(plan.shards as u64);
-        check_rows(&rows.made, balance, &written)?;
+        let (shards, counted) = self.make_shards(output, &store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -354,69 +344,57 @@ impl Prepared<'_> {
             vocabulary,
             read: store.read,
             counts: store.counts,
-            made: rows.made,
-            counters: rows.counters,
-            unseen: rows.unseen,
-            shards: rows.shards,
+            counted,
+            shards,
         })
     }
 
-    fn make_rows(
+    /// Makes the shards of this part; of documents with what is counted over them.
+    fn make_shards(
         &self,
         output: &Output<'_>,
         store: &StoreReceipt,
         plan: &Plan,
         progress: &mut dyn FnMut(BuildProgress),
-    ) -> Result<Rows> {
+    ) -> Result<(Vec<ShardReceipt>, Option<CountedPass>)> {
         let (config, part, build) = (self.config, self.config.part()?, store.build());
-        let share = plan.bytes / part.of as f64;
-        let tuning = Tuning::new(self.budget, self.threads(), share, plan.group_bytes());
+        let tuning = Tuning::new(self.budget, self.threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
         let mut documents = store.open(&output.work, plan.width, &tuning)?;
-        let writers = tuning.writers;
-        let footer = &self.footer(plan.shards);
-        let job =
-            |rows| ShardJob { prepared: self, output, plan, part, writers, build: &build, footer, rows };
-        if config.random == RandomMode::Reference {
-            let shape = (plan.width, plan.buckets);
-            // No rows are sorted: what a run would take is free.
-            let free = tuning.run_bytes;
-            let rows = make_reference(self, &mut documents, shape, free, &output.work, progress)?;
-            drop(documents);
-            let shards = make_shards(&job(rows.made.all_rows), &rows, progress)?;
-            return Ok(Rows { shards, made: rows.made, counters: rows.counters, unseen: rows.unseen });
-        }
+        let (writers, footer) = (tuning.workers, &self.footer(plan.shards));
+        let job = ShardJob { prepared: self, output, plan, part, writers, build: &build, footer };
         if config.layout == Layout::Documents {
             let ranges = documents_of_shards(&documents, plan.shards)?;
             let own = (0..).zip(&ranges).filter(|(shard, _)| part.has_shard(*shard));
             let own: Vec<_> = own.map(|(_, documents)| documents.clone()).collect();
-            let (made, counters, unseen) = count_pass(self, &documents, &own, progress)?;
-            let shards = make_document_shards(&job(made.rows.count), &documents, &ranges, progress)?;
-            return Ok(Rows { made, counters, unseen, shards });
+            let counted = count_pass(self, &documents, &own, progress)?;
+            let shards = make_document_shards(&job, &documents, &ranges, progress)?;
+            return Ok((shards, Some(counted)));
         }
-        let kept = kept_segments(&output.work, &build)?;
-        if let Some(last) = kept.last() {
-            let total = store.counts.documents * config.passes() as u64;
-            progress(BuildProgress { stage: BuildStage::KeptRows, done: last.units.1, total });
+        if config.random == RandomMode::Reference {
+            let memory = tuning.borders;
+            let rows = make_reference(self, &mut documents, plan.width, memory, &output.work, progress)?;
+            drop(documents);
+            let encoder = |_| GroupEncoder::new(self.row_columns());
+            let mut encoders = (0..writers).map(encoder).collect::<Result<Vec<_>>>()?;
+            let items = |wanted: &[bool]| match wanted {
+                [true] => row_groups(0..rows.len()).collect(),
+                _ => Vec::new(),
+            };
+            let work = |encoder: &mut GroupEncoder, range: Range<usize>, _: &[bool]| {
+                let made = (range.start == 0).then(|| rows.made.clone());
+                rows.piece(encoder, range, plan.width, made)
+            };
+            return Ok((make_shards(&job, &mut encoders, items, work, progress)?, None));
         }
-        let coverage = Coverage::new(store.counts.tokens);
-        let row_job = RowJob {
-            prepared: self,
-            documents: &documents,
-            plan,
-            tuning: &tuning,
-            part,
-            work: &output.work,
-            build: &build,
-            coverage: &coverage,
+        let orders = &orders(config, store.counts.documents);
+        let buckets = BucketJob { prepared: self, documents: &documents, plan, orders };
+        let mut makers = (0..writers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
+        let items = |wanted: &[bool]| -> Vec<u64> {
+            (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()
         };
-        let spilled = make_rows(&row_job, kept, progress)?;
-        // The text has become rows: give its memory back before the rows are written.
-        drop(documents);
-        let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
-        let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
-        let shards = make_shards(&job(spilled.made.rows.count), &source, progress)?;
-        Ok(Rows { shards, made: spilled.made, counters: spilled.counters, unseen: coverage.unseen() })
+        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool]| maker.make(unit, wanted);
+        Ok((make_shards(&job, &mut makers, items, work, progress)?, None))
     }
 
     /// The first instances as words, as many as `--preview` asks for, from shards in a folder.

@@ -56,11 +56,9 @@ pub(crate) struct PassTally {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MadeTally {
-    /// The passes that were worked on, ascending.
+    /// The passes that were worked on.
     pub(crate) passes: Vec<PassTally>,
-    /// Rows of all shards, whether they were made here or are another part's.
-    pub(crate) all_rows: u64,
-    /// The rows that were made here.
+    /// The rows that were made.
     pub(crate) rows: Tally,
 }
 
@@ -78,12 +76,11 @@ impl MadeTally {
 
     pub(crate) fn add(&mut self, other: &Self) {
         for pass in &other.passes {
-            match self.passes.last_mut() {
-                Some(last) if last.pass == pass.pass => last.documents.add(pass.documents),
-                _ => self.passes.push(*pass),
+            match self.passes.iter_mut().find(|own| own.pass == pass.pass) {
+                Some(own) => own.documents.add(pass.documents),
+                None => self.passes.push(*pass),
             }
         }
-        self.all_rows = self.all_rows.saturating_add(other.all_rows);
         self.rows.add(other.rows);
     }
 }
@@ -116,7 +113,9 @@ pub(crate) fn same(what: &'static str, pass: Option<u64>, found: u64, expected: 
 /// Checks that every document of the text was in every pass once.
 pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) -> Result<()> {
     same("the number of passes", None, made.len() as u64, passes)?;
-    for (number, pass) in (0..).zip(made) {
+    let mut made = made.to_vec();
+    made.sort_unstable_by_key(|pass| pass.pass);
+    for (number, pass) in (0..).zip(&made) {
         same("the number of the pass", Some(number), pass.pass, number)?;
         same("the number of documents", Some(number), pass.documents.count, documents.count)?;
         let (found, expected) = (pass.documents.fingerprint, documents.fingerprint);
@@ -132,26 +131,16 @@ pub(crate) fn check_tokens(all: u64, shown: u64, nsp: Nsp) -> Result<()> {
     if nsp == Nsp::Off || shown > all { same(what, None, shown, all) } else { Ok(()) }
 }
 
-/// Checks that what was made is what was written, as a whole and shard by shard. Where rows are balanced among shards,
-/// `balance` is the number of shards of the whole data set; of `written` each has the shard's number.
-pub(crate) fn check_rows(made: &MadeTally, balance: Option<u64>, written: &[(u64, Tally)]) -> Result<()> {
+/// Checks that what was made is what was written; of `written` each has the shard's number.
+pub(crate) fn check_rows(made: &MadeTally, written: &[(u64, Tally)]) -> Result<()> {
     let mut sum = Tally::default();
-    for &(_, shard) in written {
-        sum.add(shard);
-        // Balanced to one row.
-        if let Some(least) = balance.map(|shards| made.all_rows / shards)
-            && !(least..=least.saturating_add(1)).contains(&shard.count)
-        {
-            same("the rows of a shard", None, shard.count, least)?;
-        }
-    }
+    written.iter().for_each(|&(_, shard)| sum.add(shard));
     same("the number of rows in the shards", None, sum.count, made.rows.count)?;
     same("the fingerprint of the rows in the shards", None, sum.fingerprint, made.rows.fingerprint)
 }
 
 impl Conservation {
-    /// The whole law, over all parts. Rows are balanced among shards where they are instances; where not, they are the
-    /// documents.
+    /// The whole law, over all parts; `written` in the order of the shards.
     pub(crate) fn check(
         config: &ResolvedConfig,
         text: &Counts,
@@ -160,14 +149,15 @@ impl Conservation {
         written: &[(u64, Tally)],
     ) -> Result<Self> {
         let (documents, passes, shards) = (text.seen, config.dupe_factor as u64, config.num_shards as u64);
-        let balanced = config.layout == Layout::Instances;
         check_passes(documents, passes, &made.passes)?;
         let tokens = text.tokens.saturating_mul(passes);
         check_tokens(tokens, shown_tokens, config.nsp)?;
-        check_rows(made, balanced.then_some(shards), written)?;
+        check_rows(made, written)?;
         same("the number of shards", None, written.len() as u64, shards)?;
-        same("the number of rows made", None, made.rows.count, made.all_rows)?;
-        if !balanced {
+        for (expected, (found, _)) in (0..).zip(written) {
+            same("the number of a shard", None, *found, expected)?;
+        }
+        if config.layout == Layout::Documents {
             let (found, expected) = (made.rows.fingerprint, documents.fingerprint);
             same("the fingerprint of the documents in the shards", None, found, expected)?;
         }
@@ -177,7 +167,7 @@ impl Conservation {
             passes,
             tokens,
             shown_tokens,
-            rows: made.all_rows,
+            rows: made.rows.count,
             row_fingerprint: format!("{:016x}", made.rows.fingerprint),
         })
     }
@@ -186,18 +176,12 @@ impl Conservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Tuning;
     use crate::build::prepare;
     use crate::config::BuildConfig;
-    use crate::coverage::Coverage;
     use crate::files::Disk;
-    use crate::footer::Footer;
-    use crate::part::Part;
-    use crate::plan::Plan;
-    use crate::rounds::{RowJob, make_rows};
-    use crate::shards::{ShardJob, ShuffledSlots, make_shards};
-    use crate::spill::Spilled;
-    use crate::store::make_store;
+    use crate::manifest::Manifest;
+    use crate::receipt::PartReceipt;
+    use crate::shards::Made;
     use crate::test_text::lettered;
 
     fn tally(numbers: &[u64]) -> Tally {
@@ -226,61 +210,41 @@ mod tests {
         }
     }
 
-    /// A small build as far as its rows, which `damage` changes before they are written and checked.
-    fn build(damage: impl Fn(&mut Spilled)) -> Result<()> {
+    /// A small build as far as its receipt, which `damage` changes before the law is checked.
+    fn build(damage: impl Fn(&mut PartReceipt)) -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let config = BuildConfig { num_shards: Some(3), threads: 2, ..lettered(folder.path(), 500) };
         let prepared = prepare(&config)?;
-        let output = prepared.open(&Disk)?;
-        let store = make_store(&prepared, &output.work, &mut |_| {})?;
-        let plan = Plan::new(&config, store.counts.documents, store.counts.tokens, prepared.vocabulary.len());
-        // Many small runs and segments.
-        let tuning = Tuning {
-            run_bytes: 5_000,
-            segment_bytes: 20_000,
-            round_tokens: 1_000,
-            ..Tuning::new(prepared.budget, 2, plan.bytes, plan.group_bytes())
-        };
-        let documents = store.open(&output.work, plan.width, &tuning)?;
-        let (build, part) = (store.build(), Part::WHOLE);
-        let (prepared, plan, work, output) = (&prepared, &plan, &output.work, &output);
-        let (documents, coverage) = (&documents, &Coverage::new(store.counts.tokens));
-        let job = RowJob { prepared, documents, plan, tuning: &tuning, part, work, build: &build, coverage };
-        let mut spilled = make_rows(&job, Vec::new(), &mut |_| {})?;
-        assert!(spilled.runs() > 10, "{}", spilled.runs());
-        damage(&mut spilled);
-        let (seed, buckets, width) = (config.random_seed, plan.buckets, plan.width);
-        let source = ShuffledSlots { spilled: &spilled, seed, buckets, width };
-        let footer = &Footer::default();
-        let job = ShardJob { prepared, output, plan, part, writers: 2, build: &build, footer, rows: 0 };
-        let shards = make_shards(&job, &source, &mut |_| {})?;
-        let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        let resolved = ResolvedConfig::new(&config, 3, false);
-        Conservation::check(&resolved, &store.counts, &spilled.made, spilled.counters.shown, &written)
-            .map(drop)
+        let mut receipt = prepared.make(&prepared.open(&Disk)?, &mut |_| {})?;
+        assert_eq!(receipt.shards.len(), 3);
+        damage(&mut receipt);
+        Manifest::of_parts(vec![receipt]).map(drop)
     }
 
     #[test]
     fn rows_that_are_lost_or_doubled_are_found() {
         build(|_| {}).unwrap();
-        for (named, damage) in [
-            ("rows", &(|spilled: &mut Spilled| spilled.lose_run(2)) as &dyn Fn(&mut Spilled)),
-            ("rows", &|spilled| spilled.double_run(2)),
-            ("rows", &|spilled| {
-                spilled.lose_run(1);
-                spilled.double_run(3);
+        type Damage = fn(&mut PartReceipt);
+        fn of(receipt: &mut PartReceipt, shard: usize) -> &mut Made {
+            receipt.shards[shard].made.as_mut().unwrap()
+        }
+        let damages: [(&str, Damage); 6] = [
+            ("the number of rows in the shards", |receipt| receipt.shards[1].rows.count -= 1),
+            ("the number of rows in the shards", |receipt| of(receipt, 2).tally.rows.count += 1),
+            ("the fingerprint of the rows", |receipt| {
+                let rows = &mut of(receipt, 0).tally.rows;
+                rows.fingerprint = rows.fingerprint.wrapping_add(1);
             }),
-            ("the fingerprint of the rows", &|spilled| {
-                spilled.made.rows.fingerprint = spilled.made.rows.fingerprint.wrapping_add(1);
+            ("the number of documents of pass", |receipt| {
+                of(receipt, 0).tally.passes[0].documents.count += 1;
             }),
-            ("the number of documents of pass 3", &|spilled| {
-                let again = MadeTally { passes: spilled.made.passes[3..].to_vec(), ..MadeTally::default() };
-                spilled.made.add(&again);
-            }),
-        ] {
+            ("the number of passes", |receipt| drop(receipt.shards.pop())),
+            ("the number of a shard", |receipt| receipt.shards[2].shard = 1),
+        ];
+        for (named, damage) in damages {
             let error = build(damage).unwrap_err();
             assert!(matches!(error, Error::NotConserved { .. }), "{error}");
-            assert!(error.to_string().contains(named), "{error}");
+            assert!(error.to_string().contains(named), "{named}: {error}");
         }
     }
 }

@@ -1,27 +1,37 @@
 //! Which tokens of the text stand in no instance.
 //!
 //! Truncation cuts the ends of long pairs, at random and anew in every pass, and some rules leave text out. A token that
-//! every pass leaves out is lost to the model. [`Coverage`] marks the tokens that an instance shows, one bit each, and
-//! counts the rest. A large text is sampled, so that the bits take 8 MiB at most. The reference does not count.
+//! every pass leaves out is lost to the model. Whoever makes instances notes which tokens they show ([`Shown`]), and
+//! [`Coverage`] puts these notes together and counts the rest. A large text is sampled, so that notes stay small. The
+//! reference does not count.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 /// Tokens up to which every one is looked at.
-const MOST: u64 = 1 << 26;
+const MOST: u64 = 1 << 18;
 /// Tokens that are looked at or left out together.
 const STRETCH: u64 = 1 << 12;
 
-/// The tokens of a text that were shown. Many threads may mark; their order changes nothing.
-#[derive(Debug)]
-pub(crate) struct Coverage {
+/// Which tokens of a text are looked at: those of stretches at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Looked {
     tokens: u64,
     /// Of so many stretches one is looked at.
     every: u64,
-    /// A bit for each token of the stretches that are looked at.
-    bits: Vec<AtomicU64>,
+}
+
+/// Tokens that instances show, of those that are looked at and counted over them: stretches that ascend and do not touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Shown(Vec<(u32, u32)>);
+
+/// The tokens of a text that were shown, a bit for each that is looked at.
+#[derive(Debug)]
+pub(crate) struct Coverage {
+    looked: Looked,
+    bits: Vec<u64>,
 }
 
 /// What was found.
@@ -41,54 +51,83 @@ impl Unseen {
     }
 }
 
-impl Coverage {
-    /// Of a text of so many tokens, none of them shown.
+impl Looked {
+    /// At a text of so many tokens.
     pub(crate) fn new(tokens: u64) -> Self {
         Self::with_stretches(tokens, MOST / STRETCH)
     }
 
-    /// Looks at so many stretches at most.
+    /// At so many stretches at most.
     fn with_stretches(tokens: u64, most: u64) -> Self {
-        let stretches = tokens.div_ceil(STRETCH);
-        let every = stretches.div_ceil(most).max(1);
-        let words = stretches.div_ceil(every) * (STRETCH / 64);
-        Self { tokens, every, bits: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        Self { tokens, every: tokens.div_ceil(STRETCH).div_ceil(most).max(1) }
     }
 
-    /// Marks tokens, by their places in the text, as shown.
-    pub(crate) fn show(&self, tokens: Range<u64>) {
+    /// How many tokens are looked at.
+    fn count(&self) -> u64 {
+        let (full, rest) = (self.tokens / STRETCH, self.tokens % STRETCH);
+        full.div_ceil(self.every) * STRETCH + if full.is_multiple_of(self.every) { rest } else { 0 }
+    }
+
+    /// Notes tokens, by their places in the text, as shown.
+    pub(crate) fn show(&self, tokens: Range<u64>, shown: &mut Shown) {
         let mut start = tokens.start;
         while start < tokens.end {
             let stretch = start / STRETCH;
             let end = tokens.end.min((stretch + 1) * STRETCH);
             if stretch.is_multiple_of(self.every) {
-                let base = stretch / self.every * STRETCH;
-                self.mark(base + start % STRETCH..base + start % STRETCH + (end - start));
+                let at = stretch / self.every * STRETCH + start % STRETCH;
+                shown.push(at as u32, (at + (end - start)) as u32);
             }
             start = end;
         }
     }
+}
 
-    fn mark(&self, bits: Range<u64>) {
-        let mut start = bits.start;
-        while start < bits.end {
-            let end = bits.end.min((start / 64 + 1) * 64);
-            let mask = (u64::MAX >> (64 - (end - start))) << (start % 64);
-            let word = &self.bits[(start / 64) as usize];
-            // Most tokens are shown in the first pass: a look saves the other passes from writing.
-            if word.load(Ordering::Relaxed) & mask != mask {
-                word.fetch_or(mask, Ordering::Relaxed);
-            }
-            start = end;
+impl Shown {
+    fn push(&mut self, start: u32, end: u32) {
+        match self.0.last_mut() {
+            Some(last) if (last.0..=last.1).contains(&start) => last.1 = last.1.max(end),
+            _ => self.0.push((start, end)),
         }
     }
 
-    /// Counts the tokens that are not marked.
+    /// Brings the notes into their order.
+    pub(crate) fn tidy(&mut self) {
+        self.0.sort_unstable();
+        for (start, end) in std::mem::take(&mut self.0) {
+            self.push(start, end);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        self.tidy();
+    }
+}
+
+impl Coverage {
+    /// Of a text of so many tokens, none of them shown.
+    pub(crate) fn new(tokens: u64) -> Self {
+        Self::of(Looked::new(tokens))
+    }
+
+    fn of(looked: Looked) -> Self {
+        Self { looked, bits: vec![0; looked.count().div_ceil(64) as usize] }
+    }
+
+    /// Puts notes in. What is outside, which only a forged note has, is passed over.
+    pub(crate) fn add(&mut self, shown: &Shown) {
+        for &(start, end) in &shown.0 {
+            for at in start..end.min(self.looked.count() as u32) {
+                self.bits[at as usize / 64] |= 1 << (at % 64);
+            }
+        }
+    }
+
+    /// Counts the tokens that are not shown.
     pub(crate) fn unseen(&self) -> Unseen {
-        let shown: u64 =
-            self.bits.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum();
-        let (full, rest) = (self.tokens / STRETCH, self.tokens % STRETCH);
-        let of = full.div_ceil(self.every) * STRETCH + if full.is_multiple_of(self.every) { rest } else { 0 };
+        let (of, shown) =
+            (self.looked.count(), self.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>());
         Unseen { of, tokens: of - shown }
     }
 }
@@ -104,15 +143,20 @@ mod tests {
         for (tokens, most) in
             [(1, 4), (4096, 4), (4097, 4), (20_000, 8), (100_000, 8), (100_000, 25), (100_000, 1)]
         {
-            let coverage = Coverage::with_stretches(tokens, most);
+            let looked = Looked::with_stretches(tokens, most);
+            let (mut coverage, mut notes) = (Coverage::of(looked), Shown::default());
             let mut shown = vec![false; tokens as usize];
             for _ in 0..random.below(2 * tokens as usize / 50 + 2) {
                 let start = random.below(tokens as usize);
                 let end = (start + random.below(200)).min(shown.len());
                 shown[start..end].fill(true);
-                coverage.show(start as u64..end as u64);
+                looked.show(start as u64..end as u64, &mut notes);
             }
-            let looked_at = |at: &usize| (*at as u64 / STRETCH).is_multiple_of(coverage.every);
+            let mut tidy = notes.clone();
+            tidy.tidy();
+            assert!(tidy.0.windows(2).all(|pair| pair[0].1 < pair[1].0), "they do not touch");
+            coverage.add(if tokens % 2 == 0 { &notes } else { &tidy });
+            let looked_at = |at: &usize| (*at as u64 / STRETCH).is_multiple_of(looked.every);
             let of = (0..shown.len()).filter(looked_at).count() as u64;
             let unseen = (0..shown.len()).filter(looked_at).filter(|&at| !shown[at]).count() as u64;
             assert_eq!(coverage.unseen(), Unseen { of, tokens: unseen }, "{tokens} tokens, {most} stretches");

@@ -55,6 +55,12 @@ pub(crate) struct Counts {
 }
 
 impl Documents {
+    /// Documents in columns: tokens, sentences, index.
+    pub(crate) fn in_memory(width: Width, columns: [Column; 3], counts: Counts) -> Self {
+        let [tokens, sentences, index] = columns;
+        Self { width, tokens, sentences, index, counts, order: None, lookup: None, _scratch: None }
+    }
+
     /// Number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -248,12 +254,16 @@ impl<'a> DocumentReader<'a> {
             out.extend_from_slice(self.place(look).single().tokens(range));
             return Ok(());
         }
-        let width = documents.width;
-        let size = width.bytes() as u64;
-        let cursor = &mut self.place(look).tokens;
-        let range = size * range.start..size * range.end;
-        width.get_ids(cursor.get(&documents.tokens, range, size * documents.counts.tokens)?, out);
+        documents.width.get_ids(self.packed_tokens(look, range)?, out);
         Ok(())
+    }
+
+    /// The tokens at a place in the corpus as they are stored; not where documents are read one by one.
+    pub(crate) fn packed_tokens(&mut self, look: Look, range: Range<u64>) -> Result<&[u8]> {
+        let documents = self.documents;
+        let size = documents.width.bytes() as u64;
+        let cursor = &mut self.place(look).tokens;
+        cursor.get(&documents.tokens, size * range.start..size * range.end, size * documents.counts.tokens)
     }
 
     fn place(&mut self, look: Look) -> &mut Place {
@@ -368,9 +378,7 @@ impl DocumentsBuilder {
             ColumnWriter::Memory(bytes) => Column::Resident(bytes),
             ColumnWriter::File(_) => panic!("a corpus on disk is opened from its files"),
         };
-        let (tokens, sentences, index) =
-            (resident(self.tokens), resident(self.sentences), resident(self.index));
-        let (width, counts) = (self.width, self.counts);
-        Documents { width, tokens, sentences, index, counts, order: None, lookup: None, _scratch: None }
+        let columns = [resident(self.tokens), resident(self.sentences), resident(self.index)];
+        Documents::in_memory(self.width, columns, self.counts)
     }
 }

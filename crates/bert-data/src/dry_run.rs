@@ -9,6 +9,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
@@ -28,12 +29,11 @@ use crate::keyed::KeyedInstances;
 use crate::line_check::{BadLines, LineCheck};
 use crate::packed::{PackedRow, Width, pack};
 use crate::parallel::share_out;
-use crate::plan::Plan;
+use crate::plan::{Plan, row_groups};
 use crate::reading::{ReadRules, sample_documents};
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
 use crate::shard::{GroupEncoder, ShardWriter};
-use crate::spill::{BESIDE_ROW, Rows};
 use crate::table::InputReader;
 
 /// Blocks that are kept: enough for a per cent, little enough for a second.
@@ -127,7 +127,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let tokens = of_text(sampled.documents.tokens());
     let plan = Plan::new(config, documents, tokens, prepared.id_space());
     let threads = prepared.pool.current_num_threads();
-    let tuning = Tuning::new(prepared.budget, threads, plan.bytes, plan.group_bytes());
+    let tuning = Tuning::new(prepared.budget, threads, plan.unit_bytes());
     let (written, writing) = second_time(|| match config.layout {
         Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
         Layout::Documents => {
@@ -138,16 +138,14 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let beside = match config.layout {
         // The row groups of the sample were encoded beside each other already.
         Layout::Instances => 1,
-        Layout::Documents => tuning.writers.min(plan.shards),
+        Layout::Documents => tuning.workers.min(plan.shards),
     };
     let writing_per_row = writing / (made.rows.len().max(1) * beside) as f64;
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
     let bytes = (rows * written.bytes_per_row) as u64;
-    // What is packed goes to a scratch file and comes back: two copies at memory's speed. This and reading is done
-    // beside the rest, and so shared among the threads.
-    let spill = rows * written.packed_per_row * 2.0 / 1.5e9;
-    let shared = (read + spill) / threads as f64;
+    // Done beside the rest, and so shared among the threads.
+    let shared = read / threads as f64;
     // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
     let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
     let seconds = shared + tokenize * scale + rows * (per_row + writing_per_row) + syncs;
@@ -161,7 +159,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         instances: rows as u64,
         shards: plan.shards,
         bytes,
-        scratch: bytes + scratch(config, &plan, &tuning, &sizes, &written),
+        scratch: bytes + scratch(config, &plan, &sizes, &written),
         memory: memory(config.layout, &plan, &tuning, threads, &sizes, &written),
         seconds,
         warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
@@ -230,27 +228,24 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
     let mask = prepared.vocabulary.mask_id();
     while made.passes < config.passes() && (made.rows.len() as u64) < ROWS {
-        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<Rows> {
-            let (mut rows, mut tally) = (Rows::default(), Tally::default());
+        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>)> {
+            let (mut rows, mut starts) = (Vec::new(), Vec::new());
             let mut counters = Counters::new(config.max_seq_length);
             keyed.make(documents, made.passes as u64, document, |row| {
-                let start = rows.bytes.len();
-                pack(row, width, &mut rows.bytes);
-                rows.ends.push((0, rows.bytes.len() as u32));
-                tally.see(&rows.bytes[start..]);
+                starts.push(rows.len() as u32);
+                pack(row, width, &mut rows);
                 counters.count(row, mask);
                 Ok(())
             })?;
-            Ok(rows)
+            Ok((rows, starts))
         };
         let all = (0..documents.len()).collect();
         let units = prepared.pool.install(|| share_out(&mut makers, all, unit));
         for unit in units {
-            let unit = unit?;
+            let (rows, starts) = unit?;
             let base = made.bytes.len() as u32;
-            let starts = std::iter::once(0).chain(unit.ends.iter().map(|&(_, end)| end));
-            made.rows.extend(starts.take(unit.ends.len()).map(|start| base + start));
-            made.bytes.extend_from_slice(&unit.bytes);
+            made.rows.extend(starts.into_iter().map(|start| base + start));
+            made.bytes.extend_from_slice(&rows);
         }
         made.passes += 1;
     }
@@ -291,14 +286,12 @@ fn write_nowhere(
     let path = Path::new("nowhere.parquet");
     let footer = prepared.footer(plan.shards).of_shard(0);
     let mut shard = ShardWriter::create(&Nowhere, path, prepared.row_columns(), footer)?;
-    // Row groups as large as those of the build, and as many at a time.
-    let groups = (made.bytes.len() as f64 / plan.group_bytes()).round().max(1.0) as usize;
     let encoder = |_| GroupEncoder::new(prepared.row_columns());
-    let mut encoders = (0..tuning.writers).map(encoder).collect::<Result<Vec<_>>>()?;
-    let items = order.chunks(order.len().div_ceil(groups).max(1)).enumerate().collect();
-    let encode = |encoder: &mut GroupEncoder, (number, rows): (usize, &[u32])| {
-        let rows = rows.iter().map(|&row| PackedRow::first_of(&made.bytes[row as usize..], plan.width));
-        encoder.encode(path, number, rows)
+    let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
+    let items = row_groups(0..order.len()).collect();
+    let encode = |encoder: &mut GroupEncoder, rows: Range<usize>| {
+        let packed = |&row: &u32| PackedRow::first_of(&made.bytes[row as usize..], plan.width);
+        encoder.encode(path, order[rows].iter().map(packed))
     };
     for group in prepared.pool.install(|| share_out(&mut encoders, items, encode)) {
         shard.append(group?)?;
@@ -316,30 +309,18 @@ struct Sizes {
     documents: u64,
 }
 
-/// Bytes of the work folder beside the shards: the columns of the text, and the rows with their borders.
-fn scratch(
-    config: &BuildConfig,
-    plan: &Plan,
-    tuning: &Tuning,
-    sizes: &Sizes,
-    written: &WrittenSample,
-) -> u64 {
+/// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows with their borders.
+fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
     let text = plan.width.bytes() as u64 * sizes.tokens + 8 * (sizes.sentences + sizes.documents + 2);
-    let packed = sizes.rows * written.packed_per_row;
-    let borders = match (config.layout, config.random) {
-        (Layout::Documents, _) => 0.0,
-        (_, RandomMode::Reference) => 8.0 * sizes.rows,
-        // A run ends with where its slots begin.
-        (_, RandomMode::Keyed) => {
-            let runs = (packed + BESIDE_ROW as f64 * sizes.rows) / tuning.run_bytes as f64;
-            runs.ceil() * 4.0 * (plan.slots() + 1) as f64
-        }
+    let rows = match config.random {
+        RandomMode::Keyed => 0.0,
+        RandomMode::Reference => sizes.rows * (written.packed_per_row + 8.0),
     };
-    text + (packed + borders) as u64
+    text + rows as u64
 }
 
-/// Peak resident memory: the largest of tokenizing (what of the text is held), making instances (that, a run of rows, a
-/// round of them) and writing (some row groups at once). The constants were measured on the bench corpus.
+/// Peak resident memory: the larger of tokenizing and of making shards, with what of the text is held: some buckets of rows at
+/// once, or some shards of documents. The constants were measured on the bench corpus.
 fn memory(
     layout: Layout,
     plan: &Plan,
@@ -357,19 +338,19 @@ fn memory(
     let columns = [plan.width.bytes() as u64 * counts.tokens, 8 * counts.sentences, 8 * counts.documents];
     let resident = tuning.resident_columns(&counts, plan.width).into_iter().zip(columns);
     let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
-    let packed = sizes.rows * written.packed_per_row;
-    let making = text as f64 + packed.min(2.0 * tuning.run_bytes as f64) + threads as f64 * ROUND_PER_THREAD;
-    let (group, held, writers) = match layout {
-        Layout::Instances => (packed / plan.slots() as f64, 0, tuning.writers),
+    let (packed, held, workers) = match layout {
+        Layout::Instances => {
+            (sizes.rows * written.packed_per_row / plan.units() as f64, text, tuning.workers)
+        }
         // Whole shards are written beside each other, from the text.
         Layout::Documents => {
             let tokens = (GROUP_TOKENS as u64).min(sizes.tokens / plan.shards as u64);
-            ((plan.width.bytes() as u64 * tokens) as f64, text, tuning.writers.min(plan.shards))
+            ((plan.width.bytes() as u64 * tokens) as f64, text, tuning.workers.min(plan.shards))
         }
     };
-    let writing = held as f64 + writers as f64 * (WRITING + WRITING_PER_PACKED * group);
+    let making = held as f64 + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
     let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD + text as f64;
-    (BASE + tokenizing.max(making).max(writing)) as u64
+    (BASE + tokenizing.max(making)) as u64
 }
 
 /// Writing a file through to a solid-state disk.
@@ -380,12 +361,10 @@ const BASE: f64 = 9e6;
 const TOKENIZER: f64 = 2e6;
 /// The words that a thread's tokenizer remembers.
 const WORDS_PER_THREAD: f64 = 3.4e6;
-/// A round of instances.
-const ROUND_PER_THREAD: f64 = 3e6;
-/// Dictionaries, pages and compression of a row group, and the encoded one that waits for its turn.
-const WRITING: f64 = 16e6;
-/// A row group on its way: packed, as columns, and compressed.
-const WRITING_PER_PACKED: f64 = 5.3;
+/// Dictionaries, pages and compression of a row group.
+const MAKING: f64 = 8e6;
+/// A bucket on its way: documents, packed rows, a row group as columns, compressed ones that wait for their turn.
+const MAKING_PER_PACKED: f64 = 3.5;
 
 /// A file system on which nothing is kept.
 #[derive(Debug)]
@@ -447,26 +426,31 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_the_largest_stage() {
-        let plan = Plan { shards: 2, buckets: 5, width: Width::of(30_000), bytes: 0.0 };
+        let config = BuildConfig { num_shards: Some(2), dupe_factor: 10, ..BuildConfig::default() };
+        let plan = Plan::new(&config, 100, 1_000_000, 30_000);
+        assert_eq!(plan.units(), 10);
         let sizes = Sizes { rows: 1e5, tokens: 1_000_000, sentences: 1_000, documents: 100 };
         let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
-        let of = |resident, run_bytes, writers| {
-            let tuning = Tuning { resident, round_tokens: 0, run_bytes, segment_bytes: 0, writers };
-            memory(Layout::Instances, &plan, &tuning, 2, &sizes, &written) as f64
+        let of = |layout, resident, workers| {
+            let tuning = Tuning { resident, workers, borders: 0 };
+            memory(layout, &plan, &tuning, 2, &sizes, &written) as f64
         };
         let text = 2.0 * 1e6 + 8.0 * 1e3 + 8.0 * 1e2;
         let tokenizing = BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD;
-        assert_eq!(of(1 << 30, 1_000_000, 0), tokenizing + text);
-        assert_eq!(of(100_000, 1_000_000, 0), tokenizing + 8.0 * 1e3 + 8.0 * 1e2, "tokens stay on disk");
-        let making = BASE + text + 2.0 * ROUND_PER_THREAD;
-        assert_eq!(of(1 << 30, 4_000_000, 0), making + 2.0 * 4e6, "two runs");
-        assert_eq!(of(1 << 30, 40_000_000, 0), making + 100.0 * 1e5, "all rows are one run");
-        let group = 100.0 * 1e5 / 10.0;
-        assert_eq!(of(1 << 30, 1_000_000, 3), BASE + 3.0 * (WRITING + WRITING_PER_PACKED * group));
-        let tuning =
-            Tuning { resident: 1 << 30, round_tokens: 0, run_bytes: 0, segment_bytes: 0, writers: 3 };
-        let documents = memory(Layout::Documents, &plan, &tuning, 2, &sizes, &written) as f64;
-        let of_shard = WRITING + WRITING_PER_PACKED * 2.0 * 500_000.0;
-        assert_eq!(documents, BASE + text + 2.0 * of_shard, "two shards, the text beside them");
+        assert_eq!(of(Layout::Instances, 1 << 30, 0), tokenizing + text);
+        assert_eq!(
+            of(Layout::Instances, 100_000, 0),
+            tokenizing + 8.0 * 1e3 + 8.0 * 1e2,
+            "tokens stay on disk"
+        );
+        let unit = 100.0 * 1e5 / 10.0;
+        let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
+        assert_eq!(of(Layout::Instances, 1 << 30, 3), BASE + text + making);
+        let of_shard = MAKING + MAKING_PER_PACKED * 2.0 * 500_000.0;
+        assert_eq!(
+            of(Layout::Documents, 1 << 30, 3),
+            BASE + text + 2.0 * of_shard,
+            "two shards, the text beside them"
+        );
     }
 }

@@ -60,42 +60,30 @@ impl KeyedInstances {
         document: usize,
         mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        self.make_with(&mut documents.reader(), pass, document, |_, row| emit(row))
+        self.make_with(&mut documents.reader(), pass, (document, document as u64), |_, row| emit(row))
     }
 
-    /// [`KeyedInstances::make`] with a reader that is kept from one document to the next; `emit` also gets the pair that
-    /// the instance was made of.
+    /// [`KeyedInstances::make`] of the document at a place of the reader's, whose number in the order of the text addresses
+    /// the draws; `emit` also gets the pair that the instance was made of.
     pub(crate) fn make_with(
         &mut self,
         reader: &mut DocumentReader<'_>,
         pass: u64,
-        document: usize,
+        (place, document): (usize, u64),
         mut emit: impl FnMut(&Pair, &MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        let masks = self.masks(pass, document);
+        let masks = MaskStreams::new(self.seed, pass, document as usize);
         let rules = self.rules;
-        let mut pairs = self.pairs(pass, document);
+        let mut pairs = pair_stream(self.seed, pass, document as usize);
         let mut number = 0;
-        draw_pairs(reader, document, &rules, &mut pairs, |_, reader, pair| {
+        draw_pairs(reader, place, &rules, &mut pairs, |_, reader, pair| {
             number += 1;
             emit(&pair, self.row(reader, &masks, number - 1, pair)?)
         })
     }
 
-    /// Draws the pairs of a document in a pass and hands each to `emit`; nothing is filled or masked.
-    pub(crate) fn draw<'a>(
-        &self,
-        reader: &mut DocumentReader<'a>,
-        pass: u64,
-        document: usize,
-        mut emit: impl FnMut(&mut DocumentReader<'a>, Pair) -> Result<()>,
-    ) -> Result<()> {
-        let mut pairs = self.pairs(pass, document);
-        draw_pairs(reader, document, &self.rules, &mut pairs, |_, reader, pair| emit(reader, pair))
-    }
-
     /// The row of one pair, which is number `number` of its document and pass.
-    pub(crate) fn row(
+    fn row(
         &mut self,
         reader: &mut DocumentReader<'_>,
         masks: &MaskStreams,
@@ -110,15 +98,6 @@ impl KeyedInstances {
             Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
         }
         Ok(&self.masked)
-    }
-
-    fn pairs(&self, pass: u64, document: usize) -> Stream {
-        pair_stream(self.seed, pass, document)
-    }
-
-    /// The streams of the masks of a document's instances in a pass.
-    pub(crate) fn masks(&self, pass: u64, document: usize) -> MaskStreams {
-        MaskStreams::new(self.seed, pass, document)
     }
 }
 
@@ -208,13 +187,13 @@ mod tests {
 
         let mut drawn = Vec::new();
         let mut reader = documents.reader();
-        keyed
-            .draw(&mut reader, 4, 1, |_, pair| {
-                drawn.push(pair);
-                Ok(())
-            })
-            .unwrap();
-        let masks = keyed.masks(4, 1);
+        let (rules, mut pairs) = (keyed.rules, pair_stream(keyed.seed, 4, 1));
+        draw_pairs(&mut reader, 1, &rules, &mut pairs, |_, _, pair| {
+            drawn.push(pair);
+            Ok(())
+        })
+        .unwrap();
+        let masks = MaskStreams::new(keyed.seed, 4, 1);
         for number in (0..drawn.len()).rev() {
             let row = keyed.row(&mut reader, &masks, number as u64, drawn[number]).unwrap();
             assert_eq!(*row, made[number]);

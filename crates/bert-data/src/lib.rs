@@ -8,9 +8,9 @@
 //! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
 //! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`shard_rows`], [`manifest`] |
 //!
-//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk (`store`), instances are
-//! made from it round by round (`rounds`), each row gets its place in the data set from its number (`slots`), waits in
-//! sorted runs (`spill`) and is written with its row group (`shards`). Every stage leaves receipts (`work`), so that the
+//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk (`store`), its documents are
+//! dealt to buckets at random, others in every pass (`plan`, `permutation`), rows are made bucket by bucket (`buckets`), and a
+//! bucket's rows, shuffled, are a shard or a stretch of one (`shards`). Every stage leaves receipts (`work`), so that the
 //! same command goes on where one was stopped; nothing is committed before the law of [`Conservation`] holds; and a build
 //! can be made in parts ([`build_part`], [`merge`]). Memory, threads, parts and stops change no byte. The behaviour and the names are those of `create_pretraining_data.py` of
 //! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
@@ -63,6 +63,7 @@
 //! passed over.
 
 mod block_text;
+mod buckets;
 mod budget;
 mod build;
 pub mod card;
@@ -74,6 +75,7 @@ mod conservation;
 pub mod contained;
 mod coverage;
 pub mod document;
+mod document_counts;
 mod document_lookup;
 pub mod document_pass;
 pub mod document_shard;
@@ -104,6 +106,7 @@ pub mod page;
 mod parallel;
 mod parquet_file;
 mod part;
+mod permutation;
 mod plan;
 pub mod preview;
 pub mod reading;
@@ -113,15 +116,12 @@ mod reference;
 pub mod report;
 mod resolved_config;
 pub mod rng;
-mod rounds;
 pub mod sealed;
 pub mod segmenter;
 pub mod shard;
 mod shard_reader;
 pub mod shard_rows;
 mod shards;
-mod slots;
-mod spill;
 mod store;
 mod stored_rows;
 pub mod table;

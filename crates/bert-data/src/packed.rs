@@ -116,14 +116,3 @@ impl<'a> PackedRow<'a> {
         self.width.get(&self.bytes[positions_end..], ids);
     }
 }
-
-/// The rows in some packed bytes, first to last: where each begins.
-pub(crate) fn row_offsets(bytes: &[u8], width: Width) -> Vec<u32> {
-    let mut offsets = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        offsets.push(at as u32);
-        at += PackedRow::first_of(&bytes[at..], width).length();
-    }
-    offsets
-}

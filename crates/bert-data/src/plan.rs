@@ -1,58 +1,142 @@
-//! How many shards and row groups there will be: what is decided from the size of the text before rows are made.
+//! How a build divides: buckets of documents, shards, and which rows of which bucket go to which shard.
 //!
 //! In go the options and the number of documents and tokens, out comes a [`Plan`]. It depends on nothing else, not on
-//! memory or threads. Not for which row goes where (`slots`). The reference is told its number of files.
+//! memory, threads or parts. In every pass the documents are dealt to buckets at random; a *unit* is one bucket in one
+//! pass, and units are numbered pass by pass. The rows of a unit are made by themselves and shuffled. All units, one after
+//! another, are cut into shards of equal shares. Shards of a large text are whole units; where the border of one falls into a
+//! unit, the unit's rows are divided there, and whoever makes either shard makes the unit.
+//! The reference is told its number of files.
+
+use std::ops::Range;
 
 use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
 use crate::document_shard::TOKENS_PER_SHARD;
 use crate::packed::Width;
 
-/// How many instances a shard holds where `--num-shards` is not given.
-const ROWS_PER_SHARD: f64 = 65_536.0;
-/// How large the packed rows of a row group are, roughly.
-const GROUP_BYTES: f64 = 2e6;
-/// The most row groups of one shard: the format counts them in 15 bits.
-const MOST_GROUPS: f64 = 32_000.0;
+/// Tokens of a bucket, roughly: 8 MB of two bytes each.
+pub(crate) const BUCKET_TOKENS: u64 = 1 << 22;
+/// The most documents of a bucket, so that short ones do not make very many rows.
+const BUCKET_DOCUMENTS: u64 = 1 << 18;
+/// Bytes of a shard on disk where `--num-shards` is not given, roughly.
+const SHARD_BYTES: f64 = 128e6;
+/// Bytes on disk of a token of a row, roughly.
+const BYTES_PER_TOKEN: f64 = 1.9;
+/// The most shards where `--num-shards` is not given: larger sets have larger ones.
+const MOST_SHARDS: u64 = 20_000;
+/// Rows of a row group, at least, where a piece of a unit has so many.
+const GROUP_ROWS: u64 = 10_000;
 
 /// The layout of the data set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Plan {
+    documents: u64,
+    passes: u64,
+    /// Buckets of a pass.
+    buckets: u64,
     pub(crate) shards: usize,
-    /// Row groups of each shard; a random bucket of its rows each.
-    pub(crate) buckets: usize,
     pub(crate) width: Width,
     /// Bytes of all rows when packed, estimated from above.
     pub(crate) bytes: f64,
 }
 
+/// The rows of a unit that go to one shard: from one share of them to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) shard: usize,
+    from: (u64, u64),
+    to: (u64, u64),
+}
+
+impl Piece {
+    /// Which of the unit's rows these are, when it has so many.
+    pub(crate) fn rows(&self, of: u64) -> Range<usize> {
+        let place =
+            |(part, whole): (u64, u64)| (u128::from(of) * u128::from(part) / u128::from(whole)) as usize;
+        place(self.from)..place(self.to)
+    }
+}
+
+/// Row groups of so many rows: of nearly equal size.
+pub(crate) fn row_groups(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, i16::MAX as u64) as usize;
+    let at = move |group: usize| rows.start + rows.len() * group / groups;
+    (0..groups).map(move |group| at(group)..at(group + 1))
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
 impl Plan {
     pub(crate) fn new(config: &BuildConfig, documents: u64, tokens: u64, vocabulary: usize) -> Self {
         let width = Width::of(vocabulary);
-        let passes = config.passes() as f64;
+        let passes = config.passes() as u64;
         // Random next sentences add about 27 % to the text; rows are about 92 % full.
         let extra = if config.nsp == Nsp::On { 1.27 } else { 1.0 };
-        let by_tokens = passes * tokens as f64 * extra / (0.92 * config.max_seq_length as f64);
-        let rows = by_tokens.max(passes * documents as f64);
+        let by_tokens = passes as f64 * tokens as f64 * extra / (0.92 * config.max_seq_length as f64);
+        let rows = by_tokens.max((passes * documents) as f64);
         let bytes = rows * width.bytes() as f64 * config.max_seq_length as f64 * 1.3;
+        let wanted = tokens.div_ceil(BUCKET_TOKENS).max(documents.div_ceil(BUCKET_DOCUMENTS));
+        // A document by itself has no other for a random next sentence.
+        let most = (documents / 2).max(1);
+        let wanted = wanted.clamp(1, most);
+        let whole = Self { documents, passes, buckets: wanted, shards: 1, width, bytes };
         let shards = match (config.random, config.num_shards) {
-            (RandomMode::Reference, _) => 1,
-            (RandomMode::Keyed, Some(shards)) => shards,
+            (RandomMode::Reference, _) => return whole,
+            (RandomMode::Keyed, Some(shards)) => shards as u64,
             (RandomMode::Keyed, None) if config.layout == Layout::Documents => {
-                tokens.div_ceil(TOKENS_PER_SHARD).clamp(1, 99_999) as usize
+                tokens.div_ceil(TOKENS_PER_SHARD).clamp(1, 99_999)
             }
-            (RandomMode::Keyed, None) => (rows / ROWS_PER_SHARD).ceil().clamp(1.0, 99_999.0) as usize,
+            (RandomMode::Keyed, None) => {
+                let on_disk = passes as f64 * tokens as f64 * extra * BYTES_PER_TOKEN;
+                ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MOST_SHARDS.min(passes * wanted))
+            }
         };
-        let buckets = (bytes / shards as f64 / GROUP_BYTES).ceil().clamp(1.0, MOST_GROUPS) as usize;
-        Self { shards, buckets, width, bytes }
+        // So many buckets that shards are whole units, unless these would be small.
+        let step = shards / greatest_common_divisor(shards, passes);
+        let aligned = wanted.next_multiple_of(step);
+        let buckets = if aligned <= (2 * wanted).min(most) { aligned } else { wanted };
+        Self { buckets, shards: shards as usize, ..whole }
     }
 
-    pub(crate) fn slots(&self) -> usize {
-        self.shards * self.buckets
+    /// All units.
+    pub(crate) fn units(&self) -> u64 {
+        self.passes * self.buckets
     }
 
-    /// Bytes of the packed rows of one row group.
-    pub(crate) fn group_bytes(&self) -> f64 {
-        self.bytes / self.slots() as f64
+    /// The pass of a unit, and its bucket.
+    pub(crate) fn address(&self, unit: u64) -> (u64, u64) {
+        (unit / self.buckets, unit % self.buckets)
+    }
+
+    /// The places of a bucket's documents in the order of a pass.
+    pub(crate) fn places(&self, bucket: u64) -> Range<u64> {
+        let at =
+            |bucket: u64| (u128::from(self.documents) * u128::from(bucket) / u128::from(self.buckets)) as u64;
+        at(bucket)..at(bucket + 1)
+    }
+
+    /// The pieces into which the shards cut a unit, in the order of the shards; all of it together.
+    pub(crate) fn pieces(&self, unit: u64) -> impl Iterator<Item = Piece> + use<> {
+        let (units, shards) = (u128::from(self.units()), self.shards as u128);
+        let unit = u128::from(unit);
+        // Shard s begins at unit s * units / shards.
+        let first = unit * shards / units;
+        let last = ((unit + 1) * shards).div_ceil(units);
+        let border = move |shard: u128| {
+            let share = (shard * units).clamp(unit * shards, (unit + 1) * shards) - unit * shards;
+            (share as u64, shards as u64)
+        };
+        (first..last).map(move |shard| Piece {
+            shard: shard as usize,
+            from: border(shard),
+            to: border(shard + 1),
+        })
+    }
+
+    /// Bytes of the packed rows of one unit.
+    pub(crate) fn unit_bytes(&self) -> f64 {
+        self.bytes / self.units() as f64
     }
 }
 
@@ -60,18 +144,71 @@ impl Plan {
 mod tests {
     use super::*;
 
+    fn plan(shards: Option<usize>, dupe_factor: usize, documents: u64, tokens: u64) -> Plan {
+        let config = BuildConfig { num_shards: shards, dupe_factor, ..BuildConfig::default() };
+        Plan::new(&config, documents, tokens, 30_000)
+    }
+
     #[test]
-    fn row_groups_have_about_two_megabytes() {
-        for (tokens, shards) in [(1_000, 3), (3_000_000, 3), (2_000_000_000, 64)] {
-            let config = BuildConfig { num_shards: Some(shards), ..BuildConfig::default() };
-            let plan = Plan::new(&config, 10, tokens, 30_000);
+    fn every_row_of_every_unit_is_in_one_shard() {
+        for (shards, passes, documents, tokens) in [
+            (1, 1, 2, 50),
+            (3, 10, 500, 9_000),
+            (16, 1, 90, 4_000),
+            (7, 3, 40_000, 90_000_000),
+            (64, 10, 1 << 20, 1 << 28),
+        ] {
+            let plan = plan(Some(shards), passes, documents, tokens);
             assert_eq!(plan.shards, shards);
-            assert_eq!(plan.slots(), shards * plan.buckets);
-            assert!((plan.group_bytes() * plan.slots() as f64 / plan.bytes - 1.0).abs() < 1e-9);
-            assert!(
-                plan.group_bytes() <= GROUP_BYTES
-                    && (plan.buckets == 1 || plan.group_bytes() > GROUP_BYTES / 2.0)
-            );
+            let mut last = (0, 0);
+            let mut in_shard = vec![0; shards];
+            for unit in 0..plan.units() {
+                let rows = 1000 + unit % 7;
+                let mut next = 0;
+                for piece in plan.pieces(unit) {
+                    let range = piece.rows(rows);
+                    assert_eq!(range.start, next, "{plan:?} {piece:?}");
+                    assert!((piece.shard, unit) >= last, "in order");
+                    last = (piece.shard, unit);
+                    in_shard[piece.shard] += range.len();
+                    next = range.end;
+                }
+                assert_eq!(next as u64, rows, "{plan:?}");
+            }
+            // Equal shares of the units, whose rows differ by 7 in 1000.
+            let mean = in_shard.iter().sum::<usize>() as f64 / shards as f64;
+            assert!(in_shard.iter().all(|&rows| (rows as f64 / mean - 1.0).abs() < 0.02), "{in_shard:?}");
+            let places: Vec<u64> = (0..plan.buckets).flat_map(|bucket| plan.places(bucket)).collect();
+            assert!(places.into_iter().eq(0..documents));
+        }
+    }
+
+    #[test]
+    fn sizes_from_a_page_to_a_terabyte() {
+        // Documents, tokens, passes -> buckets a pass, shards.
+        for (documents, tokens, passes, buckets, shards) in [
+            (1, 100, 10, 1, 1),
+            (50_000, 22_000_000, 10, 6, 4),
+            (2_000_000, 880_000_000, 10, 210, 166),
+            (500_000_000, 220_000_000_000, 10, 54_000, 20_000),
+        ] {
+            let plan = plan(None, passes, documents, tokens);
+            assert!((plan.buckets as f64 / buckets as f64 - 1.0).abs() < 0.35, "{plan:?}");
+            assert!((plan.shards as f64 / shards as f64 - 1.0).abs() < 0.1, "{plan:?}");
+            let tokens = tokens / plan.buckets;
+            assert!(tokens <= BUCKET_TOKENS && (plan.buckets == 1 || tokens > BUCKET_TOKENS / 3), "{plan:?}");
+        }
+        // Very short documents, and few long ones.
+        assert_eq!(plan(Some(1), 1, 1 << 30, 1 << 31).buckets, 1 << 12);
+        assert_eq!(plan(None, 1, 3, 1 << 30).buckets, 1);
+    }
+
+    #[test]
+    fn row_groups_have_ten_thousand_rows() {
+        for (rows, groups) in [(0, 1), (9_999, 1), (19_999, 1), (43_000, 4)] {
+            let all: Vec<_> = row_groups(7..7 + rows).collect();
+            assert_eq!(all.len(), groups);
+            assert!(all.iter().flat_map(|group| group.clone()).eq(7..7 + rows));
         }
     }
 }

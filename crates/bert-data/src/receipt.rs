@@ -10,9 +10,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Layout;
-use crate::conservation::{Conservation, MadeTally};
-use crate::coverage::Unseen;
+use crate::conservation::Conservation;
+use crate::coverage::{Coverage, Unseen};
 use crate::document::Counts;
+use crate::document_counts::CountedPass;
 use crate::error::{Error, ManifestError, PartError, Result};
 use crate::files::FileSystem;
 use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
@@ -22,7 +23,7 @@ use crate::report::{Counters, DataReport};
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{SealError, read_sealed, write_sealed_on};
 use crate::shard::shard_name;
-use crate::shards::ShardReceipt;
+use crate::shards::{Made, ShardReceipt};
 
 /// What a part read, made and wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,9 +39,8 @@ pub(crate) struct PartReceipt {
     pub(crate) vocabulary: VocabularyEntry,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    pub(crate) made: MadeTally,
-    pub(crate) counters: Counters,
-    pub(crate) unseen: Unseen,
+    /// Where the shards hold documents.
+    pub(crate) counted: Option<CountedPass>,
     pub(crate) shards: Vec<ShardReceipt>,
 }
 
@@ -73,7 +73,9 @@ impl PartReceipt {
         if let Some(file) = foreign {
             return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
         }
-        if shards == 0 || !self.counters.fits(self.config.max_seq_length) {
+        let of_shards = self.shards.iter().filter_map(|shard| shard.made.as_ref()).map(|made| &made.counters);
+        let mut counters = of_shards.chain(self.counted.iter().map(|counted| &counted.counters));
+        if shards == 0 || !counters.all(|counters| counters.fits(self.config.max_seq_length)) {
             let source = serde_json::Error::custom("no shards, or counts of other lengths");
             return Err(PartError::Invalid { path: path.to_owned(), source }.into());
         }
@@ -96,25 +98,29 @@ impl Manifest {
         let Some(first) = parts.next() else {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
-        let (mut made, mut counters, mut shards) = (first.made, first.counters, first.shards);
-        let mut unseen = first.unseen;
+        let mut made = Made { counters: Counters::new(first.config.max_seq_length), ..Made::default() };
+        let mut unseen = Unseen::default();
+        let (mut shards, mut counted) = (first.shards, first.counted.into_iter().collect::<Vec<_>>());
         for part in parts {
-            // Every part draws the pairs of all documents, so each sees them all; its rows are its own.
-            let same_unseen = match first.config.layout {
-                Layout::Instances => part.unseen == unseen,
-                Layout::Documents => {
-                    unseen.add(part.unseen);
-                    true
-                }
-            };
-            if part.made.passes != made.passes || part.made.all_rows != made.all_rows || !same_unseen {
-                return Err(PartError::Differs { part: part.part, what: "documents or rows" }.into());
-            }
-            made.rows.add(part.made.rows);
-            counters.add(&part.counters);
             shards.extend(part.shards);
+            counted.extend(part.counted);
         }
         shards.sort_by_key(|shard| shard.shard);
+        let mut coverage = Coverage::new(first.counts.tokens);
+        for of_shard in shards.iter().filter_map(|shard| shard.made.as_ref()) {
+            made.tally.add(&of_shard.tally);
+            made.counters.add(&of_shard.counters);
+            coverage.add(&of_shard.shown);
+        }
+        for part in &counted {
+            made.tally.add(&part.made);
+            made.counters.add(&part.counters);
+            unseen.add(part.unseen);
+        }
+        if first.config.layout == Layout::Instances {
+            unseen = coverage.unseen();
+        }
+        let Made { tally: made, counters, .. } = made;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         let conservation =
             Conservation::check(&first.config, &first.counts, &made, counters.shown, &written)?;

@@ -6,20 +6,22 @@
 //! the rows begin too, as far as that fits. Ports `main`, `create_training_instances` and their order of draws.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::column::{Column, Cursor, ScratchFile, read_exact_at};
-use crate::conservation::MadeTally;
-use crate::coverage::{Coverage, Unseen};
+use crate::conservation::{MadeTally, Tally};
+use crate::coverage::{Looked, Shown};
 use crate::document::{Documents, number};
 use crate::error::{Error, Result};
 use crate::instance::{Instance, draw_pairs};
 use crate::masking::MaskedInstance;
-use crate::packed::{Width, pack};
+use crate::packed::{PackedRow, Width, pack};
 use crate::report::Counters;
 use crate::rng::{PythonRandom, Random};
-use crate::shards::RowSource;
+use crate::shard::{GroupEncoder, shard_name};
+use crate::shards::{Made, ShardPiece};
 use crate::work::Work;
 
 /// The scratch files.
@@ -33,18 +35,14 @@ pub(crate) struct ReferenceRows {
     /// Where each row begins in the file, and where the last one ends; eight bytes each.
     borders: Column,
     permutation: Vec<u32>,
-    /// Row groups that they are written in.
-    groups: usize,
-    pub(crate) made: MadeTally,
-    pub(crate) counters: Counters,
-    pub(crate) unseen: Unseen,
+    pub(crate) made: Made,
 }
 
 /// Makes all rows and their order. Where the rows begin is held in `borders_in_memory` bytes, or read from disk.
 pub(crate) fn make_reference(
     prepared: &Prepared<'_>,
     documents: &mut Documents,
-    (width, groups): (Width, usize),
+    width: Width,
     borders_in_memory: u64,
     work: &Work<'_>,
     progress: &mut dyn FnMut(BuildProgress),
@@ -61,10 +59,11 @@ pub(crate) fn make_reference(
         (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
     let (mut instance, mut masked) = (Instance::default(), MaskedInstance::default());
     let mut packed = Vec::new();
-    let coverage = Coverage::new(documents.tokens());
+    let (looked, mut shown) = (Looked::new(documents.tokens()), Shown::default());
     let mut borders = ScratchFile::create(work.files, &work.path(BORDERS))?;
     borders.push(&file.length().to_le_bytes())?;
     let mut reader = documents.reader();
+    let mut rows = 0u64;
     let total = documents.counts.documents * config.dupe_factor as u64;
     for done in 0..total {
         let pass = done / documents.counts.documents;
@@ -75,10 +74,10 @@ pub(crate) fn make_reference(
             masker.mask(&instance, random, &mut masked);
             counters.count(&masked, mask);
             counters.shown += pair.own_tokens();
-            pair.segments().for_each(|tokens| coverage.show(tokens));
+            pair.segments().for_each(|tokens| looked.show(tokens, &mut shown));
             packed.clear();
             pack(&masked, width, &mut packed);
-            made.rows.see(&packed);
+            rows += 1;
             file.push(&packed)?;
             borders.push(&file.length().to_le_bytes())
         })?;
@@ -88,22 +87,27 @@ pub(crate) fn make_reference(
     }
     file.finish()?;
     let borders = Column::open(&work.path(BORDERS), borders.finish()?.bytes <= borders_in_memory)?;
-    made.all_rows = made.rows.count;
-    let mut permutation: Vec<u32> = (0..made.all_rows as u32).collect();
+    let mut permutation: Vec<u32> = (0..rows as u32).collect();
     random.shuffle(&mut permutation);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
-    Ok(ReferenceRows { file, path, borders, permutation, groups, made, counters, unseen: coverage.unseen() })
+    shown.tidy();
+    Ok(ReferenceRows { file, path, borders, permutation, made: Made { tally: made, counters, shown } })
 }
 
-impl RowSource for ReferenceRows {
-    fn load(&self, _: usize, group: usize) -> Result<(Vec<u8>, Vec<u32>)> {
-        let rows = self.permutation.len();
-        let (first, end) = (rows * group / self.groups, rows * (group + 1) / self.groups);
+impl ReferenceRows {
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.permutation.len()
+    }
+
+    /// Some rows, packed, in their final order, and where each begins.
+    pub(crate) fn load(&self, rows: Range<usize>) -> Result<(Vec<u8>, Vec<u32>)> {
+        let all = self.permutation.len();
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
         let mut cursor = Cursor::new(0);
-        for &row in &self.permutation[first..end] {
+        for &row in &self.permutation[rows] {
             let at = 8 * u64::from(row);
-            let pair = cursor.get(&self.borders, at..at + 16, 8 * (rows as u64 + 1))?;
+            let pair = cursor.get(&self.borders, at..at + 16, 8 * (all as u64 + 1))?;
             let (start, end) = (number(pair), number(&pair[8..]));
             offsets.push(bytes.len() as u32);
             let before = bytes.len();
@@ -111,6 +115,24 @@ impl RowSource for ReferenceRows {
             read_exact_at(&self.file, &mut bytes[before..], start).map_err(Error::io("read", &self.path))?;
         }
         Ok((bytes, offsets))
+    }
+}
+
+impl ReferenceRows {
+    /// Some rows as a row group of the one shard.
+    pub(crate) fn piece(
+        &self,
+        encoder: &mut GroupEncoder,
+        rows: Range<usize>,
+        width: Width,
+        made: Option<Made>,
+    ) -> Result<Vec<ShardPiece>> {
+        let (bytes, offsets) = self.load(rows)?;
+        let packed = |&offset: &u32| PackedRow::first_of(&bytes[offset as usize..], width);
+        let mut tally = Tally::default();
+        offsets.iter().for_each(|offset| tally.see(packed(offset).bytes()));
+        let group = encoder.encode(Path::new(&shard_name(0, 1)), offsets.iter().map(packed))?;
+        Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows: tally, made }])
     }
 }
 
@@ -134,14 +156,13 @@ mod tests {
         let output = prepared.open(&Disk).unwrap();
         let store = make_store(&prepared, &output.work, &mut |_| {}).unwrap();
         let plan = Plan::new(&config, store.counts.documents, store.counts.tokens, prepared.id_space());
-        let tuning = Tuning::new(prepared.budget, 1, plan.bytes, plan.group_bytes());
+        let tuning = Tuning::new(prepared.budget, 1, plan.unit_bytes());
         let rows = |memory: u64| {
             let mut documents = store.open(&output.work, plan.width, &tuning).unwrap();
             let made =
-                make_reference(&prepared, &mut documents, (plan.width, 3), memory, &output.work, &mut |_| {})
+                make_reference(&prepared, &mut documents, plan.width, memory, &output.work, &mut |_| {})
                     .unwrap();
-            let groups: Vec<_> = (0..3).map(|group| made.load(0, group).unwrap()).collect();
-            (groups, made.borders.bytes_in_memory(), made.made.all_rows)
+            (made.load(0..made.len()).unwrap(), made.borders.bytes_in_memory(), made.len() as u64)
         };
         let (expected, held, all) = rows(u64::MAX);
         assert!(all > 200 && held == 8 * (all + 1), "{all} rows, {held} bytes");

@@ -85,10 +85,6 @@ impl Counters {
     pub(crate) fn fits(&self, max_seq_length: usize) -> bool {
         self.lengths.len().checked_sub(1) == Some(max_seq_length)
     }
-
-    pub(crate) fn max_seq_length(&self) -> usize {
-        self.lengths.len() - 1
-    }
 }
 
 /// One range of the length histogram.

@@ -14,8 +14,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 ///
 /// Raise it with every change by which the same options and text give other rows (another order of draws, another rule
 /// for pairs or masks), or by which a work folder holds something else. A build goes on only under the version that it
-/// was begun with. 2: sentences longer than an instance are used in pieces.
-pub const STREAMS_VERSION: u32 = 2;
+/// was begun with. 2: sentences longer than an instance are used in pieces. 3: rows are made bucket by bucket.
+pub const STREAMS_VERSION: u32 = 3;
 
 /// A source of random draws. The provided methods draw in CPython's order.
 pub trait Random {
@@ -55,10 +55,9 @@ pub enum Domain {
     Pairs = 1,
     /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Which shard and bucket each of the next rows goes to: `[]`, and a [`Stream::branch`] for each block of rows. (3
-    /// and 4 are spent: shards and buckets used to have a stream each.)
-    RowSlots = 6,
-    /// The order of rows within one bucket: `[shard, bucket]`.
+    /// Which documents are in which bucket of a pass: `[pass]`. (3, 4 and 6 are spent.)
+    Buckets = 7,
+    /// The order of the rows of one bucket: `[pass, bucket]`.
     ShardOrder = 5,
     /// The order in which a loader visits shards: `[epoch]`.
     LoaderShards = 16,
@@ -123,6 +122,13 @@ impl Stream {
 
     /// The next 64 bits, for seeding another generator.
     pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+}
+
+impl Stream {
+    /// 64 random bits.
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 }

@@ -76,13 +76,6 @@ pub(crate) struct EncodedRowGroup {
     rows: Tally,
 }
 
-impl EncodedRowGroup {
-    /// Number of rows.
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows.count
-    }
-}
-
 impl<'a> ShardWriter<'a> {
     /// Begins a shard with these columns, and these entries in its footer.
     pub(crate) fn create(
@@ -136,14 +129,14 @@ impl GroupEncoder {
         Ok(Self { factory, batch: BatchBuilder::new(columns) })
     }
 
-    /// Encodes the rows of group `number` of its shard; `path` is named in errors.
+    /// Encodes rows as a row group of a shard; `path` is named in errors.
     pub(crate) fn encode<'r>(
         &mut self,
         path: &Path,
-        number: usize,
         rows: impl Iterator<Item = PackedRow<'r>>,
     ) -> Result<EncodedRowGroup> {
-        let mut columns = self.factory.create_column_writers(number).map_err(failed(path))?;
+        // The number of the group matters to encrypted files only.
+        let mut columns = self.factory.create_column_writers(0).map_err(failed(path))?;
         let mut written = Tally::default();
         for row in rows {
             self.batch.push(row);

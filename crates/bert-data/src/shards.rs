@@ -1,9 +1,8 @@
-//! From rows in their slots to finished shards.
+//! From encoded rows to finished shards.
 //!
-//! In goes a [`RowSource`] of row groups, out come Parquet files in the work folder, each with a receipt. Row groups are
-//! read, shuffled and encoded in parallel, also those of one shard, and written in order by whoever has the next one; a
-//! thread that only waits for the disk ends the files. Shards that an earlier run finished are kept if they verify. Not for which row
-//! is in which group (`slots`, `reference`).
+//! In go pieces of shards, made on any thread, out come Parquet files in the work folder, each with a receipt. Pieces are
+//! written in order by whoever has the next one; a thread that only waits for the disk ends the files. Shards that an
+//! earlier run finished are kept if they verify. Not for making rows (`buckets`, `reference`).
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,7 +12,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
-use crate::conservation::Tally;
+use crate::conservation::{MadeTally, Tally};
+use crate::coverage::Shown;
 use crate::document::Documents;
 use crate::document_shard::write_document_shard;
 use crate::error::Result;
@@ -21,47 +21,51 @@ use crate::files::{Written, digest_file};
 use crate::footer::Footer;
 use crate::manifest::ShardEntry;
 use crate::output::Output;
-use crate::packed::{PackedRow, Width, row_offsets};
 use crate::parallel::{in_order, share_out};
 use crate::part::Part;
 use crate::plan::Plan;
-use crate::rng::{Domain, Random, Stream};
-use crate::shard::{EncodedRowGroup, GroupEncoder, ShardWriter, shard_name};
-use crate::spill::Spilled;
+use crate::report::Counters;
+use crate::shard::{EncodedRowGroup, ShardWriter, shard_name};
 
-/// Where the row groups of the shards come from.
-pub(crate) trait RowSource: Sync {
-    /// The packed rows of a row group, and where each begins, in their final order.
-    fn load(&self, shard: usize, group: usize) -> Result<(Vec<u8>, Vec<u32>)>;
+/// What was counted while instances were made of some documents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Made {
+    pub(crate) tally: MadeTally,
+    pub(crate) counters: Counters,
+    pub(crate) shown: Shown,
 }
 
-/// Slots of a spill, each shuffled.
-pub(crate) struct ShuffledSlots<'a> {
-    pub(crate) spilled: &'a Spilled,
-    pub(crate) seed: u64,
-    pub(crate) buckets: usize,
-    pub(crate) width: Width,
-}
-
-impl RowSource for ShuffledSlots<'_> {
-    fn load(&self, shard: usize, group: usize) -> Result<(Vec<u8>, Vec<u32>)> {
-        let bytes = self.spilled.slot(shard * self.buckets + group)?;
-        let mut offsets = row_offsets(&bytes, self.width);
-        let address = [shard as u64, group as u64];
-        Stream::new(self.seed, Domain::ShardOrder, &address).shuffle(&mut offsets);
-        Ok((bytes, offsets))
+impl Made {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.tally.add(&other.tally);
+        self.counters.add(&other.counters);
+        self.shown.add(&other.shown);
     }
 }
 
+/// Some rows of one shard, encoded.
+pub(crate) struct ShardPiece {
+    pub(crate) shard: usize,
+    pub(crate) groups: Vec<EncodedRowGroup>,
+    /// The rows as they were made.
+    pub(crate) rows: Tally,
+    /// Of the documents that were counted with this piece.
+    pub(crate) made: Option<Made>,
+}
+
 /// What a finished shard holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardReceipt {
     /// Of which build.
     build: String,
     /// Its place among the shards.
     pub(crate) shard: u64,
+    /// The rows as they were written.
     pub(crate) rows: Tally,
+    /// What was made of the documents that were counted with it, and the rows that were made for it.
+    pub(crate) made: Option<Made>,
     pub(crate) entry: ShardEntry,
 }
 
@@ -87,13 +91,11 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) output: &'a Output<'a>,
     pub(crate) plan: &'a Plan,
     pub(crate) part: Part,
-    /// Row groups at a time.
+    /// Shards of documents at a time.
     pub(crate) writers: usize,
     pub(crate) build: &'a str,
     /// What the shards say of themselves.
     pub(crate) footer: &'a Footer,
-    /// Rows of all shards of this part, for the progress.
-    pub(crate) rows: u64,
 }
 
 impl ShardJob<'_> {
@@ -103,18 +105,44 @@ impl ShardJob<'_> {
     }
 }
 
-/// Makes the shards of this part, or keeps them; in their order.
-pub(crate) fn make_shards(
+/// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go to
+/// shards that are wanted; of all items, in order, the pieces come in the order of the shards. `told` hears of each.
+pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
-    source: &dyn RowSource,
+    workers: &mut [W],
+    items: impl FnOnce(&[bool]) -> Vec<T>,
+    work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<ShardReceipt>> {
     let (mut receipts, missing) = kept_shards(job, progress)?;
-    let done = receipts.iter().map(|receipt| receipt.rows.count).sum();
+    let mut wanted = vec![false; job.plan.shards];
+    missing.iter().for_each(|&shard| wanted[shard] = true);
+    let items = items(&wanted);
+    let total = items.len() as u64;
     thread::scope(|scope| {
-        let (finished, to_end) = mpsc::sync_channel(job.writers);
+        let (finished, to_end) = mpsc::sync_channel(workers.len());
         let ender = scope.spawn(move || end_shards(job, to_end));
-        let written = write_shards(job, source, &missing, done, finished, progress);
+        let mut writer = PieceWriter { job, open: None, finished };
+        let mut done = 0;
+        let written = in_order(
+            &job.prepared.pool,
+            workers,
+            // As many wait to be written as are made.
+            2 * workers.len(),
+            items.into_iter().map(|item| Ok((1, item))),
+            |worker, item| work(worker, item, &wanted),
+            |pieces: Vec<ShardPiece>| {
+                for piece in pieces {
+                    if !writer.take(piece)? {
+                        return Ok(None);
+                    }
+                }
+                done += 1;
+                Ok(Some(done))
+            },
+            |done| progress(BuildProgress { stage: BuildStage::Instances, done, total }),
+        );
+        let written = written.and_then(|()| writer.end());
         let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // Where the ender failed, the writer only sees that nobody listens.
         receipts.extend(ended?);
@@ -124,12 +152,58 @@ pub(crate) fn make_shards(
     Ok(receipts)
 }
 
+/// Writes pieces into their shards.
+struct PieceWriter<'a, 'j> {
+    job: &'j ShardJob<'a>,
+    open: Option<Finished<'a>>,
+    finished: mpsc::SyncSender<Finished<'a>>,
+}
+
+impl<'a> PieceWriter<'a, '_> {
+    /// Takes a piece; false when the thread that ends files has stopped, which it does for an error only.
+    fn take(&mut self, piece: ShardPiece) -> Result<bool> {
+        let ended = self.open.as_ref().is_some_and(|open| open.shard != piece.shard);
+        if ended
+            && let Some(open) = self.open.take()
+            && self.finished.send(open).is_err()
+        {
+            return Ok(false);
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let (files, path) = (self.job.output.work.files, self.job.path(piece.shard));
+                let footer = self.job.footer.of_shard(piece.shard);
+                let writer = ShardWriter::create(files, &path, self.job.prepared.row_columns(), footer)?;
+                self.open.insert(Finished { shard: piece.shard, writer, made: None })
+            }
+        };
+        piece.groups.into_iter().try_for_each(|group| open.writer.append(group))?;
+        let empty =
+            || Made { counters: Counters::new(self.job.prepared.config.max_seq_length), ..Made::default() };
+        let made = open.made.get_or_insert_with(empty);
+        made.tally.rows.add(piece.rows);
+        piece.made.iter().for_each(|more| made.add(more));
+        Ok(true)
+    }
+
+    /// The last shard is whole.
+    fn end(mut self) -> Result<()> {
+        if let Some(open) = self.open.take() {
+            // Nobody listens after an error, which is told elsewhere.
+            let _ = self.finished.send(open);
+        }
+        Ok(())
+    }
+}
+
 /// The receipts of the shards of this part that an earlier run finished, and the shards that are missing.
 fn kept_shards(
     job: &ShardJob<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(Vec<ShardReceipt>, Vec<usize>)> {
-    let own: Vec<usize> = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard)).collect();
+    let own = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard));
+    let own: Vec<usize> = own.collect();
     let (mut receipts, mut missing) = (Vec::new(), Vec::new());
     for &shard in &own {
         match kept_shard(job.output, job.build, shard, job.plan.shards)? {
@@ -152,6 +226,8 @@ pub(crate) fn make_document_shards(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<ShardReceipt>> {
     let (mut receipts, missing) = kept_shards(job, progress)?;
+    let own = (0..).zip(ranges).filter(|(shard, _)| job.part.has_shard(*shard));
+    let own = own.map(|(_, documents)| documents.len() as u64).sum();
     let mut workers = vec![(); job.writers];
     // Some at a time, so that memory does not grow with their number.
     for some in missing.chunks(job.writers) {
@@ -160,86 +236,45 @@ pub(crate) fn make_document_shards(
             let marked = job.prepared.marked();
             let (footer, path) = (job.footer.of_shard(shard), job.path(shard));
             let (rows, written) = write_document_shard(files, documents, marked, range, footer, &path)?;
-            finish_shard(job, shard, rows, written)
+            finish_shard(job, shard, (rows, None), written)
         };
         for receipt in job.prepared.pool.install(|| share_out(&mut workers, some.to_vec(), write)) {
             receipts.push(receipt?);
         }
         let done = receipts.iter().map(|receipt| receipt.rows.count).sum();
-        progress(BuildProgress { stage: BuildStage::Writing, done, total: job.rows });
+        progress(BuildProgress { stage: BuildStage::Writing, done, total: own });
     }
     receipts.sort_unstable_by_key(|receipt| receipt.shard);
     Ok(receipts)
 }
 
 /// Writes the receipt of a shard that is in its place.
-fn finish_shard(job: &ShardJob<'_>, shard: usize, rows: Tally, written: Written) -> Result<ShardReceipt> {
+fn finish_shard(
+    job: &ShardJob<'_>,
+    shard: usize,
+    (rows, made): (Tally, Option<Made>),
+    written: Written,
+) -> Result<ShardReceipt> {
     let file = shard_name(shard, job.plan.shards);
     let entry = ShardEntry { file, rows: rows.count, bytes: written.bytes, blake3: written.blake3 };
-    let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, entry };
+    let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
     job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
     Ok(receipt)
 }
 
 /// A shard whose row groups are all written.
-type Finished<'a> = (usize, ShardWriter<'a>);
+struct Finished<'a> {
+    shard: usize,
+    writer: ShardWriter<'a>,
+    made: Option<Made>,
+}
 
 /// Waits for the disk: ends each file, puts it in its place and writes its receipt.
 fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
     let mut receipts = Vec::new();
-    for (shard, writer) in shards {
+    for Finished { shard, writer, made } in shards {
         let (rows, written) = writer.finish()?;
-        receipts.push(finish_shard(job, shard, rows, written)?);
+        receipts.push(finish_shard(job, shard, (rows, made), written)?);
     }
     Ok(receipts)
-}
-
-/// Encodes the row groups of some shards and writes them in order.
-fn write_shards<'a>(
-    job: &ShardJob<'a>,
-    source: &dyn RowSource,
-    shards: &[usize],
-    rows_before: u64,
-    finished: mpsc::SyncSender<Finished<'a>>,
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<()> {
-    let columns = job.prepared.row_columns();
-    let mut encoders = (0..job.writers).map(|_| GroupEncoder::new(columns)).collect::<Result<Vec<_>>>()?;
-    let groups = shards.iter().flat_map(|&shard| (0..job.plan.buckets).map(move |group| (shard, group)));
-    let encode = |encoder: &mut GroupEncoder, (shard, group): (usize, usize)| {
-        let (bytes, offsets) = source.load(shard, group)?;
-        let width = job.plan.width;
-        let rows = offsets.iter().map(|&offset| PackedRow::first_of(&bytes[offset as usize..], width));
-        Ok((shard, group, encoder.encode(&job.path(shard), group, rows)?))
-    };
-    let (mut open, mut rows): (Option<ShardWriter<'a>>, u64) = (None, rows_before);
-    let write = |(shard, group, encoded): (usize, usize, EncodedRowGroup)| {
-        rows += encoded.rows();
-        let mut writer = match open.take() {
-            Some(writer) => writer,
-            None => {
-                let footer = job.footer.of_shard(shard);
-                ShardWriter::create(job.output.work.files, &job.path(shard), columns, footer)?
-            }
-        };
-        writer.append(encoded)?;
-        if group + 1 < job.plan.buckets {
-            open = Some(writer);
-        } else if finished.send((shard, writer)).is_err() {
-            // The thread that ends files has stopped, which it does for an error only.
-            return Ok(None);
-        }
-        Ok(Some(rows))
-    };
-    // As many wait to be written as are encoded.
-    let room = 2 * job.writers;
-    in_order(
-        &job.prepared.pool,
-        &mut encoders,
-        room,
-        groups.map(|group| Ok((1, group))),
-        encode,
-        write,
-        |done| progress(BuildProgress { stage: BuildStage::Writing, done, total: job.rows }),
-    )
 }

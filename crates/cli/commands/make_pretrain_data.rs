@@ -149,7 +149,6 @@ impl View {
         let (done, total) = (at.done, at.total);
         let kept = match at.stage {
             BuildStage::KeptText => Some(format!("the tokenized text ({done} documents)")),
-            BuildStage::KeptRows => Some(format!("the rows of {done} of {total} documents over all passes")),
             BuildStage::KeptShards => Some(format!("{done} of {total} shards")),
             _ => None,
         };
@@ -167,8 +166,8 @@ impl View {
             self.finish();
             let title = match at.stage {
                 BuildStage::Reading => "reading (bytes)",
-                BuildStage::Instances => "pairs and masks (documents)",
-                BuildStage::Writing => "writing (rows)",
+                BuildStage::Instances => "pairs, masks, shards (buckets)",
+                BuildStage::Writing => "writing (documents)",
                 _ => "building",
             };
             self.shown = Some((at.stage, Progress::new(title, at.total, self.quiet)));

@@ -60,7 +60,7 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 fn build_again(config: &BuildConfig) -> Vec<BuildStage> {
     let mut kept = Vec::new();
     let mut see = |at: BuildProgress| {
-        if matches!(at.stage, BuildStage::KeptText | BuildStage::KeptRows | BuildStage::KeptShards) {
+        if matches!(at.stage, BuildStage::KeptText | BuildStage::KeptShards) {
             kept.push(at.stage);
         }
     };
@@ -88,8 +88,8 @@ fn the_bytes_do_not_depend_on_the_budget() {
 /// Fails each operation of writing in turn, as a full disk does; the same command must then end with the same bytes.
 #[test]
 fn a_build_goes_on_wherever_it_was_stopped() {
-    use BuildStage::{KeptRows, KeptShards, KeptText};
-    stopped_everywhere(&world(&small_text(40)), &[KeptText, KeptRows, KeptShards]);
+    use BuildStage::{KeptShards, KeptText};
+    stopped_everywhere(&world(&small_text(40)), &[KeptText, KeptShards]);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     assert!(content(&world.folder.path().join("other")) != whole);
 
     // Damage is found and mended; threads and memory may be others.
-    for damaged in ["tokens", "rows-000000", "train-00000-of-00005.parquet", "text.json", "identity.json"] {
+    for damaged in ["tokens", "train-00000-of-00005.parquet", "text.json", "identity.json"] {
         let config = stopped(damaged);
         let path = world.folder.path().join(damaged).join(".build").join(damaged);
         let mut bytes = fs::read(&path).unwrap();

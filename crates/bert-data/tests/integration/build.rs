@@ -42,7 +42,8 @@ fn the_bytes_do_not_depend_on_threads() {
     assert_eq!(one, build(2, "two"));
     assert_eq!(one, build(3, "three"));
     let rows: Vec<u64> = one.shards.iter().map(|shard| shard.rows).collect();
-    assert!(rows.iter().max().unwrap() - rows.iter().min().unwrap() <= 1, "{rows:?}");
+    // Equal shares of the passes, whose rows differ a little.
+    assert!(rows.iter().all(|&rows| rows.abs_diff(one.instances / 3) * 20 < rows), "{rows:?}");
     assert_eq!(rows.iter().sum::<u64>(), one.instances);
     assert_eq!(one.shards[2].file, "train-00002-of-00003.parquet");
 }
@@ -236,7 +237,7 @@ fn progress_ascends_and_ends_at_its_total() {
     };
     build(&world.config, &mut see).unwrap();
     let stages: Vec<BuildStage> = last.iter().map(|at| at.stage).collect();
-    assert_eq!(stages, [BuildStage::Reading, BuildStage::Instances, BuildStage::Writing]);
+    assert_eq!(stages, [BuildStage::Reading, BuildStage::Instances]);
     assert!(last.iter().all(|at| at.done == at.total && at.total > 0), "{last:?}");
 }
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::support::{Corpus, canonical, long_text, reference, run, sha256, shards, shared};
+use crate::support::{Corpus, canonical, config, long_text, reference, run, sha256, shards, shared};
 use bert_data::document_shard::read_all_documents;
-use bert_data::{BuildConfig, DocumentPasses, Layout, Row, ShardRows, Tokenizer, Vocabulary};
+use bert_data::{BuildConfig, DocumentPasses, Layout, Masking, Row, ShardRows, Tokenizer, Vocabulary};
 use serde_json::Value;
 
 type Scalars = BTreeMap<String, f64>;
@@ -437,4 +437,53 @@ fn keyed_mode_agrees_at_128() {
 #[ignore = "needs ../shared"]
 fn keyed_mode_agrees_at_512() {
     assert_keyed_agrees("bench_512_d5", 1..7);
+}
+
+/// Twelve documents, each with a word of its own, dealt to two buckets in each of many passes: every other document is
+/// equally likely as the random next one, and the rows of each stand everywhere in the shards.
+#[test]
+fn buckets_leave_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
+    let word = |document: usize| format!("w{}", (b'a' + document as u8) as char);
+    let words = (0..12).map(|document| word(document) + "\n").collect::<String>();
+    std::fs::write(&vocab, format!("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{words}")).unwrap();
+    let document = |document| format!("{}\n", format!("{} ", word(document)).repeat(7)).repeat(6) + "\n";
+    std::fs::write(&text, (0..12).map(document).collect::<String>()).unwrap();
+    let config = BuildConfig {
+        max_seq_length: 24,
+        masking: Masking::Dynamic,
+        dupe_factor: 2001,
+        num_shards: Some(2),
+        ..config(&[&text], &vocab, &folder.path().join("data"))
+    };
+    let made = run(&config).unwrap();
+    let mut pairs = [[0f64; 12]; 12];
+    let (mut places, mut rows_of) = ([0f64; 12], [0f64; 12]);
+    for shard in 0..2 {
+        let rows = made.manifest.read_verified(&made.output, shard).unwrap();
+        for (place, row) in rows.iter().enumerate() {
+            let first = row.segment_ids.iter().position(|&segment| segment == 1).unwrap();
+            let (a, b) = (row.input_ids[1] as usize - 5, row.input_ids[first] as usize - 5);
+            assert_eq!(a == b, row.next_sentence_label == 0, "labels are of the documents");
+            if a != b {
+                pairs[a][b] += 1.0;
+            }
+            places[a] += place as f64 / rows.len() as f64;
+            rows_of[a] += 1.0;
+        }
+    }
+    for (a, row) in pairs.iter().enumerate() {
+        let all: f64 = row.iter().sum();
+        for (b, &count) in row.iter().enumerate().filter(|&(b, _)| b != a) {
+            let p = 1.0 / 11.0;
+            // 5 sigma of a binomial; those of one pass stand in one bucket, which makes few of them depend on each other.
+            let bound = 6.0 * (all * p * (1.0 - p)).sqrt();
+            assert!((count - all * p).abs() < bound, "{a} with {b}: {count} of {all}");
+        }
+    }
+    for (sum, rows) in places.iter().zip(rows_of) {
+        // Places are uniform in 0..1, so their mean has a standard deviation of sqrt(1/12).
+        assert!((sum / rows - 0.5).abs() < 5.0 * (1.0 / 12.0 / rows).sqrt(), "{places:?}");
+    }
 }
