@@ -1,6 +1,7 @@
 //! `--trainable-layers` and `--layer-decay`: which layers learn, and how fast.
 
 use bert_model::Architecture;
+use burn::module::Module;
 
 use super::config::FinetuneConfig;
 use crate::error::Error;
@@ -30,6 +31,10 @@ impl FinetuneConfig {
     /// # Errors
     /// [`Error::Configuration`] when it has not so many layers.
     pub(super) fn with_trained_layers<M: Architecture>(&self, model: M, layers: usize) -> Result<M, Error> {
+        if self.freeze_encoder {
+            // A graph that no backward pass goes through would never be given back.
+            return Ok(model.map_encoder(Module::no_grad));
+        }
         let Some(trained) = self.trainable_layers else { return Ok(model) };
         if trained > layers {
             let reason = format!("{trained} of a model with {layers} layers");
