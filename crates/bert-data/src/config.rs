@@ -176,7 +176,7 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 12345)]
     pub random_seed: u64,
 
-    /// Number of Parquet files; default: one for about 65,536 instances, or 8 million tokens of documents.
+    /// Number of Parquet files; default: one for about 128 MB of instances, or for 8 million tokens of documents.
     #[arg(long)]
     pub num_shards: Option<usize>,
 

@@ -141,6 +141,12 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         Layout::Documents => tuning.workers.min(plan.shards),
     };
     let writing_per_row = writing / (made.rows.len().max(1) * beside) as f64;
+    // A small text has fewer buckets than there are threads.
+    let at_once = match config.layout {
+        Layout::Instances => plan.units().min(tuning.workers as u64) as f64,
+        Layout::Documents => threads as f64,
+    };
+    let idle = if config.random == RandomMode::Reference { 1.0 } else { threads as f64 / at_once };
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
     let bytes = (rows * written.bytes_per_row) as u64;
@@ -148,7 +154,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let shared = read / threads as f64;
     // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
     let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
-    let seconds = shared + tokenize * scale + rows * (per_row + writing_per_row) + syncs;
+    let seconds = shared + tokenize * scale + rows * (per_row + writing_per_row) * idle + syncs;
     Ok(Estimate {
         files: sample.files,
         text_bytes: sample.text_bytes,

@@ -27,13 +27,13 @@
 //! | what | reference | here by default | the reference's |
 //! |---|---|---|---|
 //! | random draws | one Mersenne Twister, drawn serially | ChaCha streams addressed by seed, pass and document | reference mode |
-//! | random B | ten tries for another document, then this one, labelled random all the same; in a text of one document always | drawn from the other documents, each equally likely; one document gives actual pairs only | reference mode |
+//! | random B | ten tries for another document, then this one, labelled random all the same; in a text of one document always | drawn from the other documents of the bucket, so that each of the text is equally likely; one document gives actual pairs only | reference mode |
 //! | a sentence longer than an instance | cut at both ends at random; much of it is never seen | used in consecutive pieces | reference mode |
 //! | most masks of an instance | 20 at any length | length times share, rounded up: 77 at 512 | reference mode, `--max-predictions-per-seq 20` |
 //! | whole words: what is done to a word | drawn for each piece of it | drawn once for all its pieces | reference mode |
 //! | whole words: a `##` piece that begins B | belongs to the last word of A | begins a word | reference mode |
 //! | random words | any of the vocabulary, `[PAD]` and `[unused...]` too | the same; not with `--random-word-skip-special` | default |
-//! | order of the instances | all shuffled in memory | each shard's row groups have their rows by chance, and are shuffled | reference mode, one shard |
+//! | order of the instances | all shuffled in memory | those of each bucket of documents are shuffled; buckets are drawn anew in every pass | reference mode, one shard |
 //! | several processes | the user's affair; the same seed in each gives the same draws | `--part I --parts N` of one build | |
 //!
 //! Text:

@@ -2,7 +2,7 @@
 //!
 //! In go packed rows, a row group at a time, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any
 //! thread (`GroupEncoder`) and written in order (`ShardWriter`). Not for reading (`shard_rows`), nor for choosing which
-//! row goes where (`slots`). The reference writes padded TFRecords round-robin.
+//! row goes where (`plan`, `buckets`). The reference writes padded TFRecords round-robin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
