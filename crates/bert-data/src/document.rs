@@ -322,6 +322,11 @@ impl DocumentsBuilder {
         self.sentences.push(&start.to_le_bytes())
     }
 
+    /// Number of tokens since the last document was closed.
+    pub(crate) fn open_tokens(&self) -> u64 {
+        self.counts.tokens - self.closed.1
+    }
+
     /// Makes a document of the sentences since the last one and returns how many they are; 0 makes none.
     ///
     /// # Errors

@@ -42,6 +42,7 @@
 //! |---|---|---|---|
 //! | end of a file | ends no document | ends a document | reference mode |
 //! | `\r` | deleted wherever it stands | one at the end of a line is taken off; others are white space | reference mode |
+//! | a document of more than 4,194,304 tokens | is held in memory | is cut, and a warning says so | reference mode |
 //! | a line that is not UTF-8 | the script fails | repaired and counted; `--strict-utf8` refuses it | `--strict-utf8` |
 //! | order of the files of a pattern | that of the folder | bytewise | name them one by one |
 //! | a pattern or file that is not there | passed over; without any text an empty file is written | refused | none |

@@ -18,6 +18,7 @@ use crate::input::{BLOCK, Block, Format, InputEntry};
 use crate::line_check::{BadLines, LineCheck};
 use crate::long_sentence::piece_lengths;
 use crate::parallel::{in_order, share_out};
+use crate::plan::BUCKET_TOKENS;
 use crate::table::{InputReader, json_text};
 use crate::tokenization::{Encoder, Tokenizer, python_strip};
 use crate::vocabulary::Vocabulary;
@@ -339,6 +340,9 @@ struct Joiner<'a> {
     file: usize,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
+    /// How often a document was cut because it is long, and the file where that was first.
+    long_documents: u64,
+    first_long: String,
 }
 
 impl<'a> Joiner<'a> {
@@ -349,7 +353,18 @@ impl<'a> Joiner<'a> {
         files: &'a [PathBuf],
     ) -> Self {
         let (report, lines) = (ReadReport::default(), LineCheck::default());
-        Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
+        Self {
+            documents,
+            report,
+            unknown,
+            rules,
+            files,
+            lines,
+            file: 0,
+            has_line: false,
+            long_documents: 0,
+            first_long: String::new(),
+        }
     }
 
     fn add(&mut self, block: Tokenized) -> Result<()> {
@@ -360,6 +375,7 @@ impl<'a> Joiner<'a> {
         for event in block.events {
             match event {
                 Event::Sentence(tokens) => {
+                    self.cut_long_document(u64::from(tokens))?;
                     self.documents.push_sentence_end(tokens as usize)?;
                     self.has_line = true;
                 }
@@ -370,6 +386,22 @@ impl<'a> Joiner<'a> {
         if block.ends_file && !self.rules.reference {
             self.close()?;
         }
+        Ok(())
+    }
+
+    /// Ends a document that is as long as a bucket of them before its next sentence: buckets are held in memory.
+    fn cut_long_document(&mut self, tokens: u64) -> Result<()> {
+        if self.rules.reference || self.documents.open_tokens() + tokens <= BUCKET_TOKENS {
+            return Ok(());
+        }
+        if self.long_documents == 0 {
+            // Its name alone: where it lies decides nothing.
+            let name = self.files[self.file].file_name().unwrap_or_default();
+            self.first_long = name.to_string_lossy().into_owned();
+        }
+        self.long_documents += 1;
+        self.close()?;
+        self.has_line = true;
         Ok(())
     }
 
@@ -399,6 +431,13 @@ impl<'a> Joiner<'a> {
         if self.documents.is_empty() {
             let lines = self.report.inputs.iter().map(|input| input.lines).sum();
             return Err(InputError::NoText { files: self.report.inputs.len(), lines }.into());
+        }
+        if self.long_documents > 0 {
+            let (times, file) = (self.long_documents, &self.first_long);
+            self.report.warnings.push(format!(
+                "documents of more than {BUCKET_TOKENS} tokens were cut there, {times} times, first in {file}; are the empty \
+                 lines between documents missing?"
+            ));
         }
         Ok((self.documents, self.report))
     }

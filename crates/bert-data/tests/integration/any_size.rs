@@ -363,14 +363,18 @@ fn parts_that_do_not_belong_together_are_refused() {
     }
 }
 
-/// A corpus that is one document is never held as a whole, and its rows are the same for any number of threads.
+/// A corpus that is one document is cut where it fills a bucket, and its rows are the same for any number of threads.
 #[test]
 fn one_long_document() {
     let line = "the cat sat on the mat. the dog ran far away! is the sun hot? walking, talking, far.\n";
-    let world = world(&line.repeat(30_000));
-    run(&BuildConfig { threads: 1, ..world.config.clone() }).unwrap();
+    let world = world(&line.repeat(180_000));
+    let config = BuildConfig { dupe_factor: 1, ..world.config.clone() };
+    let report = run(&BuildConfig { threads: 1, ..config.clone() }).unwrap().manifest.report;
+    assert!(report.tokens > 1 << 22 && report.documents == 2, "{} tokens", report.tokens);
+    assert!(report.warnings[0].contains("cut there, 1 times, first in text.txt"), "{:?}", report.warnings);
     let whole = content(&world.folder.path().join("whole"));
     let least = Some(ByteSize(64 << 20));
-    run(&BuildConfig { threads: 2, memory_budget: least, ..world.to("other") }).unwrap();
+    let output = world.to("other").output;
+    run(&BuildConfig { threads: 2, memory_budget: least, output, ..config }).unwrap();
     assert!(content(&world.folder.path().join("other")) == whole);
 }
