@@ -95,7 +95,8 @@ fn of_row(row: Row<'_>) -> Instance {
 
 /// The instances of the builder's first three passes with the loader's seed, and where each pass ends.
 fn passes_of_the_builder(world: &World) -> Vec<Instance> {
-    world.build("instances", |config| config.dupe_factor = 3);
+    // One shard, and so one bucket a pass, like the loader.
+    world.build("instances", |config| (config.dupe_factor, config.num_shards) = (3, Some(1)));
     let folder = world.at("instances");
     let manifest = bert_data::Manifest::read(&folder).unwrap();
     let vocabulary = Vocabulary::read(&world.at("vocab.txt")).unwrap();
