@@ -12,6 +12,15 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
     folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
     let part = |index: usize| format!("make-pretrain-data {FLAGS} --output parts --part {index} --parts 4");
+    // Whoever comes before the text is tokenized is told so, and what it has to do then.
+    let early = folder.run(&part(2));
+    assert_eq!(early.code, Some(75), "{}", early.stderr);
+    assert!(early.stderr.contains("1 of 1 shares of the text are not tokenized yet"), "{}", early.stderr);
+    let tokenize = |index: usize| format!("{} --tokenize-only", part(index));
+    let running: Vec<_> = [1, 2, 3, 4].map(|index| folder.start(&tokenize(index))).into_iter().collect();
+    for child in running {
+        assert!(child.wait_with_output().expect("its end").status.success());
+    }
     let running: Vec<_> = [1, 3, 4].map(|index| folder.start(&part(index))).into_iter().collect();
     for child in running {
         assert!(child.wait_with_output().expect("its end").status.success());

@@ -143,16 +143,13 @@ pub(crate) fn resident_columns(memory: u64, counts: &Counts, width: Width) -> [b
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::path::Path;
-
     use super::*;
     use crate::build::{build_prepared, build_prepared_part, prepare};
     use crate::config::{BuildConfig, Layout, RandomMode};
     use crate::files::Disk;
     use crate::manifest::Manifest;
     use crate::merge::merge;
-    use crate::test_text::lettered;
+    use crate::test_text::{content, lettered};
 
     #[test]
     fn sizes_are_read_and_shown() {
@@ -199,14 +196,6 @@ mod tests {
         assert_eq!(resolve(None, 2).unwrap(), ByteSize(256 * MIB));
     }
 
-    /// Every file of a folder but the lock.
-    fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        let entries = entries.filter(|path| path.file_name().unwrap() != ".lock");
-        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
-        entries.map(|path| (name(&path), std::fs::read(path).unwrap())).collect()
-    }
-
     fn with_tuning(config: &BuildConfig, tuning: Option<Tuning>) {
         let mut prepared = prepare(config).unwrap();
         prepared.tuning = tuning;
@@ -242,7 +231,7 @@ mod tests {
             with_tuning(&to(&name, threads), Some(tuning));
             assert!(content(&path(&name)) == whole, "{tuning:?}");
             let parts = format!("{name}-parts");
-            for part in [2, 1] {
+            for part in [1, 2] {
                 let config = BuildConfig { part: Some(part), parts: Some(2), ..to(&parts, threads) };
                 if config.random == RandomMode::Keyed {
                     with_tuning(&config, Some(tuning));

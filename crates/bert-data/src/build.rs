@@ -14,8 +14,7 @@ use crate::budget::{self, ByteSize, Tuning};
 use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::document::Counts;
-use crate::document_counts::{CountedPass, count_pass};
-use crate::document_shard::documents_of_shards;
+use crate::document_shard::document_form;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
 use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
 use crate::footer::Footer;
@@ -31,9 +30,9 @@ use crate::record_batch::RowColumns;
 use crate::reference::make_reference;
 use crate::resolved_config::ResolvedConfig;
 use crate::segmenter::ChineseSegmenter;
-use crate::shard::GroupEncoder;
-use crate::shards::{ShardJob, ShardReceipt, make_document_shards, make_shards};
-use crate::store::{StoreReceipt, make_store};
+use crate::shard::{RowEncoder, ShardForm};
+use crate::shards::{ShardJob, ShardReceipt, make_shards};
+use crate::store::{Division, SEGMENT, Store, is_of_store};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
 use crate::work::Identity;
@@ -44,11 +43,9 @@ use crate::work::Identity;
 pub enum BuildStage {
     /// Reading and tokenizing; counted in bytes of input on disk.
     Reading,
-    /// Making pairs and masks, and shards of them; counted in buckets of documents, once for each pass. (Reference mode:
-    /// in documents, once for each pass.)
+    /// Making pairs and masks, and shards of them or of the documents; counted in buckets of documents, once for each pass.
+    /// (Reference mode: in documents, once for each pass.)
     Instances,
-    /// Writing shards of documents; counted in documents.
-    Writing,
     /// The tokenized text of an earlier run is used; counted in documents. Told once.
     KeptText,
     /// Shards of an earlier run are used; counted in shards. Told once.
@@ -181,6 +178,7 @@ pub(crate) fn build_prepared_part(
 ) -> Result<PartOutcome> {
     let part = prepared.config.part()?;
     let output = prepared.open(files)?;
+    let division = Division::new(prepared)?;
     let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
         output: output.folder.clone(),
         shards: receipt.shards.len(),
@@ -189,10 +187,13 @@ pub(crate) fn build_prepared_part(
     };
     if let Some(receipt) = PartReceipt::read(&output.folder, part)? {
         let same_options = receipt.identity == output.work.identity.digest();
-        if same_options && same_text(&receipt.read.inputs, &prepared.files)? {
-            output.work.remove_all()?;
+        if same_options && !division.is_changed(prepared, &output.work)? {
             output.work.keep();
-            return Ok(outcome(&receipt, true));
+            division.tokenize(prepared, &output.work, progress)?;
+            if division.store(prepared, &output)?.build == receipt.build {
+                output.work.clear_but(is_of_store)?;
+                return Ok(outcome(&receipt, true));
+            }
         }
         let option = "--part".to_owned();
         let found =
@@ -205,9 +206,35 @@ pub(crate) fn build_prepared_part(
     output.start_publishing()?;
     output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
     made.write(files, &output.folder)?;
-    output.work.remove_all()?;
+    // Other parts read the text.
+    output.work.clear_but(is_of_store)?;
     output.work.keep();
     Ok(outcome(&made, false))
+}
+
+/// What a part of a build tokenized.
+#[derive(Clone, Debug)]
+pub struct PartText {
+    /// The folder that the parts share.
+    pub output: PathBuf,
+    /// Documents in this part's share of the text.
+    pub documents: u64,
+    /// Their tokens.
+    pub tokens: u64,
+}
+
+/// Tokenizes the share of the text that is one part's, as `--part` and `--parts` say: what [`build_part`] does first, and
+/// what it needs of every other part.
+///
+/// # Errors
+/// Any [`Error`].
+pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
+    config.output()?;
+    let prepared = &prepare(config)?;
+    let output = prepared.open(&Disk)?;
+    let text = Division::new(prepared)?.tokenize(prepared, &output.work, progress)?;
+    output.work.keep();
+    Ok(PartText { output: output.folder.clone(), documents: text.documents, tokens: text.tokens })
 }
 
 /// Refuses a corpus of which no instance can be made.
@@ -230,6 +257,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) budget: ByteSize,
     /// Instead of what the budget gives, in tests.
     pub(crate) tuning: Option<Tuning>,
+    /// Bytes of input that are tokenized together, at least; fewer in tests.
+    pub(crate) segment: u64,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) files: Vec<PathBuf>,
     /// Whether an input is JSON Lines or Parquet.
@@ -263,7 +292,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
         .build()
         .map_err(|source| Error::Threads { threads: config.threads, source })?;
     let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, tuning: None, vocabulary, files, tables, pool })
+    Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, files, tables, pool })
 }
 
 impl Prepared<'_> {
@@ -324,77 +353,85 @@ impl Prepared<'_> {
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<PartReceipt> {
         let (config, part) = (self.config, self.config.part()?);
-        let store = make_store(self, &output.work, progress)?;
-        check_instances(config, &store.counts)?;
-        // From here on an error leaves something to go on from.
-        output.work.keep();
+        let division = Division::new(self)?;
+        division.tokenize(self, &output.work, progress)?;
+        let store = division.store(self, output).and_then(|store| {
+            check_instances(config, &store.counts)?;
+            Ok(store)
+        });
+        match &store {
+            // Nothing comes of this text.
+            Err(Error::Input(_)) => output.work.discard(),
+            // From here on an error leaves something to go on from.
+            _ => output.work.keep(),
+        }
+        let mut store = store?;
         let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.id_space());
-        let (shards, counted) = self.make_shards(output, &store, &plan, progress)?;
+        let shards = self.make_shards(output, &store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
             blake3: digest_bytes(self.vocabulary.bytes()),
         };
+        if part.index > 1 {
+            // One part names them, which may be a million.
+            store.read.inputs.clear();
+        }
         Ok(PartReceipt {
             identity: output.work.identity.digest(),
-            build: store.build(),
+            build: store.build,
             part: part.index,
             parts: part.of,
             config: ResolvedConfig::new(config, plan.shards, self.tables),
             vocabulary,
             read: store.read,
             counts: store.counts,
-            counted,
             shards,
         })
     }
 
-    /// Makes the shards of this part; of documents with what is counted over them.
+    /// Makes the shards of this part.
     fn make_shards(
         &self,
         output: &Output<'_>,
-        store: &StoreReceipt,
+        store: &Store,
         plan: &Plan,
         progress: &mut dyn FnMut(BuildProgress),
-    ) -> Result<(Vec<ShardReceipt>, Option<CountedPass>)> {
-        let (config, part, build) = (self.config, self.config.part()?, store.build());
+    ) -> Result<Vec<ShardReceipt>> {
+        let (config, part, build) = (self.config, self.config.part()?, &store.build);
         let tuning = Tuning::new(self.budget, self.threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
-        let mut documents = store.open(&output.work, plan.width, &tuning)?;
-        let (writers, footer) = (tuning.workers, &self.footer(plan.shards));
-        let job = ShardJob { prepared: self, output, plan, part, writers, build: &build, footer };
-        if config.layout == Layout::Documents {
-            let ranges = documents_of_shards(&documents, plan.shards)?;
-            let own = (0..).zip(&ranges).filter(|(shard, _)| part.has_shard(*shard));
-            let own: Vec<_> = own.map(|(_, documents)| documents.clone()).collect();
-            let counted = count_pass(self, &documents, &own, progress)?;
-            let shards = make_document_shards(&job, &documents, &ranges, progress)?;
-            return Ok((shards, Some(counted)));
-        }
+        let mut documents = store.open(plan.width, &tuning)?;
+        let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
+        let form = match config.layout {
+            Layout::Instances => ShardForm::of_rows(self.row_columns()),
+            Layout::Documents => document_form(self.marked()),
+        };
+        let job = ShardJob { prepared: self, output, plan, part, form, build, footer };
         if config.random == RandomMode::Reference {
             let memory = tuning.borders;
             let rows = make_reference(self, &mut documents, plan.width, memory, &output.work, progress)?;
             drop(documents);
-            let encoder = |_| GroupEncoder::new(self.row_columns());
-            let mut encoders = (0..writers).map(encoder).collect::<Result<Vec<_>>>()?;
+            let encoder = |_| RowEncoder::new(self.row_columns());
+            let mut encoders = (0..workers).map(encoder).collect::<Result<Vec<_>>>()?;
             let items = |wanted: &[bool]| match wanted {
                 [true] => row_groups(0..rows.len()).collect(),
                 _ => Vec::new(),
             };
-            let work = |encoder: &mut GroupEncoder, range: Range<usize>, _: &[bool]| {
+            let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool]| {
                 let made = (range.start == 0).then(|| rows.made.clone());
                 rows.piece(encoder, range, plan.width, made)
             };
-            return Ok((make_shards(&job, &mut encoders, items, work, progress)?, None));
+            return make_shards(&job, &mut encoders, items, work, progress);
         }
         let orders = &orders(config, store.counts.documents);
         let buckets = BucketJob { prepared: self, documents: &documents, plan, orders };
-        let mut makers = (0..writers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
+        let mut makers = (0..workers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
         let items = |wanted: &[bool]| -> Vec<u64> {
             (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()
         };
         let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool]| maker.make(unit, wanted);
-        Ok((make_shards(&job, &mut makers, items, work, progress)?, None))
+        make_shards(&job, &mut makers, items, work, progress)
     }
 
     /// The first instances as words, as many as `--preview` asks for, from shards in a folder.

@@ -1,8 +1,9 @@
 //! Bytes that are held in memory or read from a file piece by piece, behind one interface.
 //!
 //! In goes a file's path and whether it fits in memory, out come ranges of its bytes. A [`Cursor`] keeps the piece it
-//! read last, so that reading on from there needs no further call of the system. [`ColumnWriter`] makes such a file, or
-//! its bytes in memory. Not for what must survive a power cut: scratch data is checked by its digest instead.
+//! read last, so that reading on from there needs no further call of the system, and the one file that it is in: so many
+//! columns are read with few open files. [`ColumnWriter`] makes such a file, or its bytes in memory. Not for what must survive
+//! a power cut: scratch data is checked by its digest instead.
 
 use std::fs::File;
 use std::hash::Hasher;
@@ -10,7 +11,6 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result, is_disk_full};
@@ -41,63 +41,63 @@ pub(crate) enum Column {
     /// All in memory.
     Resident(Vec<u8>),
     /// In a file that is read where it is needed.
-    Paged {
-        /// The file, open.
-        file: File,
-        /// Its path, for errors.
-        path: PathBuf,
-    },
+    Paged(PathBuf),
 }
 
 impl Column {
-    /// How much memory it takes.
-    pub(crate) fn bytes_in_memory(&self) -> u64 {
-        match self {
-            Self::Resident(bytes) => bytes.len() as u64,
-            Self::Paged { .. } => 0,
-        }
-    }
-
     /// The column of a file, read whole where `resident`.
     pub(crate) fn open(path: &Path, resident: bool) -> Result<Self> {
         if resident {
             return std::fs::read(path).map(Self::Resident).map_err(Error::io("read", path));
         }
-        let file = File::open(path).map_err(Error::io("open", path))?;
-        Ok(Self::Paged { file, path: path.to_owned() })
+        Ok(Self::Paged(path.to_owned()))
     }
 }
 
-/// A reader of one column. It must always be used with the same column.
-#[derive(Clone, Debug)]
+/// A reader of columns, one after another.
+#[derive(Debug)]
 pub(crate) struct Cursor {
+    /// The file that was read last, and the number of its column.
+    file: Option<(usize, File)>,
     start: u64,
     window: Vec<u8>,
     /// Bytes read at once, where a range is shorter.
     ahead: usize,
 }
 
+impl Clone for Cursor {
+    /// One that has read nothing.
+    fn clone(&self) -> Self {
+        Self::new(self.ahead)
+    }
+}
+
 impl Cursor {
     pub(crate) fn new(ahead: usize) -> Self {
-        Self { start: 0, window: Vec::new(), ahead }
+        Self { file: None, start: 0, window: Vec::new(), ahead }
     }
 
-    /// The bytes of a range that lies inside the column, which has `length` bytes.
+    /// The bytes of a range that lies inside column `number`, which has `length` bytes.
     pub(crate) fn get<'a>(
         &'a mut self,
-        column: &'a Column,
+        (number, column): (usize, &'a Column),
         range: Range<u64>,
         length: u64,
     ) -> Result<&'a [u8]> {
-        let (file, path) = match column {
+        let path = match column {
             Column::Resident(bytes) => return Ok(&bytes[range.start as usize..range.end as usize]),
-            Column::Paged { file, path } => (file, path),
+            Column::Paged(path) => path,
         };
+        if self.file.as_ref().is_none_or(|(open, _)| *open != number) {
+            self.window.clear();
+            self.file = Some((number, File::open(path).map_err(Error::io("open", path))?));
+        }
         let held = self.start..self.start + self.window.len() as u64;
         if range.start < held.start || range.end > held.end {
             let end = range.end.max((range.start + self.ahead as u64).min(length));
             self.window.resize((end - range.start) as usize, 0);
             self.start = range.start;
+            let (_, file) = self.file.as_ref().expect("opened above");
             if let Err(source) = read_exact_at(file, &mut self.window, range.start) {
                 self.window.clear();
                 return Err(Error::io("read", path)(source));
@@ -201,27 +201,6 @@ impl ScratchFile {
     }
 }
 
-/// A folder of its own in the system's temporary folder; removed when dropped.
-#[derive(Debug)]
-pub(crate) struct ScratchFolder(TempDir);
-
-impl ScratchFolder {
-    pub(crate) fn create() -> Result<Self> {
-        let create = tempfile::Builder::new().prefix("bert-data-").tempdir();
-        create.map(Self).map_err(Error::io("create a folder in", &std::env::temp_dir()))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// After all files in it were opened: where the system lets open files be removed, it is removed at once, so that not
-    /// even a killed process leaves it.
-    pub(crate) fn opened(self) -> Option<Self> {
-        if cfg!(unix) { None } else { Some(self) }
-    }
-}
-
 /// Makes a column.
 pub(crate) enum ColumnWriter {
     Memory(Vec<u8>),
@@ -246,20 +225,6 @@ mod tests {
     use crate::files::Disk;
 
     #[test]
-    fn scratch_folders_leave_what_is_there() {
-        // A folder of another process whose number is the same, as in two containers with one temporary folder.
-        let other = std::env::temp_dir().join(format!("bert-data-{}-0", std::process::id()));
-        std::fs::create_dir_all(other.join("in use")).unwrap();
-        let folders = [ScratchFolder::create().unwrap(), ScratchFolder::create().unwrap()];
-        assert_ne!(folders[0].path(), folders[1].path());
-        let paths = folders.each_ref().map(|folder| folder.path().to_owned());
-        drop(folders);
-        assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
-        assert!(other.join("in use").exists(), "the other process's folder is gone");
-        std::fs::remove_dir_all(other).unwrap();
-    }
-
-    #[test]
     fn paged_bytes_are_the_resident_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("column");
@@ -275,13 +240,13 @@ mod tests {
         {
             for column in &columns {
                 let mut cursor = Cursor::new(64);
-                cursor.get(column, 3..4, 300_000).unwrap();
-                let found = cursor.get(column, start..end, 300_000).unwrap();
+                cursor.get((0, column), 3..4, 300_000).unwrap();
+                let found = cursor.get((0, column), start..end, 300_000).unwrap();
                 assert_eq!(found, &bytes[start as usize..end as usize]);
             }
         }
         std::fs::write(&path, &bytes[..100]).unwrap();
-        let cut = Cursor::new(64).get(&columns[1], 90..200, 300_000).unwrap_err();
+        let cut = Cursor::new(64).get((0, &columns[1]), 90..200, 300_000).unwrap_err();
         assert!(cut.to_string().contains("column"), "{cut}");
     }
 }

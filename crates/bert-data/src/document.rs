@@ -1,16 +1,14 @@
 //! Documents of token ids, in memory or on disk.
 //!
-//! In go sentences of ids in the order of the text; out come [`Documents`]: all ids one after another with the borders
-//! of sentences and documents, each of the three in memory or read piece by piece from a file, and [`DocumentReader`],
-//! which looks at one document after another without holding any as a whole. Not for reading text (`reading`), pairs or
-//! masks. The reference holds lists of lists of strings.
+//! In go sentences of ids in the order of the text; out come [`Documents`]: segments of a corpus, each with all ids one
+//! after another and the borders of sentences and documents, which are in memory or read piece by piece from files, and
+//! [`DocumentReader`], which looks at one document after another without holding any as a whole. Not for reading text
+//! (`reading`), pairs or masks. The reference holds lists of lists of strings.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
-use crate::column::{Column, ColumnWriter, Cursor, ScratchFolder};
-use crate::conservation::Tally;
-use crate::document_lookup::{DocumentLookup, SingleDocument};
+use crate::column::{Column, ColumnWriter, Cursor};
+use crate::conservation::{DocumentHash, Tally};
 use crate::error::Result;
 use crate::packed::Width;
 use crate::rng::Random;
@@ -19,26 +17,35 @@ use crate::rng::Random;
 #[derive(Debug)]
 pub struct Documents {
     pub(crate) width: Width,
+    segments: Vec<Segment>,
+    pub(crate) counts: Counts,
+    /// The documents in another order, if they were shuffled.
+    order: Option<Vec<u32>>,
+}
+
+/// Consecutive documents. In the columns all places count from the beginning of the segment.
+#[derive(Debug)]
+struct Segment {
+    columns: DocumentColumns,
+    counts: Counts,
+    /// What the segments before it have.
+    before: Counts,
+}
+
+/// The columns of some documents.
+#[derive(Debug)]
+pub(crate) struct DocumentColumns {
     /// The ids of all documents.
     pub(crate) tokens: Column,
     /// Where each sentence begins among the ids, and where the last one ends; eight bytes each.
     pub(crate) sentences: Column,
     /// Which sentence each document begins with, and the number of sentences; eight bytes each.
     pub(crate) index: Column,
-    pub(crate) counts: Counts,
-    /// The documents in another order, if they were shuffled.
-    pub(crate) order: Option<Vec<u32>>,
-    /// The shards that single documents are read from when they are looked at; the columns are empty then.
-    pub(crate) lookup: Option<Mutex<DocumentLookup>>,
-    /// Where paged columns lie that belong to nobody else; removed with them.
-    pub(crate) _scratch: Option<ScratchFolder>,
 }
 
 /// Which document, and where it lies in the corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Its number in the order of the text.
-    pub(crate) number: u64,
     pub(crate) sentences: Range<u64>,
     pub(crate) tokens: Range<u64>,
 }
@@ -54,11 +61,29 @@ pub(crate) struct Counts {
     pub(crate) seen: Tally,
 }
 
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.documents = self.documents.saturating_add(other.documents);
+        self.sentences = self.sentences.saturating_add(other.sentences);
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.seen.add(other.seen);
+    }
+}
+
 impl Documents {
-    /// Documents in columns: tokens, sentences, index.
-    pub(crate) fn in_memory(width: Width, columns: [Column; 3], counts: Counts) -> Self {
-        let [tokens, sentences, index] = columns;
-        Self { width, tokens, sentences, index, counts, order: None, lookup: None, _scratch: None }
+    /// The documents of segments that follow each other.
+    pub(crate) fn new(width: Width, segments: impl IntoIterator<Item = (DocumentColumns, Counts)>) -> Self {
+        let mut all = Self { width, segments: Vec::new(), counts: Counts::default(), order: None };
+        for (columns, counts) in segments {
+            all.segments.push(Segment { columns, counts, before: all.counts });
+            all.counts.add(&counts);
+        }
+        all
+    }
+
+    /// The documents in another order: which of them is at each place.
+    pub(crate) fn in_order(self, order: Vec<u32>) -> Self {
+        Self { order: Some(order), ..self }
     }
 
     /// Number of documents.
@@ -79,17 +104,6 @@ impl Documents {
         self.counts.tokens
     }
 
-    /// Whether they are read one by one.
-    pub(crate) fn is_single(&self) -> bool {
-        self.lookup.is_some()
-    }
-
-    /// Bytes of them that are held in memory.
-    #[must_use]
-    pub fn bytes_in_memory(&self) -> u64 {
-        [&self.tokens, &self.sentences, &self.index].iter().map(|column| column.bytes_in_memory()).sum()
-    }
-
     /// Number of sentences.
     #[must_use]
     pub fn sentences(&self) -> usize {
@@ -108,11 +122,8 @@ impl Documents {
     pub fn reader(&self) -> DocumentReader<'_> {
         // What is read ahead: of a document itself much, because it is read on; of one that is drawn at random a few
         // sentences.
-        let place = |sentences, tokens| Place {
-            sentences: Cursor::new(sentences),
-            tokens: Cursor::new(tokens),
-            single: None,
-        };
+        let place =
+            |sentences, tokens| Place { sentences: Cursor::new(sentences), tokens: Cursor::new(tokens) };
         let (here, there) = (place(1 << 12, 1 << 15), place(1 << 8, 0));
         DocumentReader {
             documents: self,
@@ -121,6 +132,12 @@ impl Documents {
             here,
             there,
         }
+    }
+
+    /// The segment in which something lies, by what the segments before it have.
+    fn segment(&self, at: u64, before: impl Fn(&Counts) -> u64) -> (usize, &Segment) {
+        let number = self.segments.partition_point(|segment| before(&segment.before) <= at).saturating_sub(1);
+        (number, &self.segments[number])
     }
 }
 
@@ -138,8 +155,6 @@ pub enum Look {
 struct Place {
     sentences: Cursor,
     tokens: Cursor,
-    /// The document that is looked at, where documents are read one by one.
-    single: Option<SingleDocument>,
 }
 
 /// Looks at documents; keeps its buffers from one to the next.
@@ -150,21 +165,6 @@ pub struct DocumentReader<'a> {
     far_index: Cursor,
     here: Place,
     there: Place,
-}
-
-impl Place {
-    fn read_single(&mut self, lookup: &Mutex<DocumentLookup>, index: u64) -> Result<Range<u64>> {
-        if self.single.as_ref().is_none_or(|single| single.number() != index) {
-            let read = lookup.lock().unwrap_or_else(PoisonError::into_inner).read(index)?;
-            self.single = Some(read);
-        }
-        Ok(self.single().sentences())
-    }
-
-    /// The document that was looked at last.
-    fn single(&self) -> &SingleDocument {
-        self.single.as_ref().expect("a document is looked at before its sentences")
-    }
 }
 
 /// The first eight bytes as a number.
@@ -179,11 +179,6 @@ impl<'a> DocumentReader<'a> {
         self.documents
     }
 
-    /// The number of a document in the order of the text, which is not its place once they were shuffled.
-    pub(crate) fn number_of(&self, index: usize) -> u64 {
-        self.documents.order.as_ref().map_or(index as u64, |order| u64::from(order[index]))
-    }
-
     /// The sentences of a document, by their numbers in the corpus.
     ///
     /// # Errors
@@ -193,33 +188,33 @@ impl<'a> DocumentReader<'a> {
     /// When there is no such document.
     pub fn document(&mut self, look: Look, index: usize) -> Result<Range<u64>> {
         let documents = self.documents;
-        let index = self.number_of(index);
-        assert!(index < documents.counts.documents, "document {index} of {}", documents.counts.documents);
-        if let Some(lookup) = &documents.lookup {
-            return self.place(look).read_single(lookup, index);
-        }
+        assert!(index < documents.len(), "document {index} of {}", documents.len());
+        let stored = documents.order.as_ref().map_or(index as u64, |order| u64::from(order[index]));
+        let (number, segment) = documents.segment(stored, |before| before.documents);
+        let at = 8 * (stored - segment.before.documents);
         let cursor = if look == Look::Here { &mut self.index } else { &mut self.far_index };
-        let length = 8 * (documents.counts.documents + 1);
-        let pair = cursor.get(&documents.index, 8 * index..8 * index + 16, length)?;
-        Ok(number(pair)..number(&pair[8..]))
-    }
-
-    /// Number of tokens of a document.
-    ///
-    /// # Errors
-    /// Those of reading.
-    ///
-    /// # Panics
-    /// When there is no such document.
-    pub fn tokens_of(&mut self, index: usize) -> Result<u64> {
-        self.span(index).map(|span| span.tokens.end - span.tokens.start)
+        let length = 8 * (segment.counts.documents + 1);
+        let pair = cursor.get((number, &segment.columns.index), at..at + 16, length)?;
+        let first = segment.before.sentences;
+        Ok(first + self::number(pair)..first + self::number(&pair[8..]))
     }
 
     /// A document's place in the corpus.
     pub(crate) fn span(&mut self, index: usize) -> Result<Span> {
         let sentences = self.document(Look::Here, index)?;
         let tokens = self.token_range(Look::Here, sentences.clone())?;
-        Ok(Span { number: self.number_of(index), sentences, tokens })
+        Ok(Span { sentences, tokens })
+    }
+
+    /// The hash of a document.
+    pub(crate) fn hash(&mut self, span: &Span) -> Result<DocumentHash> {
+        let (mut hash, mut start) = (DocumentHash::default(), span.tokens.start);
+        for sentence in span.sentences.clone() {
+            let end = self.sentence_start(Look::Here, sentence + 1)?;
+            hash.see_sentence(self.packed_tokens(Look::Here, start..end)?);
+            start = end;
+        }
+        Ok(hash)
     }
 
     /// Where a sentence begins among the corpus's tokens; of the number behind the last one, where that ends.
@@ -227,13 +222,12 @@ impl<'a> DocumentReader<'a> {
     /// # Errors
     /// Those of reading.
     pub fn sentence_start(&mut self, look: Look, sentence: u64) -> Result<u64> {
-        let documents = self.documents;
-        if documents.lookup.is_some() {
-            return Ok(self.place(look).single().sentence_start(sentence));
-        }
-        let length = 8 * (documents.counts.sentences + 1);
+        let (number, segment) = self.documents.segment(sentence, |before| before.sentences);
+        let at = 8 * (sentence - segment.before.sentences);
+        let length = 8 * (segment.counts.sentences + 1);
         let cursor = &mut self.place(look).sentences;
-        cursor.get(&documents.sentences, 8 * sentence..8 * sentence + 8, length).map(number)
+        let start = cursor.get((number, &segment.columns.sentences), at..at + 8, length).map(self::number)?;
+        Ok(segment.before.tokens + start)
     }
 
     /// The tokens of these sentences, by their places in the corpus.
@@ -244,26 +238,25 @@ impl<'a> DocumentReader<'a> {
         Ok(self.sentence_start(look, sentences.start)?..self.sentence_start(look, sentences.end)?)
     }
 
-    /// Appends the tokens at a place in the corpus to `out`.
+    /// Appends the tokens at a place in the corpus, which are in one document, to `out`.
     ///
     /// # Errors
     /// Those of reading.
     pub fn append_tokens(&mut self, look: Look, range: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
-        let documents = self.documents;
-        if documents.lookup.is_some() {
-            out.extend_from_slice(self.place(look).single().tokens(range));
-            return Ok(());
-        }
-        documents.width.get_ids(self.packed_tokens(look, range)?, out);
+        let width = self.documents.width;
+        width.get_ids(self.packed_tokens(look, range)?, out);
         Ok(())
     }
 
-    /// The tokens at a place in the corpus as they are stored; not where documents are read one by one.
+    /// The tokens at a place in the corpus, which are in one document, as they are stored.
     pub(crate) fn packed_tokens(&mut self, look: Look, range: Range<u64>) -> Result<&[u8]> {
         let documents = self.documents;
         let size = documents.width.bytes() as u64;
+        let (number, segment) = documents.segment(range.start, |before| before.tokens);
+        let first = segment.before.tokens;
+        let bytes = size * (range.start - first)..size * (range.end - first);
         let cursor = &mut self.place(look).tokens;
-        cursor.get(&documents.tokens, size * range.start..size * range.end, size * documents.counts.tokens)
+        cursor.get((number, &segment.columns.tokens), bytes, size * segment.counts.tokens)
     }
 
     fn place(&mut self, look: Look) -> &mut Place {
@@ -283,6 +276,8 @@ pub struct DocumentsBuilder {
     pub(crate) counts: Counts,
     /// The sentences and the tokens up to the last closed document.
     closed: (u64, u64),
+    /// Of the document that is open.
+    hash: DocumentHash,
     packed: Vec<u8>,
 }
 
@@ -297,29 +292,30 @@ impl DocumentsBuilder {
     /// Begins a corpus in columns of choice: tokens, sentences, index.
     pub(crate) fn to_columns(vocabulary: usize, columns: [ColumnWriter; 3]) -> Self {
         let [tokens, sentences, index] = columns;
-        let (width, counts) = (Width::of(vocabulary), Counts::default());
-        Self { width, tokens, sentences, index, counts, closed: (0, 0), packed: Vec::new() }
+        Self {
+            width: Width::of(vocabulary),
+            tokens,
+            sentences,
+            index,
+            counts: Counts::default(),
+            closed: (0, 0),
+            hash: DocumentHash::default(),
+            packed: Vec::new(),
+        }
     }
 
-    /// Appends ids of one or more sentences.
+    /// Appends a sentence of at least one token.
     ///
     /// # Errors
     /// Those of writing, where the corpus is on disk.
-    pub fn push_ids(&mut self, new: &[u32]) -> Result<()> {
+    pub fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
-        self.width.put(new, &mut self.packed);
-        self.tokens.push(&self.packed)
-    }
-
-    /// Ends a sentence of so many tokens (at least 1), which begins where the one before it ended.
-    ///
-    /// # Errors
-    /// As [`DocumentsBuilder::push_ids`].
-    pub fn push_sentence_end(&mut self, tokens: usize) -> Result<()> {
-        let start = self.counts.tokens;
-        self.counts.tokens += tokens as u64;
+        self.width.put(ids, &mut self.packed);
+        self.hash.see_sentence(&self.packed);
+        self.sentences.push(&self.counts.tokens.to_le_bytes())?;
+        self.counts.tokens += ids.len() as u64;
         self.counts.sentences += 1;
-        self.sentences.push(&start.to_le_bytes())
+        self.tokens.push(&self.packed)
     }
 
     /// Number of tokens since the last document was closed.
@@ -330,20 +326,16 @@ impl DocumentsBuilder {
     /// Makes a document of the sentences since the last one and returns how many they are; 0 makes none.
     ///
     /// # Errors
-    /// As [`DocumentsBuilder::push_ids`].
+    /// As [`DocumentsBuilder::push_sentence`].
     pub fn close_document(&mut self) -> Result<u64> {
-        let span = Span {
-            number: self.counts.documents,
-            sentences: self.closed.0..self.counts.sentences,
-            tokens: self.closed.1..self.counts.tokens,
-        };
-        if !span.sentences.is_empty() {
-            self.index.push(&span.sentences.start.to_le_bytes())?;
-            self.counts.seen.see_document(&span);
+        let sentences = self.counts.sentences - self.closed.0;
+        if sentences > 0 {
+            self.index.push(&self.closed.0.to_le_bytes())?;
+            self.counts.seen.see_document(std::mem::take(&mut self.hash));
             self.counts.documents += 1;
-            self.closed = (span.sentences.end, span.tokens.end);
+            self.closed = (self.counts.sentences, self.counts.tokens);
         }
-        Ok(span.sentences.end - span.sentences.start)
+        Ok(sentences)
     }
 
     /// Number of documents so far.
@@ -367,23 +359,19 @@ impl DocumentsBuilder {
     /// The corpus, where it is in memory. Sentences after the last closed document make a last one.
     ///
     /// # Errors
-    /// As [`DocumentsBuilder::push_ids`].
+    /// As [`DocumentsBuilder::push_sentence`].
     ///
     /// # Panics
     /// When the corpus is on disk: it is opened from there.
     pub fn finish(mut self) -> Result<Documents> {
         self.close_document()?;
         self.end()?;
-        Ok(self.ended())
-    }
-
-    /// The corpus in memory, after [`DocumentsBuilder::end`].
-    pub(crate) fn ended(self) -> Documents {
         let resident = |column| match column {
             ColumnWriter::Memory(bytes) => Column::Resident(bytes),
             ColumnWriter::File(_) => panic!("a corpus on disk is opened from its files"),
         };
-        let columns = [resident(self.tokens), resident(self.sentences), resident(self.index)];
-        Documents::in_memory(self.width, columns, self.counts)
+        let (tokens, sentences) = (resident(self.tokens), resident(self.sentences));
+        let columns = DocumentColumns { tokens, sentences, index: resident(self.index) };
+        Ok(Documents::new(self.width, [(columns, self.counts)]))
     }
 }

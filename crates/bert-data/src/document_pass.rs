@@ -1,11 +1,11 @@
 //! The instances of documents, pass by pass: the loader's part of `--layout documents`.
 //!
-//! In go documents, a pass and a document's number, out come its instances: pairs as a pure function of (seed, pass,
-//! document), masks of (seed, pass, document, number of the instance), each the same that the builder makes for that
-//! pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
+//! In go a bucket of documents, a pass and a place in the bucket, out come the document's instances: pairs as a pure function of
+//! (seed, pass, document), masks of (seed, pass, document, number of the instance), each the same that the builder makes of
+//! a bucket with these documents in that pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
 
+use crate::bucket::Bucket;
 use crate::config::{Layout, Segmenter};
-use crate::document::Documents;
 use crate::dynamic::RowMasker;
 use crate::error::Result;
 use crate::instance::{PairRules, create_instances_from_document};
@@ -39,26 +39,25 @@ impl DocumentPasses {
         Some(Self { seed, rules, vocabulary, marks, masker })
     }
 
-    /// Appends the instances that a document gives in a pass, without masks, to `rows`.
+    /// Appends the instances that the document at a place of a bucket gives in a pass, without masks, to `rows`.
     ///
     /// # Errors
     /// When the documents cannot be read.
-    pub fn append_pairs(
-        &self,
-        documents: &Documents,
-        pass: u64,
-        document: usize,
-        rows: &mut ShardRows,
-    ) -> Result<()> {
-        let mut random = pair_stream(self.seed, pass, document);
-        create_instances_from_document(documents, document, &self.rules, &mut random, |_, instance| {
+    ///
+    /// # Panics
+    /// When there is no such place.
+    pub fn append_pairs(&self, bucket: &Bucket, pass: u64, place: usize, rows: &mut ShardRows) -> Result<()> {
+        let mut random = pair_stream(self.seed, pass, bucket.number(place));
+        let documents = bucket.documents();
+        create_instances_from_document(documents, place, &self.rules, &mut random, |_, instance| {
             rows.push_instance(instance, self.vocabulary, self.marks);
             Ok(())
         })
     }
 
-    /// Masks a row of [`DocumentPasses::append_pairs`]; `number` counts the instances of the document in the pass.
-    pub fn mask<'a>(&'a mut self, row: Row<'a>, pass: u64, document: usize, number: u64) -> Row<'a> {
+    /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in the order of the text, `number` counts
+    /// the instances of the document in the pass.
+    pub fn mask<'a>(&'a mut self, row: Row<'a>, pass: u64, document: u64, number: u64) -> Row<'a> {
         self.masker.mask_of_document(row, pass, document, number)
     }
 }

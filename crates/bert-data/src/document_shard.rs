@@ -1,14 +1,13 @@
-//! Documents on disk (`--layout documents`): to Parquet shards and back.
+//! Documents on disk (`--layout documents`): to row groups of Parquet shards and back.
 //!
-//! In go [`Documents`], out comes `train-00000-of-00016.parquet`, one row a document in the order of the text, so that
-//! a document's number is its place; and back from the shards of a data folder into [`Documents`], every row checked.
-//! Not for instances (`shard`, `shard_rows`). Nothing here is from the reference, which stores instances only.
+//! In go documents of a bucket, out comes a row group with one row a document; and back from a shard, every row checked. The
+//! documents of a data set stand in the order of its pass 0, which is random and computed ([`crate::document_groups`]), so
+//! that any row group is a sample of the text. Not for instances (`shard`, `shard_rows`). Nothing here is from the reference,
+//! which stores instances only.
 //!
 //! Size: the ids are written plainly and left to zstd, which finds repeated phrases. On the bench corpus (1.85 million
 //! tokens) that takes 2.6 MB; a dictionary takes 2.8, split bytes 2.65, which fewer readers know.
 
-use std::io::Write;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,37 +16,27 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
-use crate::budget::resident_columns;
-use crate::column::{Column, ColumnWriter, ScratchFile, ScratchFolder};
 use crate::conservation::Tally;
-use crate::document::{Counts, DocumentReader, Documents, DocumentsBuilder, Look};
-use crate::error::{Error, ManifestError, Result, RowProblem, ShardError};
-use crate::files::{AtomicFile, Disk, FileSystem, Written};
+use crate::document::{DocumentReader, DocumentsBuilder, Look};
+use crate::error::{Error, Result, RowProblem, ShardError};
 use crate::footer::shard_properties;
-use crate::manifest::{Manifest, wrong_marks};
-use crate::packed::Width;
+use crate::manifest::wrong_marks;
 use crate::parquet_file::Batches;
 use crate::record_batch::{element, take_marks, with_marks};
-use crate::shard::failed;
+use crate::shard::{EncodedRowGroup, GroupEncoder, ShardForm, failed};
 use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
 use crate::word_marks::marked as mark;
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
 
-/// How many tokens a shard holds where `--num-shards` is not given: those of 65,536 instances of 128.
-pub(crate) const TOKENS_PER_SHARD: u64 = 1 << 23;
 /// Tokens of one record batch on its way to the file, roughly.
 const BATCH_TOKENS: usize = 1 << 16;
-/// Tokens of one row group: what a writer holds in memory, encoded.
-pub(crate) const GROUP_TOKENS: usize = 1 << 20;
 /// Bytes of one page: zstd finds more in large ones.
 const PAGE: usize = 1 << 20;
 /// Documents of one record batch that is read: few, because a document may be a book.
@@ -60,23 +49,6 @@ pub(crate) const READ_AT_ONCE: usize = 32;
 pub fn document_schema() -> SchemaRef {
     let list = |name: &str| Field::new(name, DataType::List(element(DataType::Int32)), false);
     Arc::new(Schema::new(DOCUMENT_COLUMNS.map(list).to_vec()))
-}
-
-/// The documents of each shard: in order, cut where the tokens before a document pass the shard's share.
-pub(crate) fn documents_of_shards(documents: &Documents, shards: usize) -> Result<Vec<Range<usize>>> {
-    let mut ends = vec![documents.len(); shards];
-    let total = u128::from(documents.tokens().max(1));
-    let mut reader = documents.reader();
-    let mut shard = 0;
-    for document in 0..documents.len() {
-        let sentences = reader.document(Look::Here, document)?;
-        let before = u128::from(reader.sentence_start(Look::Here, sentences.start)?);
-        let its = (before * shards as u128 / total) as usize;
-        ends[shard..its].fill(document);
-        shard = its;
-    }
-    let mut start = 0;
-    Ok(ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end).collect())
 }
 
 fn stored_schema(marked: Option<usize>) -> SchemaRef {
@@ -94,41 +66,45 @@ fn properties(footer: Vec<KeyValue>) -> WriterProperties {
         .build()
 }
 
-/// Writes some documents as a shard with these entries in its footer; returns which they were, and the file. `marked` is
-/// the size of the vocabulary where ids may be marked.
-pub(crate) fn write_document_shard(
-    files: &dyn FileSystem,
-    documents: &Documents,
-    marked: Option<usize>,
-    range: Range<usize>,
-    footer: Vec<KeyValue>,
-    path: &Path,
-) -> Result<(Tally, Written)> {
-    let out = AtomicFile::create(files, path)?;
-    let options =
-        ArrowWriterOptions::new().with_properties(properties(footer)).with_skip_arrow_metadata(true);
-    let mut writer =
-        ArrowWriter::try_new_with_options(out, stored_schema(marked), options).map_err(failed(path))?;
-    let mut batch = DocumentBatch { marked, ..DocumentBatch::default() };
-    let mut in_group = 0;
-    let (mut reader, mut rows) = (documents.reader(), Tally::default());
-    for document in range {
-        batch.push(&mut reader, document, &mut rows)?;
-        if batch.ids.len() >= BATCH_TOKENS {
-            in_group += batch.ids.len();
-            let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
-            writer.write(&full).map_err(failed(path))?;
-        }
-        if in_group >= GROUP_TOKENS {
-            writer.flush().map_err(failed(path))?;
-            in_group = 0;
-        }
+/// How documents are written. `marked` is the size of the vocabulary where ids may be marked.
+pub(crate) fn document_form(marked: Option<usize>) -> ShardForm {
+    ShardForm { schema: stored_schema(marked), properties }
+}
+
+/// Encodes row groups of documents; each thread has its own.
+pub(crate) struct DocumentEncoder {
+    encoder: GroupEncoder,
+    batch: DocumentBatch,
+}
+
+impl DocumentEncoder {
+    /// An encoder of documents; `marked` as for [`document_form`].
+    pub(crate) fn new(marked: Option<usize>) -> Result<Self> {
+        let encoder = GroupEncoder::new(&document_form(marked))?;
+        Ok(Self { encoder, batch: DocumentBatch { marked, ..DocumentBatch::default() } })
     }
-    let rest = batch.finish().map_err(|source| failed(path)(source.into()))?;
-    writer.write(&rest).map_err(failed(path))?;
-    let mut out = writer.into_inner().map_err(failed(path))?;
-    out.flush().map_err(Error::io("write", path))?;
-    Ok((rows, out.commit()?))
+
+    /// Encodes documents as a row group of a shard; `path` is named in errors.
+    pub(crate) fn encode(
+        &mut self,
+        path: &Path,
+        reader: &mut DocumentReader<'_>,
+        documents: impl Iterator<Item = usize>,
+    ) -> Result<EncodedRowGroup> {
+        let (mut group, mut rows) = (self.encoder.begin().map_err(failed(path))?, Tally::default());
+        let mut write = |batch: &mut DocumentBatch| -> Result<()> {
+            let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
+            group.write(&full).map_err(failed(path))
+        };
+        for document in documents {
+            self.batch.push(reader, document, &mut rows)?;
+            if self.batch.ids.len() >= BATCH_TOKENS {
+                write(&mut self.batch)?;
+            }
+        }
+        write(&mut self.batch)?;
+        group.finish(rows).map_err(failed(path))
+    }
 }
 
 /// Documents of one record batch.
@@ -153,7 +129,7 @@ impl DocumentBatch {
         reader.append_tokens(Look::Here, span.tokens.clone(), &mut self.ids)?;
         self.counts.push((span.tokens.end - span.tokens.start) as usize);
         self.sentence_counts.push((span.sentences.end - span.sentences.start) as usize);
-        rows.see_document(&span);
+        rows.see_document(reader.hash(&span)?);
         Ok(())
     }
 
@@ -230,8 +206,12 @@ pub(crate) fn append(
                 *id = mark(*id, vocabulary);
             }
         }
-        documents.push_ids(&known)?;
-        sentences.iter().try_for_each(|&tokens| documents.push_sentence_end(tokens as usize))?;
+        let mut rest = known.as_slice();
+        for &tokens in sentences {
+            let (sentence, after) = rest.split_at(tokens as usize);
+            documents.push_sentence(sentence)?;
+            rest = after;
+        }
         documents.close_document()?;
     }
     Ok(())
@@ -252,68 +232,4 @@ fn check_document(ids: &[i32], sentences: &[i32], vocabulary: usize) -> Result<(
         return Err(RowProblem::SentenceSum { sum, tokens: ids.len() });
     }
     Ok(())
-}
-
-/// All documents of a data folder with `--layout documents`, in memory, after digests and counts were checked.
-///
-/// # Errors
-/// As [`Manifest::verify`] with `deep`.
-pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Documents> {
-    read_documents_within(folder, manifest, u64::MAX)
-}
-
-/// [`read_all_documents`], of which at most `memory` bytes stay in memory: the borders of documents, those of sentences,
-/// the tokens, as far as they fit. The others go to scratch files in the system's temporary folder, from which they are
-/// read where they are needed; on Unix these are gone with the process, however it ends.
-///
-/// # Errors
-/// As [`Manifest::verify`] with `deep`; [`Error::Io`] and [`Error::DiskFull`] for the scratch files.
-pub fn read_documents_within(folder: &Path, manifest: &Manifest, memory: u64) -> Result<Documents> {
-    let report = &manifest.report;
-    let counts = Counts {
-        documents: report.documents,
-        sentences: report.sentences,
-        tokens: report.tokens,
-        ..Counts::default()
-    };
-    let resident = resident_columns(memory, &counts, Width::of(manifest.id_space()));
-    let scratch = if resident == [true; 3] { None } else { Some(ScratchFolder::create()?) };
-    let path = |column: usize| scratch.as_ref().map(|scratch| scratch.path().join(column.to_string()));
-    let column = |column: usize| match path(column) {
-        Some(path) if !resident[column] => {
-            Ok::<_, Error>(ColumnWriter::File(Box::new(ScratchFile::create(&Disk, &path)?)))
-        }
-        _ => Ok(ColumnWriter::Memory(Vec::new())),
-    };
-    let columns = [column(0)?, column(1)?, column(2)?];
-    let mut builder = DocumentsBuilder::to_columns(manifest.id_space(), columns);
-    for shard in 0..manifest.shards.len() {
-        manifest.read_verified_documents(folder, shard, &mut builder)?;
-    }
-    builder.end()?;
-    let counts = builder.counts;
-    let same = |what, found: u64, expected: u64| match found == expected {
-        true => Ok(()),
-        false => Err(ManifestError::Count { path: Manifest::path(folder), what, found, expected }),
-    };
-    same("the sentences of all shards", counts.sentences, report.sentences)?;
-    same("the tokens of all shards", counts.tokens, report.tokens)?;
-    let open = |column: usize, written| match (written, path(column)) {
-        (ColumnWriter::Memory(bytes), _) => Ok(Column::Resident(bytes)),
-        (ColumnWriter::File(file), Some(path)) => {
-            file.finish()?;
-            Column::open(&path, false)
-        }
-        (ColumnWriter::File(_), None) => unreachable!("files lie in the scratch folder"),
-    };
-    Ok(Documents {
-        width: Width::of(manifest.id_space()),
-        tokens: open(0, builder.tokens)?,
-        sentences: open(1, builder.sentences)?,
-        index: open(2, builder.index)?,
-        counts,
-        order: None,
-        lookup: None,
-        _scratch: scratch.and_then(ScratchFolder::opened),
-    })
 }

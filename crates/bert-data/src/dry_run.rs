@@ -21,7 +21,7 @@ use crate::casing;
 use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::conservation::Tally;
 use crate::document::{Counts, Documents};
-use crate::document_shard::{GROUP_TOKENS, documents_of_shards, write_document_shard};
+use crate::document_shard::{DocumentEncoder, document_form};
 use crate::error::Result;
 use crate::files::{Durable, FileSystem};
 use crate::input::Block;
@@ -30,10 +30,10 @@ use crate::line_check::{BadLines, LineCheck};
 use crate::packed::{PackedRow, Width, pack};
 use crate::parallel::share_out;
 use crate::plan::{Plan, row_groups};
-use crate::reading::{ReadRules, sample_documents};
+use crate::reading::{ReadRules, Sampled, sample_documents};
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
-use crate::shard::{GroupEncoder, ShardWriter};
+use crate::shard::{RowEncoder, ShardForm, ShardWriter};
 use crate::table::InputReader;
 
 /// Blocks that are kept: enough for a per cent, little enough for a second.
@@ -105,7 +105,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let read = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    let sampled = sample_documents(
+    let mut sampled = sample_documents(
         &sample.blocks,
         &prepared.files,
         &prepared.tokenizer(),
@@ -115,6 +115,10 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         &prepared.pool,
     )?;
     let tokenize = start.elapsed().as_secs_f64();
+    if config.layout == Layout::Documents {
+        // As they are stored: neighbours in the text may have phrases in common.
+        sampled.documents.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
+    }
     let scale = sample.text_bytes as f64 / sample.sampled_bytes.max(1) as f64;
     let of_text = |count: u64| (count as f64 * scale).round() as u64;
 
@@ -132,20 +136,12 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
         Layout::Documents => {
             let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
-            write_documents_nowhere(&prepared, &plan, &sampled.documents, shards, made.rows.len())
+            write_documents_nowhere(&prepared, &plan, &tuning, &sampled, shards, made.rows.len())
         }
     })?;
-    let beside = match config.layout {
-        // The row groups of the sample were encoded beside each other already.
-        Layout::Instances => 1,
-        Layout::Documents => tuning.workers.min(plan.shards),
-    };
-    let writing_per_row = writing / (made.rows.len().max(1) * beside) as f64;
+    let writing_per_row = writing / made.rows.len().max(1) as f64;
     // A small text has fewer buckets than there are threads.
-    let at_once = match config.layout {
-        Layout::Instances => plan.units().min(tuning.workers as u64) as f64,
-        Layout::Documents => threads as f64,
-    };
+    let at_once = plan.units().min(tuning.workers as u64) as f64;
     let idle = if config.random == RandomMode::Reference { 1.0 } else { threads as f64 / at_once };
 
     let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
@@ -268,15 +264,28 @@ struct WrittenSample {
 fn write_documents_nowhere(
     prepared: &Prepared<'_>,
     plan: &Plan,
-    documents: &Documents,
+    tuning: &Tuning,
+    sampled: &Sampled,
     shards: usize,
     rows: usize,
 ) -> Result<WrittenSample> {
     let (path, footer) = (Path::new("nowhere.parquet"), prepared.footer(plan.shards));
+    let (form, documents) = (document_form(prepared.marked()), &sampled.documents);
+    let encoder = |_| DocumentEncoder::new(prepared.marked());
+    let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
+    // All threads have something to do, and every shard has the same number of row groups.
+    let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
+    let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
+    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(path, &mut documents.reader(), some);
+    let encoded = prepared.pool.install(|| share_out(&mut encoders, items, encode));
+    let mut encoded = encoded.into_iter();
     let mut bytes = 0;
-    for (shard, range) in documents_of_shards(documents, shards)?.into_iter().enumerate() {
-        let entries = footer.of_shard(shard);
-        bytes += write_document_shard(&Nowhere, documents, prepared.marked(), range, entries, path)?.1.bytes;
+    for shard in 0..shards {
+        let mut writer = ShardWriter::create(&Nowhere, path, &form, footer.of_shard(shard))?;
+        for group in encoded.by_ref().take(groups / shards) {
+            writer.append(group?)?;
+        }
+        bytes += writer.finish()?.file.bytes;
     }
     Ok(WrittenSample { bytes_per_row: bytes as f64 / rows.max(1) as f64, packed_per_row: 0.0 })
 }
@@ -291,18 +300,19 @@ fn write_nowhere(
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
     let path = Path::new("nowhere.parquet");
     let footer = prepared.footer(plan.shards).of_shard(0);
-    let mut shard = ShardWriter::create(&Nowhere, path, prepared.row_columns(), footer)?;
-    let encoder = |_| GroupEncoder::new(prepared.row_columns());
+    let form = ShardForm::of_rows(prepared.row_columns());
+    let mut shard = ShardWriter::create(&Nowhere, path, &form, footer)?;
+    let encoder = |_| RowEncoder::new(prepared.row_columns());
     let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
     let items = row_groups(0..order.len()).collect();
-    let encode = |encoder: &mut GroupEncoder, rows: Range<usize>| {
+    let encode = |encoder: &mut RowEncoder, rows: Range<usize>| {
         let packed = |&row: &u32| PackedRow::first_of(&made.bytes[row as usize..], plan.width);
         encoder.encode(path, order[rows].iter().map(packed))
     };
     for group in prepared.pool.install(|| share_out(&mut encoders, items, encode)) {
         shard.append(group?)?;
     }
-    let bytes = shard.finish()?.1.bytes;
+    let bytes = shard.finish()?.file.bytes;
     let rows = order.len().max(1) as f64;
     Ok(WrittenSample { bytes_per_row: bytes as f64 / rows, packed_per_row: made.bytes.len() as f64 / rows })
 }
@@ -344,17 +354,12 @@ fn memory(
     let columns = [plan.width.bytes() as u64 * counts.tokens, 8 * counts.sentences, 8 * counts.documents];
     let resident = tuning.resident_columns(&counts, plan.width).into_iter().zip(columns);
     let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
-    let (packed, held, workers) = match layout {
-        Layout::Instances => {
-            (sizes.rows * written.packed_per_row / plan.units() as f64, text, tuning.workers)
-        }
-        // Whole shards are written beside each other, from the text.
-        Layout::Documents => {
-            let tokens = (GROUP_TOKENS as u64).min(sizes.tokens / plan.shards as u64);
-            ((plan.width.bytes() as u64 * tokens) as f64, text, tuning.workers.min(plan.shards))
-        }
+    let packed = match layout {
+        Layout::Instances => sizes.rows * written.packed_per_row / plan.units() as f64,
+        Layout::Documents => (plan.width.bytes() as u64 * sizes.tokens / plan.units()) as f64,
     };
-    let making = held as f64 + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
+    let workers = plan.units().min(tuning.workers as u64);
+    let making = text as f64 + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
     let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD + text as f64;
     (BASE + tokenizing.max(making)) as u64
 }
@@ -452,11 +457,7 @@ mod tests {
         let unit = 100.0 * 1e5 / 10.0;
         let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
         assert_eq!(of(Layout::Instances, 1 << 30, 3), BASE + text + making);
-        let of_shard = MAKING + MAKING_PER_PACKED * 2.0 * 500_000.0;
-        assert_eq!(
-            of(Layout::Documents, 1 << 30, 3),
-            BASE + text + 2.0 * of_shard,
-            "two shards, the text beside them"
-        );
+        let of_bucket = MAKING + MAKING_PER_PACKED * 2.0 * 100_000.0;
+        assert_eq!(of(Layout::Documents, 1 << 30, 3), BASE + text + 3.0 * of_bucket);
     }
 }

@@ -78,7 +78,7 @@ impl RowMasker {
         &'a mut self,
         row: Row<'a>,
         pass: u64,
-        document: usize,
+        document: u64,
         number: u64,
     ) -> Row<'a> {
         let random = MaskStreams::new(self.seed, pass, document).of_instance(number);

@@ -1,7 +1,7 @@
 //! Everything that can go wrong while text becomes training data, one variant per way, each saying what and where.
 //!
 //! The numbers of [`Error::exit_code`] are the documented exit codes of the programs: 1 error, 2 usage or
-//! configuration, 3 bad or corrupt data, 6 output in use by another process. Printing is the application's.
+//! configuration, 3 bad or corrupt data, 6 output in use by another process, 75 too early: the same command works later. Printing is the application's.
 
 mod disk_full;
 mod input;
@@ -110,6 +110,8 @@ impl Error {
             Self::Option(_) | Self::Output(_) => 2,
             Self::Input(error) => error.exit_code(),
             Self::InUse { .. } => 6,
+            // EX_TEMPFAIL of sysexits.h.
+            Self::Part(PartError::TextMissing { .. }) => 75,
             Self::Io { .. } | Self::DiskFull { .. } | Self::Threads { .. } => 1,
             Self::Shard(ShardError::Write { .. }) => 1,
             Self::Shard(_)

@@ -115,7 +115,7 @@ pub fn instance(folder: &Path, index: u64) -> Result<String> {
     if index >= manifest.instances {
         return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
     }
-    let mut rows = StoredRows::new(folder, &manifest, &vocabulary).at_a_glance();
+    let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
     Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))
 }
 

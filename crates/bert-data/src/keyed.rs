@@ -72,9 +72,9 @@ impl KeyedInstances {
         (place, document): (usize, u64),
         mut emit: impl FnMut(&Pair, &MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        let masks = MaskStreams::new(self.seed, pass, document as usize);
+        let masks = MaskStreams::new(self.seed, pass, document);
         let rules = self.rules;
-        let mut pairs = pair_stream(self.seed, pass, document as usize);
+        let mut pairs = pair_stream(self.seed, pass, document);
         let mut number = 0;
         draw_pairs(reader, place, &rules, &mut pairs, |_, reader, pair| {
             number += 1;
@@ -105,8 +105,8 @@ impl KeyedInstances {
 pub(crate) struct MaskStreams(Stream);
 
 impl MaskStreams {
-    pub(crate) fn new(seed: u64, pass: u64, document: usize) -> Self {
-        Self(Stream::new(seed, Domain::Masks, &[pass, document as u64]))
+    pub(crate) fn new(seed: u64, pass: u64, document: u64) -> Self {
+        Self(Stream::new(seed, Domain::Masks, &[pass, document]))
     }
 
     pub(crate) fn of_instance(&self, number: u64) -> Stream {
@@ -115,8 +115,8 @@ impl MaskStreams {
 }
 
 /// The stream of a document's pairs in one pass.
-pub(crate) fn pair_stream(seed: u64, pass: u64, document: usize) -> Stream {
-    Stream::new(seed, Domain::Pairs, &[pass, document as u64])
+pub(crate) fn pair_stream(seed: u64, pass: u64, document: u64) -> Stream {
+    Stream::new(seed, Domain::Pairs, &[pass, document])
 }
 
 impl BuildConfig {
@@ -168,8 +168,7 @@ mod tests {
         for document in 0..3 {
             for sentence in 0..12 {
                 let ids: Vec<u32> = (0..9).map(|word| 5 + document + sentence + word).collect();
-                builder.push_ids(&ids).unwrap();
-                builder.push_sentence_end(ids.len()).unwrap();
+                builder.push_sentence(&ids).unwrap();
             }
             builder.close_document().unwrap();
         }

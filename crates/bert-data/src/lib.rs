@@ -64,6 +64,7 @@
 //! passed over.
 
 mod block_text;
+mod bucket;
 mod buckets;
 mod budget;
 mod build;
@@ -76,8 +77,7 @@ mod conservation;
 pub mod contained;
 mod coverage;
 pub mod document;
-mod document_counts;
-mod document_lookup;
+mod document_groups;
 pub mod document_pass;
 pub mod document_shard;
 mod dry_run;
@@ -120,6 +120,7 @@ pub mod rng;
 pub mod sealed;
 pub mod segmenter;
 pub mod shard;
+mod shard_file;
 mod shard_reader;
 pub mod shard_rows;
 mod shards;
@@ -136,13 +137,16 @@ pub mod vocabulary;
 pub mod word_marks;
 mod work;
 
+pub use bucket::Bucket;
 pub use budget::ByteSize;
 pub use build::{
-    BuildOutcome, BuildProgress, BuildStage, PartOutcome, build, build_on, build_part, build_part_on,
+    BuildOutcome, BuildProgress, BuildStage, PartOutcome, PartText, build, build_on, build_part,
+    build_part_on, tokenize_part,
 };
 pub use casing::casing_warning;
 pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use conservation::Conservation;
+pub use document_groups::{DocumentGroups, read_all_documents};
 pub use document_pass::DocumentPasses;
 pub use dry_run::{Estimate, dry_run};
 pub use dynamic::RowMasker;
@@ -154,6 +158,7 @@ pub use inspect::inspect;
 pub use manifest::Manifest;
 pub use merge::{merge, merge_on};
 pub use offsets::PlacedPiece;
+pub use permutation::Permutation;
 pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;

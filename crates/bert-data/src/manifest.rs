@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::bucket::Bucket;
 use crate::config::{BuildConfig, Layout, Masking, Segmenter};
 use crate::conservation::Conservation;
-use crate::document::DocumentsBuilder;
-use crate::document_shard::read_document_shard;
+use crate::document_groups::DocumentGroups;
 use crate::error::{Error, ManifestError, OptionError, Result, ShardError};
 use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
@@ -40,7 +40,7 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file name of the vocabulary's copy.
 pub const VOCABULARY: &str = "vocab.txt";
 /// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// Name and version of this program.
 pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
@@ -52,6 +52,8 @@ pub struct ShardEntry {
     pub file: String,
     /// Its rows.
     pub rows: u64,
+    /// Its row groups.
+    pub row_groups: u64,
     /// Its size.
     pub bytes: u64,
     /// Its BLAKE3 digest in hex.
@@ -274,9 +276,7 @@ impl Manifest {
         }
         match self.config.layout {
             Layout::Instances => self.read_verified(folder, index).map(drop),
-            Layout::Documents => {
-                self.read_verified_documents(folder, index, &mut DocumentsBuilder::new(self.id_space()))
-            }
+            Layout::Documents => self.read_verified_documents(folder, index).map(drop),
         }
     }
 
@@ -288,9 +288,17 @@ impl Manifest {
         same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
-    /// Compares a shard's number of rows.
-    pub(crate) fn check_rows(&self, folder: &Path, index: usize, found: u64) -> Result<()> {
-        same_rows(&self.shard_path(folder, index), found, self.shards[index].rows)
+    /// Compares a shard's numbers of rows and row groups.
+    pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        let wrong = |what, found, expected| ManifestError::Count { path, what, found, expected }.into();
+        if rows != shard.rows {
+            return Err(wrong("the shard's rows", rows, shard.rows));
+        }
+        if groups != shard.row_groups {
+            return Err(wrong("the shard's row groups", groups, shard.row_groups));
+        }
+        Ok(())
     }
 
     /// The rows of one shard, after its digest, its number of rows and every row were checked.
@@ -303,20 +311,14 @@ impl Manifest {
         reader.read(&(0..reader.groups()).collect::<Vec<_>>())
     }
 
-    /// Appends the documents of one shard, after its digest, its number of rows and every row were checked.
+    /// The documents of one shard, after its digest, its number of rows and every row were checked.
     ///
     /// # Errors
     /// As [`Manifest::verify`].
-    pub fn read_verified_documents(
-        &self,
-        folder: &Path,
-        index: usize,
-        documents: &mut DocumentsBuilder,
-    ) -> Result<()> {
-        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
-        same_digest(&path, &shard.blake3)?;
-        let found = read_document_shard(&path, self.vocabulary.size, self.has_marks(), documents)?;
-        same_rows(&path, found, shard.rows)
+    pub fn read_verified_documents(&self, folder: &Path, index: usize) -> Result<Bucket> {
+        let mut groups = DocumentGroups::new(folder, self);
+        let first = groups.first_of(index);
+        groups.read(first..first + self.shards[index].row_groups)
     }
 }
 
@@ -326,13 +328,6 @@ pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
     let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
     let column = MARKS.to_owned();
     Error::Shard(ShardError::Column { path, column, found: found.to_owned(), expected: expected.to_owned() })
-}
-
-fn same_rows(path: &Path, found: u64, expected: u64) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(ManifestError::Count { path: path.to_owned(), what: "the shard's rows", found, expected }.into())
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {

@@ -115,12 +115,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
                 "options",
             ),
             (receipt.vocabulary == first.vocabulary, "vocabulary"),
-            (
-                receipt.build == first.build
-                    && receipt.read.without_paths() == first.read.without_paths()
-                    && receipt.counts == first.counts,
-                "text",
-            ),
+            (receipt.build == first.build && receipt.counts == first.counts, "text"),
             (own, "shards"),
         ];
         if let Some((_, what)) = checks.into_iter().find(|(same, _)| !same) {

@@ -28,6 +28,16 @@ impl Part {
         shard % self.of + 1 == self.index
     }
 
+    /// Whether a segment of the text is this part's to tokenize.
+    pub(crate) fn has_segment(self, segment: usize) -> bool {
+        self.of_segment(segment) == self
+    }
+
+    /// The part that tokenizes a segment of the text.
+    pub(crate) fn of_segment(self, segment: usize) -> Self {
+        Self { index: segment % self.of + 1, of: self.of }
+    }
+
     fn suffix(self) -> String {
         format!("-{:05}-of-{:05}", self.index, self.of)
     }

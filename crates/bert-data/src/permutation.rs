@@ -13,7 +13,7 @@ const ROUNDS: usize = 6;
 
 /// A random order.
 #[derive(Clone, Debug)]
-pub(crate) struct Permutation(Form);
+pub struct Permutation(Form);
 
 #[derive(Clone, Debug)]
 enum Form {
@@ -23,7 +23,8 @@ enum Form {
 
 impl Permutation {
     /// An order of `0..n`, drawn.
-    pub(crate) fn new(n: u64, random: &mut Stream) -> Self {
+    #[must_use]
+    pub fn new(n: u64, random: &mut Stream) -> Self {
         Self::with_table(n, TABLE, random)
     }
 
@@ -41,7 +42,8 @@ impl Permutation {
     ///
     /// # Panics
     /// When there is no such place.
-    pub(crate) fn at(&self, place: u64) -> u64 {
+    #[must_use]
+    pub fn at(&self, place: u64) -> u64 {
         let (n, half, keys) = match &self.0 {
             Form::Table(table) => return u64::from(table[place as usize]),
             Form::Computed { n, half, keys } => (*n, *half, keys),

@@ -10,7 +10,6 @@
 use std::ops::Range;
 
 use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
-use crate::document_shard::TOKENS_PER_SHARD;
 use crate::packed::Width;
 
 /// Tokens of a bucket, roughly: 8 MB of two bytes each.
@@ -19,8 +18,8 @@ pub(crate) const BUCKET_TOKENS: u64 = 1 << 22;
 const BUCKET_DOCUMENTS: u64 = 1 << 18;
 /// Bytes of a shard on disk where `--num-shards` is not given, roughly.
 const SHARD_BYTES: f64 = 128e6;
-/// Bytes on disk of a token of a row, roughly.
-const BYTES_PER_TOKEN: f64 = 1.9;
+/// Bytes on disk of a token of a row, roughly, and of one of a document.
+const BYTES_PER_TOKEN: [f64; 2] = [1.9, 1.4];
 /// The most shards where `--num-shards` is not given: larger sets have larger ones.
 const MOST_SHARDS: u64 = 20_000;
 /// Rows of a row group, at least, where a piece of a unit has so many.
@@ -84,11 +83,12 @@ impl Plan {
         let shards = match (config.random, config.num_shards) {
             (RandomMode::Reference, _) => return whole,
             (RandomMode::Keyed, Some(shards)) => shards as u64,
-            (RandomMode::Keyed, None) if config.layout == Layout::Documents => {
-                tokens.div_ceil(TOKENS_PER_SHARD).clamp(1, 99_999)
-            }
             (RandomMode::Keyed, None) => {
-                let on_disk = passes as f64 * tokens as f64 * extra * BYTES_PER_TOKEN;
+                let per_token = match config.layout {
+                    Layout::Instances => extra * BYTES_PER_TOKEN[0],
+                    Layout::Documents => BYTES_PER_TOKEN[1],
+                };
+                let on_disk = passes as f64 * tokens as f64 * per_token;
                 ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MOST_SHARDS.min(passes * wanted))
             }
         };

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use crate::build::prepare;
-use crate::column::ColumnWriter;
 use crate::config::{BuildConfig, Nsp, RandomMode};
 use crate::error::Result;
 use crate::instance::create_instances_from_document;
@@ -15,7 +14,7 @@ use crate::masking::MaskedInstance;
 use crate::report::word;
 use crate::rng::PythonRandom;
 use crate::shard_rows::Row;
-use crate::store::read_into;
+use crate::store::read_into_memory;
 use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 use crate::word_marks::unmarked;
@@ -66,7 +65,7 @@ pub(crate) fn render_first(
     manifest: &Manifest,
     vocabulary: &Vocabulary,
 ) -> Result<Vec<String>> {
-    let mut rows = StoredRows::new(folder, manifest, vocabulary).at_a_glance();
+    let mut rows = StoredRows::new(folder, manifest, vocabulary);
     let render = |index| Ok(render(rows.row(index)?, vocabulary, manifest.config.nsp));
     (0..n.min(manifest.instances)).map(render).collect()
 }
@@ -79,9 +78,7 @@ pub(crate) fn render_first(
 /// As [`crate::build`], but for the output folder, which is not needed.
 pub fn preview(config: &BuildConfig, n: usize) -> Result<Vec<String>> {
     let prepared = prepare(config)?;
-    let memory = || ColumnWriter::Memory(Vec::new());
-    let (builder, _) = read_into(&prepared, [memory(), memory(), memory()], &mut |_| {})?;
-    let mut documents = builder.ended();
+    let mut documents = read_into_memory(&prepared)?;
     let mut keyed = config.keyed(&prepared.vocabulary);
     let mut masker = config.masker(&prepared.vocabulary);
     let mut lines = Vec::new();

@@ -87,12 +87,47 @@ pub struct ReadReport {
     pub unknown_tokens: u64,
     /// Sentences that were cut because they are longer than an instance.
     pub cut_sentences: u64,
+    /// How often a document was cut because it is as long as a bucket.
+    pub long_documents: u64,
+    /// The file where that was first.
+    pub first_long_document: Option<String>,
     /// What does not fit the text, as it was known before.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
 impl ReadReport {
+    /// Adds what was seen in the files behind these.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.inputs.extend(other.inputs);
+        for (sum, more) in [
+            (&mut self.invalid_utf8_lines, other.invalid_utf8_lines),
+            (&mut self.null_rows, other.null_rows),
+            (&mut self.empty_documents, other.empty_documents),
+            (&mut self.one_sentence_documents, other.one_sentence_documents),
+            (&mut self.unknown_tokens, other.unknown_tokens),
+            (&mut self.cut_sentences, other.cut_sentences),
+            (&mut self.long_documents, other.long_documents),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.first_long_document = self.first_long_document.take().or(other.first_long_document);
+        self.warnings.extend(other.warnings);
+    }
+
+    /// What the user should know.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        if let Some(file) = &self.first_long_document {
+            let times = self.long_documents;
+            warnings.push(format!(
+                "documents of more than {BUCKET_TOKENS} tokens were cut there, {times} times, first in {file}; are the empty \
+                 lines between documents missing?"
+            ));
+        }
+        warnings
+    }
+
     /// What was seen, without where it lay.
     pub(crate) fn without_paths(&self) -> Self {
         let mut seen = self.clone();
@@ -124,40 +159,53 @@ struct Tokenized {
     ends_file: bool,
 }
 
-/// Reads and tokenizes files into `documents`. `progress` is told the number of bytes that were taken from disk.
-///
-/// # Errors
-/// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that are not
-/// UTF-8; [`InputError::NoText`] when no token came out.
-pub fn read_documents(
-    files: &[PathBuf],
-    tokenizer: &Tokenizer,
-    unknown: u32,
-    rules: &ReadRules,
-    pool: &ThreadPool,
-    documents: DocumentsBuilder,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(DocumentsBuilder, ReadReport)> {
-    let mut joiner = Joiner::new(documents, tokenizer.unknown_ids(unknown), rules, files);
-    let mut encoders: Vec<Encoder<'_>> =
-        (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let mut source = Source::new(files, &rules.text_column);
-    // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
-    let room = 2 * encoders.len() * BLOCK;
-    in_order(
-        pool,
-        &mut encoders,
-        room,
-        source.blocks(),
-        |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
-        |(block, read)| {
-            joiner.add(block)?;
-            Ok(Some(read))
-        },
-        progress,
-    )?;
-    joiner.report.inputs = source.inputs;
-    joiner.finish()
+/// Reads and tokenizes files; its threads remember words from one call to the next.
+pub struct TextReader<'a> {
+    encoders: Vec<Encoder<'a>>,
+    unknown: [u32; 2],
+    rules: &'a ReadRules,
+    pool: &'a ThreadPool,
+}
+
+impl<'a> TextReader<'a> {
+    /// A reader with the threads of a pool; `unknown` is the id of `[UNK]`.
+    #[must_use]
+    pub fn new(tokenizer: &'a Tokenizer, unknown: u32, rules: &'a ReadRules, pool: &'a ThreadPool) -> Self {
+        let encoders = (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
+        Self { encoders, unknown: tokenizer.unknown_ids(unknown), rules, pool }
+    }
+
+    /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk.
+    ///
+    /// # Errors
+    /// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that are
+    /// not UTF-8.
+    pub fn read(
+        &mut self,
+        files: &[PathBuf],
+        documents: DocumentsBuilder,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(DocumentsBuilder, ReadReport)> {
+        let Self { encoders, unknown, rules, pool } = self;
+        let mut joiner = Joiner::new(documents, *unknown, rules, files);
+        let mut source = Source::new(files, &rules.text_column);
+        // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
+        let room = 2 * encoders.len() * BLOCK;
+        in_order(
+            pool,
+            encoders,
+            room,
+            source.blocks(),
+            |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
+            |(block, read)| {
+                joiner.add(block)?;
+                Ok(Some(read))
+            },
+            progress,
+        )?;
+        joiner.report.inputs = source.inputs;
+        joiner.finish()
+    }
 }
 
 /// The blocks of all files, one after another.
@@ -236,6 +284,10 @@ pub(crate) fn sample_documents(
         }
     }
     let (documents, _) = joiner.finish()?;
+    if documents.is_empty() {
+        let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
+        return Err(InputError::NoText { files: files.len(), lines }.into());
+    }
     Ok(Sampled { documents: documents.finish()?, cut_documents })
 }
 
@@ -340,9 +392,6 @@ struct Joiner<'a> {
     file: usize,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
-    /// How often a document was cut because it is long, and the file where that was first.
-    long_documents: u64,
-    first_long: String,
 }
 
 impl<'a> Joiner<'a> {
@@ -353,31 +402,21 @@ impl<'a> Joiner<'a> {
         files: &'a [PathBuf],
     ) -> Self {
         let (report, lines) = (ReadReport::default(), LineCheck::default());
-        Self {
-            documents,
-            report,
-            unknown,
-            rules,
-            files,
-            lines,
-            file: 0,
-            has_line: false,
-            long_documents: 0,
-            first_long: String::new(),
-        }
+        Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
     }
 
     fn add(&mut self, block: Tokenized) -> Result<()> {
-        self.documents.push_ids(&block.ids)?;
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
         self.report.cut_sentences += block.cut_sentences;
         self.check_lines(&block)?;
+        let mut ids = block.ids.as_slice();
         for event in block.events {
             match event {
                 Event::Sentence(tokens) => {
                     self.cut_long_document(u64::from(tokens))?;
-                    self.documents.push_sentence_end(tokens as usize)?;
-                    self.has_line = true;
+                    let (sentence, rest) = ids.split_at(tokens as usize);
+                    self.documents.push_sentence(sentence)?;
+                    (self.has_line, ids) = (true, rest);
                 }
                 Event::Nothing => self.has_line = true,
                 Event::Break => self.close()?,
@@ -394,12 +433,12 @@ impl<'a> Joiner<'a> {
         if self.rules.reference || self.documents.open_tokens() + tokens <= BUCKET_TOKENS {
             return Ok(());
         }
-        if self.long_documents == 0 {
+        if self.report.first_long_document.is_none() {
             // Its name alone: where it lies decides nothing.
             let name = self.files[self.file].file_name().unwrap_or_default();
-            self.first_long = name.to_string_lossy().into_owned();
+            self.report.first_long_document = Some(name.to_string_lossy().into_owned());
         }
-        self.long_documents += 1;
+        self.report.long_documents += 1;
         self.close()?;
         self.has_line = true;
         Ok(())
@@ -428,17 +467,6 @@ impl<'a> Joiner<'a> {
 
     fn finish(mut self) -> Result<(DocumentsBuilder, ReadReport)> {
         self.close()?;
-        if self.documents.is_empty() {
-            let lines = self.report.inputs.iter().map(|input| input.lines).sum();
-            return Err(InputError::NoText { files: self.report.inputs.len(), lines }.into());
-        }
-        if self.long_documents > 0 {
-            let (times, file) = (self.long_documents, &self.first_long);
-            self.report.warnings.push(format!(
-                "documents of more than {BUCKET_TOKENS} tokens were cut there, {times} times, first in {file}; are the empty \
-                 lines between documents missing?"
-            ));
-        }
         Ok((self.documents, self.report))
     }
 }

@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Layout;
 use crate::conservation::Conservation;
-use crate::coverage::{Coverage, Unseen};
+use crate::coverage::Coverage;
 use crate::document::Counts;
-use crate::document_counts::CountedPass;
 use crate::error::{Error, ManifestError, PartError, Result};
 use crate::files::FileSystem;
 use crate::manifest::{FORMAT_VERSION, Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
@@ -39,8 +38,6 @@ pub(crate) struct PartReceipt {
     pub(crate) vocabulary: VocabularyEntry,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    /// Where the shards hold documents.
-    pub(crate) counted: Option<CountedPass>,
     pub(crate) shards: Vec<ShardReceipt>,
 }
 
@@ -73,9 +70,9 @@ impl PartReceipt {
         if let Some(file) = foreign {
             return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
         }
-        let of_shards = self.shards.iter().filter_map(|shard| shard.made.as_ref()).map(|made| &made.counters);
-        let mut counters = of_shards.chain(self.counted.iter().map(|counted| &counted.counters));
-        if shards == 0 || !counters.all(|counters| counters.fits(self.config.max_seq_length)) {
+        let mut of_shards =
+            self.shards.iter().filter_map(|shard| shard.made.as_ref()).map(|made| &made.counters);
+        if shards == 0 || !of_shards.all(|counters| counters.fits(self.config.max_seq_length)) {
             let source = serde_json::Error::custom("no shards, or counts of other lengths");
             return Err(PartError::Invalid { path: path.to_owned(), source }.into());
         }
@@ -99,27 +96,22 @@ impl Manifest {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
         let mut made = Made { counters: Counters::new(first.config.max_seq_length), ..Made::default() };
-        let mut unseen = Unseen::default();
-        let (mut shards, mut counted) = (first.shards, first.counted.into_iter().collect::<Vec<_>>());
+        let mut shards = first.shards;
         for part in parts {
             shards.extend(part.shards);
-            counted.extend(part.counted);
         }
         shards.sort_by_key(|shard| shard.shard);
         let mut coverage = Coverage::new(first.counts.tokens);
         for of_shard in shards.iter().filter_map(|shard| shard.made.as_ref()) {
             made.tally.add(&of_shard.tally);
             made.counters.add(&of_shard.counters);
+            made.unseen.add(of_shard.unseen);
             coverage.add(&of_shard.shown);
         }
-        for part in &counted {
-            made.tally.add(&part.made);
-            made.counters.add(&part.counters);
-            unseen.add(part.unseen);
-        }
-        if first.config.layout == Layout::Instances {
-            unseen = coverage.unseen();
-        }
+        let unseen = match first.config.layout {
+            Layout::Instances => coverage.unseen(),
+            Layout::Documents => made.unseen,
+        };
         let Made { tally: made, counters, .. } = made;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         let conservation =

@@ -20,7 +20,7 @@ use crate::masking::MaskedInstance;
 use crate::packed::{PackedRow, Width, pack};
 use crate::report::Counters;
 use crate::rng::{PythonRandom, Random};
-use crate::shard::{GroupEncoder, shard_name};
+use crate::shard::{RowEncoder, shard_name};
 use crate::shards::{Made, ShardPiece};
 use crate::work::Work;
 
@@ -68,7 +68,8 @@ pub(crate) fn make_reference(
     for done in 0..total {
         let pass = done / documents.counts.documents;
         let document = (done % documents.counts.documents) as usize;
-        made.see_document(pass, &reader.span(document)?);
+        let span = reader.span(document)?;
+        made.see_document(pass, reader.hash(&span)?);
         draw_pairs(&mut reader, document, &rules, &mut random, |random, reader, pair| {
             pair.fill(reader, &rules, &mut instance)?;
             masker.mask(&instance, random, &mut masked);
@@ -91,7 +92,8 @@ pub(crate) fn make_reference(
     random.shuffle(&mut permutation);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
     shown.tidy();
-    Ok(ReferenceRows { file, path, borders, permutation, made: Made { tally: made, counters, shown } })
+    let made = Made { tally: made, counters, shown, ..Made::default() };
+    Ok(ReferenceRows { file, path, borders, permutation, made })
 }
 
 impl ReferenceRows {
@@ -107,7 +109,7 @@ impl ReferenceRows {
         let mut cursor = Cursor::new(0);
         for &row in &self.permutation[rows] {
             let at = 8 * u64::from(row);
-            let pair = cursor.get(&self.borders, at..at + 16, 8 * (all as u64 + 1))?;
+            let pair = cursor.get((0, &self.borders), at..at + 16, 8 * (all as u64 + 1))?;
             let (start, end) = (number(pair), number(&pair[8..]));
             offsets.push(bytes.len() as u32);
             let before = bytes.len();
@@ -122,7 +124,7 @@ impl ReferenceRows {
     /// Some rows as a row group of the one shard.
     pub(crate) fn piece(
         &self,
-        encoder: &mut GroupEncoder,
+        encoder: &mut RowEncoder,
         rows: Range<usize>,
         width: Width,
         made: Option<Made>,
@@ -145,7 +147,7 @@ mod tests {
     use crate::config::{BuildConfig, RandomMode};
     use crate::files::Disk;
     use crate::plan::Plan;
-    use crate::store::make_store;
+    use crate::store::Division;
     use crate::test_text::lettered;
 
     #[test]
@@ -154,15 +156,18 @@ mod tests {
         let config = BuildConfig { random: RandomMode::Reference, ..lettered(folder.path(), 50) };
         let prepared = prepare(&config).unwrap();
         let output = prepared.open(&Disk).unwrap();
-        let store = make_store(&prepared, &output.work, &mut |_| {}).unwrap();
+        let division = Division::new(&prepared).unwrap();
+        division.tokenize(&prepared, &output.work, &mut |_| {}).unwrap();
+        let store = division.store(&prepared, &output).unwrap();
         let plan = Plan::new(&config, store.counts.documents, store.counts.tokens, prepared.id_space());
         let tuning = Tuning::new(prepared.budget, 1, plan.unit_bytes());
         let rows = |memory: u64| {
-            let mut documents = store.open(&output.work, plan.width, &tuning).unwrap();
+            let mut documents = store.open(plan.width, &tuning).unwrap();
             let made =
                 make_reference(&prepared, &mut documents, plan.width, memory, &output.work, &mut |_| {})
                     .unwrap();
-            (made.load(0..made.len()).unwrap(), made.borders.bytes_in_memory(), made.len() as u64)
+            let held = if let Column::Resident(bytes) = &made.borders { bytes.len() as u64 } else { 0 };
+            (made.load(0..made.len()).unwrap(), held, made.len() as u64)
         };
         let (expected, held, all) = rows(u64::MAX);
         assert!(all > 200 && held == 8 * (all + 1), "{all} rows, {held} bytes");

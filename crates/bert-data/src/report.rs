@@ -205,7 +205,7 @@ impl DataReport {
         };
         // Rows of tables are split always; the language says that something was.
         let split = config.split_sentences || config.language.is_some();
-        report.warnings = read.warnings.iter().cloned().chain(report.find_warnings(split, config)).collect();
+        report.warnings = read.warnings().into_iter().chain(report.find_warnings(split, config)).collect();
         let (length, share) = (config.max_seq_length, config.masked_lm_prob);
         report.warnings.extend(warn_of_cap(length, share, config.max_predictions_per_seq));
         report

@@ -1,13 +1,16 @@
-//! From rows to Parquet shards.
+//! Parquet shards, written a row group at a time.
 //!
-//! In go packed rows, a row group at a time, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any
-//! thread (`GroupEncoder`) and written in order (`ShardWriter`). Not for reading (`shard_rows`), nor for choosing which
-//! row goes where (`plan`, `buckets`). The reference writes padded TFRecords round-robin.
+//! In go record batches, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any thread
+//! (`GroupEncoder`) and written in order (`ShardWriter`). Not for what stands in them (`RowEncoder` for instances,
+//! `document_shard`), for reading (`shard_rows`), nor for choosing which row goes where (`plan`, `buckets`). The reference
+//! writes padded TFRecords round-robin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
@@ -47,20 +50,35 @@ pub fn is_shard_name(name: &str) -> bool {
         .is_some_and(|(index, count)| number(index) && number(count))
 }
 
-fn properties(footer: Vec<KeyValue>) -> WriterProperties {
-    let level = ZstdLevel::try_new(3).unwrap_or_default();
-    shard_properties(footer).set_compression(Compression::ZSTD(level)).set_data_page_size_limit(PAGE).build()
+/// The columns of a shard, and how they are written.
+#[derive(Clone)]
+pub(crate) struct ShardForm {
+    pub(crate) schema: SchemaRef,
+    /// The properties of a file with these entries in its footer.
+    pub(crate) properties: fn(Vec<KeyValue>) -> WriterProperties,
 }
 
-/// Begins a Parquet file of instances.
-fn begin<W: Write + Send>(
-    out: W,
-    columns: RowColumns,
-    footer: Vec<KeyValue>,
-) -> Result<SerializedFileWriter<W>, ParquetError> {
-    // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
-    let schema = ArrowSchemaConverter::new().convert(&columns.schema())?;
-    SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties(footer)))
+impl ShardForm {
+    /// Of instances.
+    pub(crate) fn of_rows(columns: RowColumns) -> Self {
+        let properties = |footer| {
+            let level = ZstdLevel::try_new(3).unwrap_or_default();
+            let compressed = shard_properties(footer).set_compression(Compression::ZSTD(level));
+            compressed.set_data_page_size_limit(PAGE).build()
+        };
+        Self { schema: columns.schema(), properties }
+    }
+
+    /// Begins a Parquet file.
+    fn begin<W: Write + Send>(
+        &self,
+        out: W,
+        footer: Vec<KeyValue>,
+    ) -> Result<SerializedFileWriter<W>, ParquetError> {
+        // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
+        let schema = ArrowSchemaConverter::new().convert(&self.schema)?;
+        SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new((self.properties)(footer)))
+    }
 }
 
 /// A shard that is being written, row group by row group.
@@ -68,6 +86,14 @@ pub(crate) struct ShardWriter<'a> {
     path: PathBuf,
     writer: SerializedFileWriter<AtomicFile<'a>>,
     written: Tally,
+    groups: u64,
+}
+
+/// A shard that is in its place.
+pub(crate) struct FinishedShard {
+    pub(crate) rows: Tally,
+    pub(crate) groups: u64,
+    pub(crate) file: Written,
 }
 
 /// A row group as it goes into the file.
@@ -77,15 +103,15 @@ pub(crate) struct EncodedRowGroup {
 }
 
 impl<'a> ShardWriter<'a> {
-    /// Begins a shard with these columns, and these entries in its footer.
+    /// Begins a shard of this form, with these entries in its footer.
     pub(crate) fn create(
         files: &'a dyn FileSystem,
         path: &Path,
-        columns: RowColumns,
+        form: &ShardForm,
         footer: Vec<KeyValue>,
     ) -> Result<Self> {
-        let writer = begin(AtomicFile::create(files, path)?, columns, footer).map_err(failed(path))?;
-        Ok(Self { path: path.to_owned(), writer, written: Tally::default() })
+        let writer = form.begin(AtomicFile::create(files, path)?, footer).map_err(failed(path))?;
+        Ok(Self { path: path.to_owned(), writer, written: Tally::default(), groups: 0 })
     }
 
     /// Writes a row group behind those before it. One without rows is left out.
@@ -102,31 +128,68 @@ impl<'a> ShardWriter<'a> {
         };
         write().map_err(failed(&self.path))?;
         self.written.add(group.rows);
+        self.groups += 1;
         Ok(())
     }
 
-    /// Ends the file and puts it in its place; returns its rows and what it holds.
-    pub(crate) fn finish(self) -> Result<(Tally, Written)> {
+    /// Ends the file and puts it in its place.
+    pub(crate) fn finish(self) -> Result<FinishedShard> {
         let mut file = self.writer.into_inner().map_err(failed(&self.path))?;
         file.flush().map_err(Error::io("write", &self.path))?;
-        Ok((self.written, file.commit()?))
+        Ok(FinishedShard { rows: self.written, groups: self.groups, file: file.commit()? })
     }
 }
 
-/// Encodes row groups, of whatever shard; each thread has its own.
+/// Encodes row groups, of whatever shard.
+pub(crate) struct GroupEncoder(ArrowRowGroupWriterFactory);
+
+/// A row group that is being encoded.
+pub(crate) struct OpenRowGroup(Vec<ArrowColumnWriter>);
+
+impl GroupEncoder {
+    pub(crate) fn new(form: &ShardForm) -> Result<Self> {
+        let writer = form.begin(std::io::sink(), Vec::new()).map_err(failed(Path::new("a shard")))?;
+        Ok(Self(ArrowRowGroupWriterFactory::new(&writer, form.schema.clone())))
+    }
+
+    pub(crate) fn begin(&self) -> Result<OpenRowGroup, ParquetError> {
+        // The number of the group matters to encrypted files only.
+        self.0.create_column_writers(0).map(OpenRowGroup)
+    }
+}
+
+impl OpenRowGroup {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let schema = batch.schema();
+        let mut columns = self.0.iter_mut();
+        for (field, values) in schema.fields().iter().zip(batch.columns()) {
+            for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
+                column.write(leaf)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The group, in which these rows are.
+    pub(crate) fn finish(self, rows: Tally) -> Result<EncodedRowGroup, ParquetError> {
+        let chunks = self.0.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>()?;
+        Ok(EncodedRowGroup { chunks, rows })
+    }
+}
+
+/// Encodes row groups of instances; each thread has its own.
 // On cache lines of its own: threads that write to neighbouring ones slow each other down.
 #[repr(align(128))]
-pub(crate) struct GroupEncoder {
-    factory: ArrowRowGroupWriterFactory,
+pub(crate) struct RowEncoder {
+    encoder: GroupEncoder,
     batch: BatchBuilder,
 }
 
-impl GroupEncoder {
+impl RowEncoder {
     /// An encoder of rows as these columns.
     pub(crate) fn new(columns: RowColumns) -> Result<Self> {
-        let writer = begin(std::io::sink(), columns, Vec::new()).map_err(failed(Path::new("a shard")))?;
-        let factory = ArrowRowGroupWriterFactory::new(&writer, columns.schema());
-        Ok(Self { factory, batch: BatchBuilder::new(columns) })
+        let encoder = GroupEncoder::new(&ShardForm::of_rows(columns))?;
+        Ok(Self { encoder, batch: BatchBuilder::new(columns) })
     }
 
     /// Encodes rows as a row group of a shard; `path` is named in errors.
@@ -135,33 +198,21 @@ impl GroupEncoder {
         path: &Path,
         rows: impl Iterator<Item = PackedRow<'r>>,
     ) -> Result<EncodedRowGroup> {
-        // The number of the group matters to encrypted files only.
-        let mut columns = self.factory.create_column_writers(0).map_err(failed(path))?;
-        let mut written = Tally::default();
-        for row in rows {
-            self.batch.push(row);
-            written.see(row.bytes());
-            if self.batch.len() == BATCH {
-                self.write(&mut columns).map_err(failed(path))?;
+        let encode = || {
+            let (mut group, mut written) = (self.encoder.begin()?, Tally::default());
+            for row in rows {
+                self.batch.push(row);
+                written.see(row.bytes());
+                if self.batch.len() == BATCH {
+                    group.write(&self.batch.finish()?)?;
+                }
             }
-        }
-        if self.batch.len() > 0 {
-            self.write(&mut columns).map_err(failed(path))?;
-        }
-        let chunks = columns.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>();
-        Ok(EncodedRowGroup { chunks: chunks.map_err(failed(path))?, rows: written })
-    }
-
-    fn write(&mut self, columns: &mut [ArrowColumnWriter]) -> Result<(), ParquetError> {
-        let batch = self.batch.finish()?;
-        let schema = batch.schema();
-        let mut columns = columns.iter_mut();
-        for (field, values) in schema.fields().iter().zip(batch.columns()) {
-            for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
-                column.write(leaf)?;
+            if self.batch.len() > 0 {
+                group.write(&self.batch.finish()?)?;
             }
-        }
-        Ok(())
+            group.finish(written)
+        };
+        encode().map_err(failed(path))
     }
 }
 

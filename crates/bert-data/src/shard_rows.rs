@@ -353,7 +353,12 @@ pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<Builder> {
 
 /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
 /// looked for in the rows.
-fn check_columns(path: &Path, found: &Schema, expected: &Schema, marks_may_follow: bool) -> Result<()> {
+pub(crate) fn check_columns(
+    path: &Path,
+    found: &Schema,
+    expected: &Schema,
+    marks_may_follow: bool,
+) -> Result<()> {
     fn describe(kind: &DataType) -> String {
         match kind {
             DataType::List(item) => format!("list<{}>", describe(item.data_type())),

@@ -4,7 +4,6 @@
 //! written in order by whoever has the next one; a thread that only waits for the disk ends the files. Shards that an
 //! earlier run finished are kept if they verify. Not for making rows (`buckets`, `reference`).
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -13,19 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::conservation::{MadeTally, Tally};
-use crate::coverage::Shown;
-use crate::document::Documents;
-use crate::document_shard::write_document_shard;
+use crate::coverage::{Shown, Unseen};
 use crate::error::Result;
-use crate::files::{Written, digest_file};
+use crate::files::digest_file;
 use crate::footer::Footer;
 use crate::manifest::ShardEntry;
 use crate::output::Output;
-use crate::parallel::{in_order, share_out};
+use crate::parallel::in_order;
 use crate::part::Part;
 use crate::plan::Plan;
 use crate::report::Counters;
-use crate::shard::{EncodedRowGroup, ShardWriter, shard_name};
+use crate::shard::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
 
 /// What was counted while instances were made of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,7 +30,10 @@ use crate::shard::{EncodedRowGroup, ShardWriter, shard_name};
 pub(crate) struct Made {
     pub(crate) tally: MadeTally,
     pub(crate) counters: Counters,
+    /// Where the shards hold instances.
     pub(crate) shown: Shown,
+    /// Where they hold documents.
+    pub(crate) unseen: Unseen,
 }
 
 impl Made {
@@ -41,6 +41,7 @@ impl Made {
         self.tally.add(&other.tally);
         self.counters.add(&other.counters);
         self.shown.add(&other.shown);
+        self.unseen.add(other.unseen);
     }
 }
 
@@ -91,8 +92,7 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) output: &'a Output<'a>,
     pub(crate) plan: &'a Plan,
     pub(crate) part: Part,
-    /// Shards of documents at a time.
-    pub(crate) writers: usize,
+    pub(crate) form: ShardForm,
     pub(crate) build: &'a str,
     /// What the shards say of themselves.
     pub(crate) footer: &'a Footer,
@@ -174,7 +174,7 @@ impl<'a> PieceWriter<'a, '_> {
             None => {
                 let (files, path) = (self.job.output.work.files, self.job.path(piece.shard));
                 let footer = self.job.footer.of_shard(piece.shard);
-                let writer = ShardWriter::create(files, &path, self.job.prepared.row_columns(), footer)?;
+                let writer = ShardWriter::create(files, &path, &self.job.form, footer)?;
                 self.open.insert(Finished { shard: piece.shard, writer, made: None })
             }
         };
@@ -218,50 +218,6 @@ fn kept_shards(
     Ok((receipts, missing))
 }
 
-/// Makes shards of the documents themselves, or keeps them; in their order. `ranges` has the documents of each shard.
-pub(crate) fn make_document_shards(
-    job: &ShardJob<'_>,
-    documents: &Documents,
-    ranges: &[Range<usize>],
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<Vec<ShardReceipt>> {
-    let (mut receipts, missing) = kept_shards(job, progress)?;
-    let own = (0..).zip(ranges).filter(|(shard, _)| job.part.has_shard(*shard));
-    let own = own.map(|(_, documents)| documents.len() as u64).sum();
-    let mut workers = vec![(); job.writers];
-    // Some at a time, so that memory does not grow with their number.
-    for some in missing.chunks(job.writers) {
-        let write = |(): &mut (), shard: usize| {
-            let (files, range) = (job.output.work.files, ranges[shard].clone());
-            let marked = job.prepared.marked();
-            let (footer, path) = (job.footer.of_shard(shard), job.path(shard));
-            let (rows, written) = write_document_shard(files, documents, marked, range, footer, &path)?;
-            finish_shard(job, shard, (rows, None), written)
-        };
-        for receipt in job.prepared.pool.install(|| share_out(&mut workers, some.to_vec(), write)) {
-            receipts.push(receipt?);
-        }
-        let done = receipts.iter().map(|receipt| receipt.rows.count).sum();
-        progress(BuildProgress { stage: BuildStage::Writing, done, total: own });
-    }
-    receipts.sort_unstable_by_key(|receipt| receipt.shard);
-    Ok(receipts)
-}
-
-/// Writes the receipt of a shard that is in its place.
-fn finish_shard(
-    job: &ShardJob<'_>,
-    shard: usize,
-    (rows, made): (Tally, Option<Made>),
-    written: Written,
-) -> Result<ShardReceipt> {
-    let file = shard_name(shard, job.plan.shards);
-    let entry = ShardEntry { file, rows: rows.count, bytes: written.bytes, blake3: written.blake3 };
-    let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
-    job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
-    Ok(receipt)
-}
-
 /// A shard whose row groups are all written.
 struct Finished<'a> {
     shard: usize,
@@ -273,8 +229,17 @@ struct Finished<'a> {
 fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
     let mut receipts = Vec::new();
     for Finished { shard, writer, made } in shards {
-        let (rows, written) = writer.finish()?;
-        receipts.push(finish_shard(job, shard, (rows, made), written)?);
+        let FinishedShard { rows, groups, file } = writer.finish()?;
+        let entry = ShardEntry {
+            file: shard_name(shard, job.plan.shards),
+            rows: rows.count,
+            row_groups: groups,
+            bytes: file.bytes,
+            blake3: file.blake3,
+        };
+        let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
+        job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
+        receipts.push(receipt);
     }
     Ok(receipts)
 }

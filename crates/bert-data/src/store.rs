@@ -1,117 +1,329 @@
 //! The tokenized text in the work folder: made once, read by every pass.
 //!
-//! In go the inputs, out come [`Documents`] over three files (tokens, borders of sentences, borders of documents), held in
-//! memory as far as the budget allows. A receipt with the digests of the inputs and of the three files lets the same
-//! command go on without reading the text again, wherever the inputs lie then. Not for making instances.
+//! In go the inputs, out come [`Documents`]. The input files are divided into segments by their sizes; each segment becomes
+//! three files (tokens, borders of sentences, borders of documents) and, when they are complete, a receipt with their digests
+//! and those of its inputs. So the same command goes on behind the last finished segment, wherever the inputs lie then, and
+//! parts of a build tokenize a share each and read the others' from the folder that they share. Not for making instances.
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Tuning;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::casing;
 use crate::column::{Column, ColumnDigest, ColumnWriter, ScratchFile, digest_of};
-use crate::document::{Counts, Documents, DocumentsBuilder};
-use crate::error::{OutputError, Result};
+use crate::config::RandomMode;
+use crate::document::{Counts, DocumentColumns, Documents, DocumentsBuilder};
+use crate::error::{Error, InputError, OutputError, PartError, Result};
 use crate::files::digest_bytes;
 use crate::input::same_text;
+use crate::output::Output;
 use crate::packed::Width;
-use crate::reading::{ReadReport, ReadRules, read_documents};
-use crate::work::Work;
+use crate::part::Part;
+use crate::reading::{ReadReport, ReadRules, TextReader};
+use crate::work::{Work, read_receipt_at};
 
 /// The files: ids, borders of sentences, borders of documents.
 const COLUMNS: [&str; 3] = ["tokens", "sentences", "documents"];
-const RECEIPT: &str = "text.json";
+const RECEIPT: &str = "text";
+/// Bytes of input of a segment, at least, where there are so many.
+pub(crate) const SEGMENT: u64 = 16 << 20;
+/// The most segments.
+const SEGMENTS: u64 = 256;
 
-/// What the store holds and what it was made of.
+/// Input files that are tokenized together: consecutive ones, until they have their share of the bytes.
+fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> {
+    let total: u64 = sizes.iter().sum();
+    // Of the reference a document goes on behind the end of a file.
+    let share = if reference { u64::MAX } else { least.max(total.div_ceil(SEGMENTS)) };
+    let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (file, size) in sizes.iter().enumerate() {
+        bytes += size;
+        if bytes >= share {
+            segments.push(start..file + 1);
+            (start, bytes) = (file + 1, 0);
+        }
+    }
+    if start < sizes.len() {
+        segments.push(start..sizes.len());
+    }
+    segments
+}
+
+/// What a segment holds and what it was made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct StoreReceipt {
+struct SegmentReceipt {
     /// The digest of the identity that it was made under.
     identity: String,
-    pub(crate) read: ReadReport,
-    pub(crate) counts: Counts,
+    /// Its number, and how many there are.
+    segment: u64,
+    segments: u64,
+    read: ReadReport,
+    counts: Counts,
     columns: [ColumnDigest; 3],
 }
 
-impl StoreReceipt {
-    /// What every later receipt of this build names: one name for options, vocabulary, program and text.
-    pub(crate) fn build(&self) -> String {
-        let decisive = Self { read: self.read.without_paths(), ..self.clone() };
-        digest_bytes(serde_json::to_string(&decisive).unwrap_or_default().as_bytes())
-    }
-
-    /// This receipt with the paths that the files have now.
-    fn at(mut self, files: &[PathBuf]) -> Self {
-        for (entry, path) in self.read.inputs.iter_mut().zip(files) {
-            entry.path = path.to_string_lossy().into_owned();
-        }
-        self
-    }
-
-    fn holds(&self, work: &Work<'_>) -> Result<bool> {
-        if self.identity != work.identity.digest() {
-            return Ok(false);
-        }
-        for (name, column) in COLUMNS.iter().zip(&self.columns) {
-            if digest_of(&work.path(name))?.as_ref() != Some(column) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The documents, in memory as far as they may be.
-    pub(crate) fn open(&self, work: &Work<'_>, width: Width, tuning: &Tuning) -> Result<Documents> {
-        let [tokens, sentences, index] = tuning.resident_columns(&self.counts, width);
-        Ok(Documents {
-            width,
-            tokens: Column::open(&work.path(COLUMNS[0]), tokens)?,
-            sentences: Column::open(&work.path(COLUMNS[1]), sentences)?,
-            index: Column::open(&work.path(COLUMNS[2]), index)?,
-            counts: self.counts,
-            order: None,
-            lookup: None,
-            _scratch: None,
-        })
-    }
+/// What became of a segment that an earlier run may have made.
+enum Kept {
+    None,
+    Whole(Box<SegmentReceipt>),
+    /// Of other text; so many documents.
+    Changed(u64),
 }
 
-/// The tokenized text: what an earlier run left if it holds, else made now.
-pub(crate) fn make_store(
-    prepared: &Prepared<'_>,
-    work: &Work<'_>,
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<StoreReceipt> {
-    if let Some(receipt) = work.read_receipt::<StoreReceipt>(RECEIPT) {
-        let total = receipt.counts.documents;
-        let same = same_text(&receipt.read.inputs, &prepared.files)?;
-        if same && receipt.holds(work)? {
-            progress(BuildProgress { stage: BuildStage::KeptText, done: total, total });
-            return Ok(receipt.at(&prepared.files));
-        }
+fn column_name(column: usize, segment: usize) -> String {
+    format!("{}-{segment:05}", COLUMNS[column])
+}
+
+fn receipt_name(segment: usize) -> String {
+    format!("{RECEIPT}-{segment:05}.json")
+}
+
+/// Whether a name in a work folder is that of a file of the store.
+pub(crate) fn is_of_store(name: &str) -> bool {
+    COLUMNS.iter().chain([&RECEIPT]).any(|kind| {
+        name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-') && !rest.ends_with(".new"))
+    })
+}
+
+/// The inputs as the store divides them.
+pub(crate) struct Division {
+    ranges: Vec<Range<usize>>,
+    sizes: Vec<u64>,
+    part: Part,
+}
+
+impl Division {
+    pub(crate) fn new(prepared: &Prepared<'_>) -> Result<Self> {
+        let size =
+            |path: &PathBuf| std::fs::metadata(path).map(|data| data.len()).map_err(Error::io("read", path));
+        let sizes = prepared.files.iter().map(size).collect::<Result<Vec<_>>>()?;
+        let ranges = segments_of(&sizes, prepared.segment, prepared.config.random == RandomMode::Reference);
+        Ok(Self { ranges, sizes, part: prepared.config.part()? })
+    }
+
+    /// The segments that this part tokenizes.
+    fn own(&self) -> impl Iterator<Item = usize> {
+        let part = self.part;
+        (0..self.ranges.len()).filter(move |&segment| part.has_segment(segment))
+    }
+
+    fn bytes(&self, segment: usize) -> u64 {
+        self.sizes[self.ranges[segment].clone()].iter().sum()
+    }
+
+    /// What there is of a segment in this part's work folder.
+    fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize) -> Result<Kept> {
+        let Some(receipt) = work.read_receipt::<SegmentReceipt>(&receipt_name(segment)) else {
+            return Ok(Kept::None);
+        };
+        let same = receipt.segments == self.ranges.len() as u64
+            && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()])?;
         if !same {
+            return Ok(Kept::Changed(receipt.counts.documents));
+        }
+        let mut holds = receipt.identity == work.identity.digest() && receipt.segment == segment as u64;
+        for (column, digest) in receipt.columns.iter().enumerate() {
+            holds = holds && digest_of(&work.path(&column_name(column, segment)))?.as_ref() == Some(digest);
+        }
+        Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
+    }
+
+    /// What there is of all segments of this part.
+    fn all_kept(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<Vec<(usize, Kept)>> {
+        let own: Vec<usize> = self.own().collect();
+        let kept = |segment| Ok((segment, self.kept(&prepared.files, work, segment)?));
+        prepared.pool.install(|| own.into_par_iter().map(kept).collect())
+    }
+
+    /// Whether a segment of this part is of other text than the inputs hold now.
+    pub(crate) fn is_changed(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<bool> {
+        let kept = self.all_kept(prepared, work)?;
+        Ok(kept.iter().any(|(_, kept)| matches!(kept, Kept::Changed(_))))
+    }
+
+    /// Has the segments of this part in its work folder: those of an earlier run where they hold, the others made now.
+    pub(crate) fn tokenize(
+        &self,
+        prepared: &Prepared<'_>,
+        work: &Work<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Counts> {
+        let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
+        for (segment, kept) in self.all_kept(prepared, work)? {
+            match kept {
+                Kept::Whole(receipt) => counts.add(&receipt.counts),
+                Kept::None => missing.push(segment),
+                Kept::Changed(documents) => *changed.get_or_insert(0) += documents,
+            }
+        }
+        if let Some(total) = changed {
             if !prepared.config.overwrite {
                 refuse_other_inputs(work)?;
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
+            // Of other text: everything else is, too.
+            work.begin_anew()?;
+            (missing, counts) = (self.own().collect(), Counts::default());
+        } else if counts.documents > 0 {
+            let total = counts.documents;
+            progress(BuildProgress { stage: BuildStage::KeptText, done: total, total });
+        } else if work.other_inputs().is_some() {
+            work.begin_anew()?;
         }
-        // Of other text: everything else is, too.
-        work.begin_anew()?;
-    } else if work.other_inputs().is_some() {
-        work.begin_anew()?;
+        if missing.is_empty() {
+            return Ok(counts);
+        }
+        let total = missing.iter().map(|&segment| self.bytes(segment)).sum();
+        let (rules, tokenizer) = (ReadRules::new(prepared.config), prepared.tokenizer());
+        let mut reader = TextReader::new(&tokenizer, prepared.vocabulary.unk_id(), &rules, &prepared.pool);
+        let mut before = 0;
+        for segment in missing {
+            let told = &mut |done| {
+                progress(BuildProgress { stage: BuildStage::Reading, done: before + done, total });
+            };
+            counts.add(&self.make(prepared, work, &mut reader, segment, told)?);
+            before += self.bytes(segment);
+            if self.ranges.len() > 1 {
+                // From here on an error leaves something to go on from.
+                work.keep();
+            }
+        }
+        drop(reader);
+        // Of many words: a worker takes it apart while the others go on.
+        prepared.pool.spawn(move || drop(tokenizer));
+        Ok(counts)
     }
-    let (builder, read) = read_into(prepared, columns(work)?, progress)?;
-    let counts = builder.counts;
-    let finish = |column| match column {
-        ColumnWriter::File(file) => file.finish(),
-        ColumnWriter::Memory(_) => unreachable!("all three columns are files"),
-    };
-    let columns = [finish(builder.tokens)?, finish(builder.sentences)?, finish(builder.index)?];
-    let receipt = StoreReceipt { identity: work.identity.digest(), read, counts, columns };
-    work.write_receipt(RECEIPT, &receipt)?;
-    Ok(receipt)
+
+    fn make(
+        &self,
+        prepared: &Prepared<'_>,
+        work: &Work<'_>,
+        reader: &mut TextReader<'_>,
+        segment: usize,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Counts> {
+        let warning = match segment {
+            0 => casing::warning(prepared.config, &prepared.vocabulary, &prepared.files)?,
+            _ => None,
+        };
+        let create = |column| {
+            let path = work.path(&column_name(column, segment));
+            ScratchFile::create(work.files, &path).map(Box::new).map(ColumnWriter::File)
+        };
+        let columns = [create(0)?, create(1)?, create(2)?];
+        let builder = DocumentsBuilder::to_columns(prepared.id_space(), columns);
+        let (mut builder, mut read) =
+            reader.read(&prepared.files[self.ranges[segment].clone()], builder, told)?;
+        builder.end()?;
+        read.warnings.extend(warning);
+        let finish = |column| match column {
+            ColumnWriter::File(file) => file.finish(),
+            ColumnWriter::Memory(_) => unreachable!("all three columns are files"),
+        };
+        let counts = builder.counts;
+        let columns = [finish(builder.tokens)?, finish(builder.sentences)?, finish(builder.index)?];
+        let receipt = SegmentReceipt {
+            identity: work.identity.digest(),
+            segment: segment as u64,
+            segments: self.ranges.len() as u64,
+            read,
+            counts,
+            columns,
+        };
+        work.write_receipt(&receipt_name(segment), &receipt)?;
+        Ok(counts)
+    }
+
+    /// The whole text, of which each part has its segments in its work folder.
+    pub(crate) fn store(&self, prepared: &Prepared<'_>, output: &Output<'_>) -> Result<Store> {
+        let identity = output.work.identity.digest();
+        let mut store = Store::default();
+        let (mut missing, mut late) = (0, self.part.index);
+        let mut decisive = Vec::new();
+        for (segment, range) in self.ranges.iter().enumerate() {
+            let part = self.part.of_segment(segment);
+            let folder = output.folder.join(part.work_name());
+            let Some(receipt) = read_receipt_at::<SegmentReceipt>(&folder, &receipt_name(segment)) else {
+                (missing, late) = (missing + 1, if missing == 0 { part.index } else { late });
+                continue;
+            };
+            let differs = |what| Err(PartError::Differs { part: part.index, what }.into());
+            if receipt.identity != identity {
+                return differs("options");
+            }
+            let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
+            if receipt.segments != self.ranges.len() as u64
+                || !sizes.eq(self.sizes[range.clone()].iter().copied())
+            {
+                return differs("text");
+            }
+            let SegmentReceipt { mut read, counts, columns, .. } = receipt;
+            decisive.push((read.without_paths(), counts, columns));
+            for (entry, path) in read.inputs.iter_mut().zip(&prepared.files[range.clone()]) {
+                // Where it lies now.
+                entry.path = path.to_string_lossy().into_owned();
+            }
+            store.read.add(read);
+            store.counts.add(&counts);
+            store.segments.push((folder, segment, counts));
+        }
+        if missing > 0 {
+            let (parts, segments) = (self.part.of, self.ranges.len());
+            return Err(PartError::TextMissing { part: late, parts, missing, segments }.into());
+        }
+        if store.counts.documents == 0 {
+            return Err(no_text(&store.read));
+        }
+        store.build =
+            digest_bytes(serde_json::to_string(&(identity, decisive)).unwrap_or_default().as_bytes());
+        Ok(store)
+    }
+}
+
+/// The tokenized text of all parts.
+#[derive(Default)]
+pub(crate) struct Store {
+    /// The folder, number and size of each segment.
+    segments: Vec<(PathBuf, usize, Counts)>,
+    pub(crate) read: ReadReport,
+    pub(crate) counts: Counts,
+    /// What every later receipt of this build names: one name for options, vocabulary, program and text.
+    pub(crate) build: String,
+}
+
+impl Store {
+    /// The documents, in memory as far as they may be.
+    pub(crate) fn open(&self, width: Width, tuning: &Tuning) -> Result<Documents> {
+        let resident = tuning.resident_columns(&self.counts, width);
+        let open = |folder: &Path, segment, column: usize| {
+            Column::open(&folder.join(column_name(column, segment)), resident[column])
+        };
+        let mut segments = Vec::with_capacity(self.segments.len());
+        for (folder, segment, counts) in &self.segments {
+            let of = |column| open(folder, *segment, column);
+            segments.push((DocumentColumns { tokens: of(0)?, sentences: of(1)?, index: of(2)? }, *counts));
+        }
+        Ok(Documents::new(width, segments))
+    }
+}
+
+fn no_text(read: &ReadReport) -> Error {
+    let lines = read.inputs.iter().map(|input| input.lines).sum();
+    InputError::NoText { files: read.inputs.len(), lines }.into()
+}
+
+/// The whole text in memory, for a look at it.
+pub(crate) fn read_into_memory(prepared: &Prepared<'_>) -> Result<Documents> {
+    let (rules, tokenizer) = (ReadRules::new(prepared.config), prepared.tokenizer());
+    let mut reader = TextReader::new(&tokenizer, prepared.vocabulary.unk_id(), &rules, &prepared.pool);
+    let builder = DocumentsBuilder::new(prepared.id_space());
+    let (builder, read) = reader.read(&prepared.files, builder, &mut |_| {})?;
+    if builder.is_empty() { Err(no_text(&read)) } else { builder.finish() }
 }
 
 /// Refuses to discard what was made of inputs with other names; text that changed under its name is made anew.
@@ -121,36 +333,128 @@ fn refuse_other_inputs(work: &Work<'_>) -> Result<()> {
     Err(OutputError::Unfinished { path, option, found, expected }.into())
 }
 
-fn columns(work: &Work<'_>) -> Result<[ColumnWriter; 3]> {
-    let create =
-        |name| ScratchFile::create(work.files, &work.path(name)).map(Box::new).map(ColumnWriter::File);
-    Ok([create(COLUMNS[0])?, create(COLUMNS[1])?, create(COLUMNS[2])?])
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{build_prepared, build_prepared_part, prepare};
+    use crate::config::{BuildConfig, Layout};
+    use crate::faults::{Fault, Faulty};
+    use crate::files::{Disk, FileSystem};
+    use crate::merge::merge;
+    use crate::test_text::{content, lettered};
 
-/// Reads the inputs into columns of choice.
-pub(crate) fn read_into(
-    prepared: &Prepared<'_>,
-    columns: [ColumnWriter; 3],
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<(DocumentsBuilder, ReadReport)> {
-    let sizes = prepared.files.iter().filter_map(|file| std::fs::metadata(file).ok());
-    let total = sizes.map(|data| data.len()).sum();
-    let mut told = |done| progress(BuildProgress { stage: BuildStage::Reading, done, total });
-    let (vocabulary, rules) = (&prepared.vocabulary, ReadRules::new(prepared.config));
-    let tokenizer = prepared.tokenizer();
-    let warning = casing::warning(prepared.config, vocabulary, &prepared.files)?;
-    let (mut builder, mut read) = read_documents(
-        &prepared.files,
-        &tokenizer,
-        vocabulary.unk_id(),
-        &rules,
-        &prepared.pool,
-        DocumentsBuilder::to_columns(prepared.id_space(), columns),
-        &mut told,
-    )?;
-    // Of many words: a worker takes it apart while the others go on.
-    prepared.pool.spawn(move || drop(tokenizer));
-    builder.end()?;
-    read.warnings.extend(warning);
-    Ok((builder, read))
+    #[test]
+    fn segments_are_of_similar_size_and_not_too_many() {
+        let mib = 1 << 20;
+        assert!(segments_of(&[], SEGMENT, false).is_empty());
+        assert_eq!(segments_of(&[5 * mib, 3, 7], SEGMENT, false), [0..3]);
+        assert_eq!(segments_of(&[90 * mib, mib, 15 * mib, mib], SEGMENT, false), [0..1, 1..3, 3..4]);
+        assert_eq!(segments_of(&[90 * mib, 90 * mib], SEGMENT, true), [0..2]);
+        for (files, size) in [(10_000, 4 * mib), (1_000_000, 4 << 10), (300, 4 << 30)] {
+            let segments = segments_of(&vec![size; files], SEGMENT, false);
+            assert!(segments.len() as u64 <= SEGMENTS, "{}", segments.len());
+            assert!(segments.len() > 100, "{}", segments.len());
+            assert!(segments.iter().flat_map(|segment| segment.clone()).eq(0..files));
+        }
+    }
+
+    /// A build in segments of at least so many bytes.
+    fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
+        let mut prepared = prepare(config)?;
+        prepared.segment = segment;
+        let mut told = Vec::new();
+        let mut progress = |at| told.push(at);
+        match config.part {
+            None => drop(build_prepared(files, &prepared, &mut progress)?),
+            Some(_) => drop(build_prepared_part(files, &prepared, &mut progress)?),
+        }
+        Ok(told)
+    }
+
+    /// Eleven files, one of them without text.
+    fn eleven_files(folder: &Path, layout: Layout) -> BuildConfig {
+        let config = lettered(folder, 0);
+        let input = (0..11usize).map(|file| {
+            let path = folder.join(format!("{file:02}.txt"));
+            let line = if file == 4 { "" } else { "a b c d e.\nf g h i j k.\nl m n.\n\n" };
+            std::fs::write(&path, line.repeat(3 + file) + &"g h.\n".repeat(usize::from(file != 4))).unwrap();
+            path
+        });
+        BuildConfig { input: input.collect(), layout, num_shards: Some(3), dupe_factor: 10, ..config }
+    }
+
+    #[test]
+    fn segments_and_parts_change_no_byte() {
+        for layout in [Layout::Instances, Layout::Documents] {
+            let folder = tempfile::tempdir().unwrap();
+            let config = eleven_files(folder.path(), layout);
+            let to = |name: &str| BuildConfig { output: Some(folder.path().join(name)), ..config.clone() };
+            build(&Disk, &to("whole"), SEGMENT).unwrap();
+            let whole = content(&folder.path().join("whole"));
+            for segment in [1, 300, 700] {
+                let name = format!("segments-{segment}");
+                build(&Disk, &to(&name), segment).unwrap();
+                assert!(content(&folder.path().join(&name)) == whole, "{segment} bytes");
+            }
+            let part = |index| BuildConfig { part: Some(index), parts: Some(4), ..to("parts") };
+            for index in [2, 4, 1] {
+                let error = build(&Disk, &part(index), 1).unwrap_err();
+                assert_eq!(error.exit_code(), 75, "{error}");
+            }
+            // The last one finds the text of all.
+            for index in [3, 1, 2, 4] {
+                build(&Disk, &part(index), 1).unwrap();
+            }
+            let error = build(&Disk, &part(2), 700).unwrap_err();
+            assert!(error.to_string().contains("a finished part of other text"), "{error}");
+            build(&Disk, &part(2), 1).unwrap();
+            merge(&folder.path().join("parts")).unwrap();
+            assert!(content(&folder.path().join("parts")) == whole, "parts");
+        }
+    }
+
+    /// Stopped anywhere while it tokenizes, a build goes on behind the last finished segment.
+    #[test]
+    fn finished_segments_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), Layout::Instances);
+        build(&Disk, &config, 1).unwrap();
+        let whole = content(config.output.as_ref().unwrap());
+        let mut kept = Vec::new();
+        for operation in (0..120).step_by(3) {
+            let config =
+                BuildConfig { output: Some(folder.path().join(operation.to_string())), ..config.clone() };
+            if build(&Faulty::new(Fault::Full, operation), &config, 1).is_ok() {
+                break;
+            }
+            let told = build(&Disk, &config, 1).unwrap();
+            let kept_text = told.iter().find(|at| at.stage == BuildStage::KeptText);
+            kept.push(kept_text.map_or(0, |at| at.done));
+            assert!(content(config.output.as_ref().unwrap()) == whole, "{operation}");
+        }
+        assert!(kept.is_sorted(), "{kept:?}");
+        kept.dedup();
+        assert!(kept.len() > 8 && kept[0] == 0, "{kept:?}");
+    }
+
+    /// Damage in one segment is mended by tokenizing that one again.
+    #[test]
+    fn one_damaged_segment_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), Layout::Instances);
+        let part = BuildConfig { part: Some(1), parts: Some(2), ..config };
+        assert_eq!(build(&Disk, &part, 1).unwrap_err().exit_code(), 75);
+        let damaged = part.output.as_ref().unwrap().join(".build-00001-of-00002/tokens-00002");
+        let good = std::fs::read(&damaged).unwrap();
+        let mut bytes = good.clone();
+        bytes[3] ^= 1;
+        std::fs::write(&damaged, bytes).unwrap();
+        let mut prepared = prepare(&part).unwrap();
+        prepared.segment = 1;
+        let output = prepared.open(&Disk).unwrap();
+        let mut read = 0;
+        let mut told = |at: BuildProgress| read += u64::from(at.stage == BuildStage::Reading);
+        Division::new(&prepared).unwrap().tokenize(&prepared, &output.work, &mut told).unwrap();
+        assert_eq!((read, std::fs::read(&damaged).unwrap()), (1, good));
+    }
 }

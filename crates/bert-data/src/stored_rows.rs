@@ -1,28 +1,20 @@
 //! The instances of a data folder in their stored order, whatever its layout.
 //!
-//! In goes a data folder, out come its rows by number: those of the shards or, where the documents are stored, those of
-//! pass 0 under the data set's own seed. Masks that are not stored are made with that seed too, so that everyone who
+//! In goes a data folder, out come its rows by number: those of the shards or, where the documents are stored, those that each
+//! row group of them gives by itself in pass 0 under the data set's own seed. Masks that are not stored are made with that seed too, so that everyone who
 //! looks at a data set or evaluates on it sees the same. Not for training, which has its own order and masks.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Layout;
-use crate::document::Documents;
+use crate::document_groups::DocumentGroups;
 use crate::document_pass::DocumentPasses;
-use crate::document_shard::read_documents_within;
 use crate::dynamic::{RowMasker, masked};
 use crate::error::{ManifestError, Result};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::shard_reader::ShardReader;
 use crate::shard_rows::{Row, ShardRows};
 use crate::vocabulary::Vocabulary;
-
-/// Rows of documents that are in memory at once, at least.
-const ROWS: usize = 4096;
-/// From the instances of so many documents on, all documents are read, even for [`StoredRows::at_a_glance`].
-const SINGLE_DOCUMENTS: usize = 64;
-/// Bytes of documents that are held in memory at most.
-const DOCUMENT_MEMORY: u64 = 256 << 20;
 
 /// Reads rows by number; fast where the numbers ascend.
 pub struct StoredRows {
@@ -31,9 +23,7 @@ pub struct StoredRows {
     masks: Option<RowMasker>,
     /// Where documents are stored.
     passes: Option<DocumentPasses>,
-    documents: Option<Documents>,
-    /// Whether the first documents are read one by one.
-    at_a_glance: bool,
+    groups: DocumentGroups,
     /// The number of each shard's first row, where instances are stored.
     starts: Vec<u64>,
     /// The shard that was read last.
@@ -46,8 +36,8 @@ struct Loaded {
     /// The number of the first.
     first: u64,
     rows: ShardRows,
-    /// The document after them, where documents are stored.
-    next: usize,
+    /// The row group after them, where documents are stored.
+    next: u64,
 }
 
 impl StoredRows {
@@ -67,16 +57,9 @@ impl StoredRows {
             manifest: manifest.clone(),
             masks: RowMasker::fixed(manifest, vocabulary),
             passes: DocumentPasses::new(manifest, vocabulary, seed),
-            documents: None,
-            at_a_glance: false,
+            groups: DocumentGroups::new(folder, manifest),
             loaded: None,
         }
-    }
-
-    /// For a look at the first rows: where documents are stored, no more is read and verified than these rows are made of.
-    #[must_use]
-    pub(crate) fn at_a_glance(self) -> Self {
-        Self { at_a_glance: true, ..self }
     }
 
     /// Number of rows.
@@ -157,39 +140,23 @@ impl StoredRows {
         Ok(Loaded { first, rows, next: 0 })
     }
 
-    /// The next rows, made of the documents from `document` on.
-    fn make_rows(&mut self, first: u64, mut document: usize) -> Result<Loaded> {
-        let early = self.at_a_glance && document < SINGLE_DOCUMENTS;
-        let single = early && self.documents.as_ref().is_none_or(Documents::is_single);
-        if single {
-            let one_by_one = || Documents::one_by_one(&self.folder, &self.manifest);
-            self.documents.get_or_insert_with(one_by_one);
-        } else if self.documents.as_ref().is_none_or(Documents::is_single) {
-            self.documents = Some(read_documents_within(&self.folder, &self.manifest, DOCUMENT_MEMORY)?);
-        }
-        let enough = if single { 1 } else { ROWS };
-        let (Some(passes), Some(documents)) = (&mut self.passes, &self.documents) else {
-            unreachable!("the layout is documents")
-        };
-        let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());
-        while rows.len() < enough && document < documents.len() {
-            pairs.clear();
-            passes.append_pairs(documents, 0, document, &mut pairs)?;
-            for (number, row) in pairs.iter().enumerate() {
-                rows.push(passes.mask(row, 0, document, number as u64));
-            }
-            document += 1;
-        }
-        if rows.is_empty() {
+    /// The next rows: those of a row group of documents.
+    fn make_rows(&mut self, first: u64, group: u64) -> Result<Loaded> {
+        let Some(passes) = &mut self.passes else { unreachable!("the layout is documents") };
+        if group == self.groups.len() {
             let (path, expected) = (Manifest::path(&self.folder), self.len());
-            return Err(ManifestError::Count {
-                path,
-                what: "the instances of one pass",
-                found: first,
-                expected,
-            }
-            .into());
+            let what = "the instances of one pass";
+            return Err(ManifestError::Count { path, what, found: first, expected }.into());
         }
-        Ok(Loaded { first, rows, next: document })
+        let bucket = self.groups.read([group])?;
+        let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());
+        for place in 0..bucket.len() {
+            pairs.clear();
+            passes.append_pairs(&bucket, 0, place, &mut pairs)?;
+            for (number, row) in (0..).zip(pairs.iter()) {
+                rows.push(passes.mask(row, 0, bucket.number(place), number));
+            }
+        }
+        Ok(Loaded { first, rows, next: group + 1 })
     }
 }

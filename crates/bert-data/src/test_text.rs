@@ -1,5 +1,6 @@
 //! A text of single letters with its vocabulary, for unit tests that need a whole build.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::config::BuildConfig;
@@ -20,4 +21,12 @@ pub(crate) fn lettered(folder: &Path, documents: usize) -> BuildConfig {
         dupe_factor: 4,
         ..BuildConfig::default()
     }
+}
+
+/// Every file of a folder but the lock.
+pub(crate) fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = entries.filter(|path| path.file_name().unwrap() != ".lock");
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    entries.map(|path| (name(&path), std::fs::read(path).unwrap())).collect()
 }

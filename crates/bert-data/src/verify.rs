@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::config::Layout;
 use crate::conservation::{Tally, same};
-use crate::document::{Counts, DocumentsBuilder, Span};
+use crate::document::Counts;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::masking::MaskedInstance;
@@ -169,8 +169,8 @@ struct ShardCount {
     /// Where it holds instances.
     rows: Tally,
     counters: Option<Counters>,
-    /// Where it holds documents: sentences and tokens of each.
-    documents: Vec<(u64, u64)>,
+    /// Where it holds documents.
+    documents: Counts,
 }
 
 /// Counts what stands in the shards.
@@ -200,15 +200,7 @@ impl<'a> ShardCounter<'a> {
         match self.manifest.config.layout {
             Layout::Instances => self.count_instances(folder, index),
             Layout::Documents => {
-                let mut documents = DocumentsBuilder::new(self.manifest.id_space());
-                self.manifest.read_verified_documents(folder, index, &mut documents)?;
-                let documents = documents.finish()?;
-                let mut reader = documents.reader();
-                let size = |document| {
-                    let Span { sentences, tokens, .. } = reader.span(document)?;
-                    Ok((sentences.end - sentences.start, tokens.end - tokens.start))
-                };
-                let documents = (0..documents.len()).map(size).collect::<Result<_>>()?;
+                let documents = self.manifest.read_verified_documents(folder, index)?.documents().counts;
                 Ok(ShardCount { documents, ..ShardCount::default() })
             }
         }
@@ -229,24 +221,13 @@ impl<'a> ShardCounter<'a> {
                 counters.count(&instance, self.mask);
             }
         }
-        Ok(ShardCount { rows, counters: Some(counters), documents: Vec::new() })
+        Ok(ShardCount { rows, counters: Some(counters), ..ShardCount::default() })
     }
 
-    /// Adds the shard behind those before it.
     fn add(&mut self, shard: &ShardCount) {
         self.rows.add(shard.rows);
         shard.counters.iter().for_each(|counters| self.counters.add(counters));
-        for (sentences, tokens) in &shard.documents {
-            let Counts { documents: number, sentences: first, tokens: start, .. } = self.documents;
-            let (sentences, tokens) = (first..first + sentences, start..start + tokens);
-            self.documents.seen.see_document(&Span {
-                number,
-                sentences: sentences.clone(),
-                tokens: tokens.clone(),
-            });
-            self.documents.documents += 1;
-            (self.documents.sentences, self.documents.tokens) = (sentences.end, tokens.end);
-        }
+        self.documents.add(&shard.documents);
     }
 
     fn compare(&self) -> Result<()> {

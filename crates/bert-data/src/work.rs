@@ -105,6 +105,11 @@ pub(crate) fn check(folder: &Path, identity: &Identity, overwrite: bool) -> Resu
     }
 }
 
+/// A receipt in a work folder; `None` where there is none whose seal holds.
+pub(crate) fn read_receipt_at<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
+    serde_json::from_slice(&read_sealed(&folder.join(name)).ok()?).ok()
+}
+
 impl<'a> Work<'a> {
     /// Opens the work folder of this build, or makes it anew where there is none or another one, which is then removed.
     pub(crate) fn open(files: &'a dyn FileSystem, folder: &Path, identity: Identity) -> Result<Self> {
@@ -150,6 +155,11 @@ impl<'a> Work<'a> {
         self.worth_keeping.store(true, Ordering::Relaxed);
     }
 
+    /// Says that there is nothing in the folder worth keeping.
+    pub(crate) fn discard(&self) {
+        self.worth_keeping.store(false, Ordering::Relaxed);
+    }
+
     /// Whether [`Work::keep`] was called, or the folder was there before.
     pub(crate) fn is_kept(&self) -> bool {
         self.worth_keeping.load(Ordering::Relaxed)
@@ -169,7 +179,7 @@ impl<'a> Work<'a> {
 
     /// A receipt; `None` where there is none whose seal holds.
     pub(crate) fn read_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&read_sealed(&self.path(name)).ok()?).ok()
+        read_receipt_at(&self.folder, name)
     }
 
     /// Removes a file; says whether it was there.
@@ -182,15 +192,20 @@ impl<'a> Work<'a> {
         Ok(true)
     }
 
-    /// Removes everything but the identity.
-    pub(crate) fn clear(&self) -> Result<()> {
+    /// Removes everything but the identity and what is to stay.
+    pub(crate) fn clear_but(&self, stays: fn(&str) -> bool) -> Result<()> {
         for entry in fs::read_dir(&self.folder).map_err(Error::io("read folder", &self.folder))? {
             let name = entry.map_err(Error::io("read folder", &self.folder))?.file_name();
-            if name != IDENTITY {
-                self.remove(&name.to_string_lossy())?;
+            let name = name.to_string_lossy();
+            if name != IDENTITY && !stays(&name) {
+                self.remove(&name)?;
             }
         }
         Ok(())
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.clear_but(|_| false)
     }
 
     /// Removes the folder: the identity last, so that what is left of it is known as ours.

@@ -9,7 +9,7 @@
 //!   in random order (of a very large one block by block). Where the rows have no masks (`--masking dynamic`), the loader
 //!   makes them, other ones in every epoch. In memory is one block of row groups at a time.
 //! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with pairs and
-//!   masks of its own. In memory are 256 MiB of the documents at most and the pairs of one block of them.
+//!   masks of its own. In memory are the documents and the pairs of one block of row groups.
 //!
 //! Stored order, for evaluation, is another thing ([`bert_data::StoredRows`]): pairs and masks are then those of the
 //! data set's own seed, the same for every run. With [`DataLoader::with_length_buckets`] the rows within a shard or

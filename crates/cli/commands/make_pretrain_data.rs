@@ -33,6 +33,11 @@ pub struct Args {
     /// Estimate documents, instances, bytes, scratch space, memory and time from a sample, and write nothing.
     #[arg(long, conflicts_with = "preview")]
     dry_run: bool,
+
+    /// Only tokenize this part's share of the text, which all parts need before any makes its shards. Without this a part does
+    /// it too, and ends with exit code 75 where the share of another part is not there yet.
+    #[arg(long, requires = "part", conflicts_with = "dry_run")]
+    tokenize_only: bool,
 }
 
 impl Args {
@@ -108,10 +113,25 @@ fn count(number: usize, what: &str) -> String {
 }
 
 fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
+    let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
+    if args.tokenize_only {
+        let text = bert_data::tokenize_part(&args.config, &mut |progress| view.show(progress));
+        view.finish();
+        let bert_data::PartText { documents, tokens, .. } = text?;
+        return match args.json {
+            true => {
+                let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
+                print_json(&serde_json::json!({ "part": part, "parts": parts, "text": counts }))
+            }
+            false => print(&format!(
+                "part {part} of {parts}: {} of {tokens} tokens\nwhen all parts are tokenized: the same without --tokenize-only",
+                count(documents as usize, "document"),
+            )),
+        };
+    }
     let outcome = bert_data::build_part(&args.config, &mut |progress| view.show(progress));
     view.finish();
     let outcome = outcome?;
-    let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(
@@ -167,7 +187,6 @@ impl View {
             let title = match at.stage {
                 BuildStage::Reading => "reading (bytes)",
                 BuildStage::Instances => "pairs, masks, shards (buckets)",
-                BuildStage::Writing => "writing (documents)",
                 _ => "building",
             };
             self.shown = Some((at.stage, Progress::new(title, at.total, self.quiet)));

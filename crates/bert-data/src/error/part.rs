@@ -18,6 +18,21 @@ pub enum PartError {
         /// The first part that is missing.
         missing: usize,
     },
+    /// A part came before the others had tokenized their shares of the text.
+    #[error(
+        "{missing} of {segments} shares of the text are not tokenized yet; the first is that of part {part} of {parts}: start \
+         this part again when all have run with --tokenize-only"
+    )]
+    TextMissing {
+        /// The part whose share is the first that is missing.
+        part: usize,
+        /// All parts.
+        parts: usize,
+        /// Shares that are missing.
+        missing: usize,
+        /// All shares.
+        segments: usize,
+    },
     /// A folder has no parts to merge.
     #[error("{} holds no parts of a build", path.display())]
     None {

@@ -8,7 +8,7 @@ use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_data::files::Disk;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Manifest, ManifestError, OutputError,
-    PartError, build_on, build_part, build_part_on, merge,
+    PartError, build_on, build_part, build_part_on, merge, tokenize_part,
 };
 use parquet::file::metadata::ParquetMetaDataReader;
 
@@ -192,7 +192,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     assert!(content(&world.folder.path().join("other")) != whole);
 
     // Damage is found and mended; threads and memory may be others.
-    for damaged in ["tokens", "train-00000-of-00005.parquet", "text.json", "identity.json"] {
+    for damaged in ["tokens-00000", "train-00000-of-00005.parquet", "text-00000.json", "identity.json"] {
         let config = stopped(damaged);
         let path = world.folder.path().join(damaged).join(".build").join(damaged);
         let mut bytes = fs::read(&path).unwrap();
@@ -281,6 +281,12 @@ fn parts_make_the_whole(world: &World) {
         let folder = world.folder.path().join(&name);
         let part = |index| BuildConfig { part: Some(index), parts: Some(parts), ..world.to(&name) };
         let mut rows = 0;
+        let early = build_part(&part(parts), &mut |_| {}).unwrap_err();
+        let needed = PartError::TextMissing { part: 1, parts, missing: 1, segments: 1 };
+        assert!(matches!(&early, Error::Part(error) if error.to_string() == needed.to_string()), "{early}");
+        assert_eq!(early.exit_code(), 75);
+        let documents = (1..=parts).map(|index| tokenize_part(&part(index), &mut |_| {}).unwrap().documents);
+        assert_eq!(documents.sum::<u64>(), made.conservation.documents);
         for index in (1..=parts).rev() {
             // Stopped once on the way.
             let files = Faulty::new(Fault::Full, 10 + 7 * index as u64);
@@ -313,7 +319,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     for (wrong, named) in [
         (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),
         (world.to("parts"), "--parts is 2, not 1"),
-        (BuildConfig { random_seed: 1, ..part(1) }, "another build"),
+        (BuildConfig { random_seed: 1, ..part(1) }, "--random-seed is 12345, not 1"),
     ] {
         let result = match wrong.part {
             Some(_) => build_part(&wrong, &mut |_| {}).map(drop),
@@ -325,6 +331,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     }
     // A foreign part: made with another seed elsewhere.
     let elsewhere = BuildConfig { random_seed: 1, output: world.to("elsewhere").output, ..part(2) };
+    tokenize_part(&BuildConfig { part: Some(1), ..elsewhere.clone() }, &mut |_| {}).unwrap();
     build_part(&elsewhere, &mut |_| {}).unwrap();
     for name in ["train-00001-of-00005.parquet", "train-00003-of-00005.parquet", ".part-00002-of-00002.json"]
     {

@@ -213,8 +213,8 @@ fn long_lines_are_cut_between_words() {
     .unwrap();
     assert_eq!(outcome.manifest.report.cut_sentences, 2);
     let vocabulary = Vocabulary::read(&vocab).unwrap();
-    let documents =
-        bert_data::document_shard::read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    let bucket = bert_data::read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    let documents = bucket.documents();
     assert!(documents.sentences() > 2 * 180 / 61, "{}", documents.sentences());
     let mut reader = documents.reader();
     for sentence in 0..documents.sentences() as u64 {

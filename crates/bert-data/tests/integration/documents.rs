@@ -8,16 +8,14 @@ use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::document::DocumentsBuilder;
 use bert_data::document::Look;
-use bert_data::document_shard::{
-    DOCUMENT_COLUMNS, read_all_documents, read_document_shard, read_documents_within,
-};
+use bert_data::document_shard::{DOCUMENT_COLUMNS, read_document_shard};
 use bert_data::faults::{Fault, Faulty};
 use bert_data::files::{Disk, digest_bytes};
 use bert_data::sealed::sealed;
 use bert_data::{
-    BuildConfig, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking, Nsp, OptionError,
-    RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary, build_on, inspect,
-    preview, verify,
+    BuildConfig, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking, Nsp,
+    OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary, build_on,
+    inspect, preview, read_all_documents, verify,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -55,7 +53,7 @@ impl World {
 }
 
 #[test]
-fn every_sentence_is_stored_once_in_its_place() {
+fn every_sentence_is_stored_once_and_its_place_is_known() {
     let world = world();
     let outcome = run(&world.config).unwrap();
     let manifest = &outcome.manifest;
@@ -76,7 +74,7 @@ fn every_sentence_is_stored_once_in_its_place() {
             document.lines().map(ids).collect()
         })
         .collect();
-    let mut reader = documents.reader();
+    let mut reader = documents.documents().reader();
     let read: Vec<Vec<Vec<u32>>> = (0..documents.len())
         .map(|index| {
             let sentences = reader.document(Look::Here, index).unwrap();
@@ -92,12 +90,20 @@ fn every_sentence_is_stored_once_in_its_place() {
     assert_eq!(read, of_text);
     let rows: Vec<u64> = manifest.shards.iter().map(|shard| shard.rows).collect();
     assert_eq!(rows.iter().sum::<u64>(), 90);
-    assert!(rows.iter().all(|&rows| (25..=35).contains(&rows)), "balanced by tokens: {rows:?}");
+    assert_eq!(rows, [30, 30, 30]);
+    let numbers: Vec<u64> = (0..90).map(|place| documents.number(place)).collect();
+    assert!(numbers.into_iter().eq(0..90));
+    // A shard is a sample of the text.
+    let mut groups = DocumentGroups::new(&outcome.output, manifest);
+    assert_eq!(groups.len(), 3);
+    let first = groups.read([0]).unwrap();
+    let below = |limit| (0..first.len()).filter(|&place| first.number(place) < limit).count();
+    assert!((4..=16).contains(&below(30)) && (10..=20).contains(&below(45)), "{}", below(30));
     assert!(verify(&outcome.output, true).unwrap().is_good());
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_no_document() {
+fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_order_only() {
     let world = world();
     let digests = |threads, random_seed, name: &str| {
         let output = Some(world.at(name));
@@ -111,7 +117,7 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_no_document() {
     let other = digests(2, 8, "other");
     assert_ne!(one.1, other.1);
     // The footers say the seed; the rows are the same.
-    let rows = |name: &str| -> Vec<RecordBatch> {
+    let rows = |name: &str| -> Vec<String> {
         let path = |shard| world.at(name).join(format!("train-{shard:05}-of-00003.parquet"));
         let open = |shard| std::fs::File::open(path(shard)).unwrap();
         let shards = (0..3).map(|shard| ParquetRecordBatchReaderBuilder::try_new(open(shard)).unwrap());
@@ -122,9 +128,18 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_no_document() {
             )
             .unwrap()
         };
-        shards.flat_map(|shard| shard.build().unwrap()).map(|batch| plain(batch.unwrap())).collect()
+        let batches = shards.flat_map(|shard| shard.build().unwrap()).map(|batch| plain(batch.unwrap()));
+        batches
+            .flat_map(|batch| {
+                (0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1))).collect::<Vec<_>>()
+            })
+            .collect()
     };
-    assert_eq!(rows("one"), rows("other"));
+    let (mut one, mut other) = (rows("one"), rows("other"));
+    assert_ne!(one, other);
+    one.sort_unstable();
+    other.sort_unstable();
+    assert_eq!(one, other);
 }
 
 /// A build that fails anywhere goes on to the same data set.
@@ -204,46 +219,13 @@ fn passes_are_those_of_the_builder() {
             passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
             // In any order, each for itself.
             for number in (0..pairs.len()).rev() {
-                made.push(canonical(passes.mask(pairs.row(number), pass, document, number as u64)));
+                made.push(canonical(passes.mask(pairs.row(number), pass, document as u64, number as u64)));
             }
         }
         expected.sort_unstable();
         made.sort_unstable();
         assert!(made == expected, "{name}");
     }
-}
-
-#[test]
-fn documents_are_the_same_in_memory_and_on_disk() {
-    let world = world();
-    let outcome = run(&world.config).unwrap();
-    let (folder, manifest) = (&outcome.output, &outcome.manifest);
-    let passes = DocumentPasses::new(manifest, &world.vocabulary(), 3).unwrap();
-    let pairs = |memory: u64| {
-        let documents = read_documents_within(folder, manifest, memory).unwrap();
-        let mut pairs = ShardRows::default();
-        for (pass, document) in (0..3).flat_map(|pass| (0..documents.len()).rev().map(move |at| (pass, at))) {
-            passes.append_pairs(&documents, pass, document, &mut pairs).unwrap();
-        }
-        assert!(documents.bytes_in_memory() <= memory);
-        (pairs, documents.bytes_in_memory())
-    };
-    let (expected, whole) = pairs(u64::MAX);
-    let report = &manifest.report;
-    assert_eq!(whole, 8 * (report.documents + 1) + 8 * (report.sentences + 1) + 2 * report.tokens);
-    let mut held = Vec::new();
-    // The borders of documents, those of sentences too, and all but one byte.
-    for memory in [0, 8 * (report.documents + 1), whole - 2 * report.tokens, whole - 1] {
-        let (made, bytes) = pairs(memory);
-        assert!(made == expected, "{memory} bytes");
-        held.push(bytes);
-    }
-    assert_eq!(held[..3], [0, 8 * (report.documents + 1), whole - 2 * report.tokens]);
-    let process = format!("bert-data-{}-", std::process::id());
-    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-    let left: Vec<_> =
-        left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&process)).collect();
-    assert!(left.is_empty(), "{left:?}");
 }
 
 /// What is shown first is made of few documents: damage in the shards of the others is not even seen.
@@ -271,19 +253,21 @@ fn a_glance_reads_what_it_shows() {
             }
         }
         let mut all = StoredRows::new(&outcome.output, &outcome.manifest, &world.vocabulary());
+        let all = (0..all.len()).find_map(|row| all.row(row).err());
         assert!(
-            matches!(all.row(0), Err(Error::Manifest(ManifestError::FileDigest { .. }))),
+            matches!(all, Some(Error::Manifest(ManifestError::FileDigest { .. }))),
             "who evaluates sees all"
         );
         std::fs::write(&path, good).unwrap();
     }
-    assert!(seen >= 1 && unseen >= 20, "{seen} seen, {unseen} unseen");
+    assert!((seen, unseen) == (1, 29), "{seen} seen, {unseen} unseen");
 }
 
 #[test]
 fn what_is_shown_and_counted_is_pass_0() {
     let world = world();
-    let config = BuildConfig { preview: 2, ..world.config.clone() };
+    // With one row group the random next sentences are of the whole text, as in the preview.
+    let config = BuildConfig { preview: 2, num_shards: Some(1), ..world.config.clone() };
     let outcome = run(&config).unwrap();
     let manifest = &outcome.manifest;
     let mut rows = StoredRows::new(&outcome.output, manifest, &world.vocabulary());

@@ -74,7 +74,7 @@ impl World {
 fn told(config: &BuildConfig) -> Vec<BuildStage> {
     let mut told = Vec::new();
     let mut see = |at: BuildProgress| {
-        if !matches!(at.stage, BuildStage::Reading | BuildStage::Instances | BuildStage::Writing) {
+        if !matches!(at.stage, BuildStage::Reading | BuildStage::Instances) {
             told.push(at.stage);
         }
     };

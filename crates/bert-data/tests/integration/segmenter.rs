@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::document_shard::read_all_documents;
 use bert_data::masking::number_to_predict;
 use bert_data::segmenter::ChineseSegmenter;
 use bert_data::word_marks::unmarked;
 use bert_data::{
     BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, OptionError, RandomMode, Row, RowMasker,
-    RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
+    RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_all_documents, read_shard,
+    verify,
 };
 
 use crate::support::{canonical, config, golden, run, shards, shared};
@@ -273,7 +273,7 @@ fn layouts_agree() {
         passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
         assert!(pairs.has_marks());
         for (number, row) in pairs.iter().enumerate() {
-            made.push(canonical(passes.mask(row, pass, document, number as u64)));
+            made.push(canonical(passes.mask(row, pass, document as u64, number as u64)));
         }
     }
     let mut stored: Vec<String> = shards(&fixed).iter().flat_map(ShardRows::iter).map(canonical).collect();

@@ -11,8 +11,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::support::{Corpus, canonical, config, long_text, reference, run, sha256, shards, shared};
-use bert_data::document_shard::read_all_documents;
-use bert_data::{BuildConfig, DocumentPasses, Layout, Masking, Row, ShardRows, Tokenizer, Vocabulary};
+use bert_data::{
+    BuildConfig, DocumentPasses, Layout, Masking, Row, ShardRows, Tokenizer, Vocabulary, read_all_documents,
+};
 use serde_json::Value;
 
 type Scalars = BTreeMap<String, f64>;
@@ -333,7 +334,7 @@ fn document_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>)
                 let mut pairs = ShardRows::default();
                 passes.append_pairs(&documents, pass, document, &mut pairs).unwrap();
                 for (number, pair) in pairs.iter().enumerate() {
-                    tally.add(passes.mask(pair, pass, document, number as u64));
+                    tally.add(passes.mask(pair, pass, document as u64, number as u64));
                 }
             }
         }

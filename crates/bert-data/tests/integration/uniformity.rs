@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::document_shard::read_all_documents;
-use bert_data::{BuildConfig, DocumentPasses, Layout, Masking, Nsp, Row, ShardRows, Vocabulary};
+use bert_data::{
+    BuildConfig, DocumentPasses, Layout, Masking, Nsp, Row, ShardRows, Vocabulary, read_all_documents,
+};
 
 use crate::support::{config, run, shards};
 

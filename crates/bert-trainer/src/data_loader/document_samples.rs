@@ -4,90 +4,61 @@
 //!
 //! ```text
 //! epoch after epoch
-//! the documents in the order of a permutation keyed by (seed, epoch), cut into blocks of about 4 million tokens
+//! the row groups of documents in the order of a permutation keyed by (seed, epoch), a few of them a block
 //! block after block, each with the instances of its documents: pairs keyed by (seed, epoch, document)
 //! within each block, the instances in the order of a permutation keyed by (seed, epoch, block)
 //! each masked when it is used, keyed by (seed, epoch, document, number in the document)
 //! ```
 //!
-//! so that every epoch is one pass over the text with pairs and masks of its own, the same that the data builder would
-//! make for that pass. How many instances a block has is known when its pairs are made; a [`Place`] says where
-//! counting may begin, otherwise it begins at sample 0. In memory are the pairs of one block (some 40,000 instances of 128
-//! tokens, more if a single document has more), the order of the documents, and of the documents themselves as much as
-//! fits in 256 MiB; the rest is in scratch files, from which it is read where it is needed.
+//! so that every epoch is one pass over the text with pairs and masks of its own, made as the data builder makes those of a
+//! bucket. The documents stand in random order, so that any row groups are a sample of the text. How many instances a block
+//! has is known when its pairs are made; a [`Place`] says where counting may begin, otherwise it begins at sample 0. In memory
+//! are the documents and the pairs of one block (some 160,000 instances of 128 tokens), however many there are, and
+//! nothing is read before it is needed.
 
 use std::path::{Path, PathBuf};
 
-use bert_data::document::Documents;
-use bert_data::document_shard::read_documents_within;
-use bert_data::rng::{Domain, Random, Stream};
-use bert_data::{DocumentPasses, Manifest, Row, ShardRows};
+use bert_data::rng::{Domain, Stream};
+use bert_data::{DocumentGroups, DocumentPasses, Manifest, Permutation, Row, ShardRows};
 
 use super::Place;
 use super::length_buckets::LengthBuckets;
 use super::shard_samples::shuffled;
 use crate::error::Error;
 
-/// Bytes of documents that are held in memory; the rest waits on disk. 100 million tokens fit.
-const MEMORY: u64 = 256 << 20;
-/// Tokens of the documents of a block: as many instances as in a shard, roughly. Part of what a run computes.
-const BLOCK_TOKENS: usize = 1 << 22;
+/// Tokens of the documents of a block, roughly. Part of what a run computes.
+const BLOCK_TOKENS: u64 = 1 << 24;
 
 /// The instances of a folder's documents in the order of a seed.
 pub(super) struct DocumentSamples {
     folder: PathBuf,
-    manifest: Manifest,
+    groups: DocumentGroups,
     seed: u64,
     passes: DocumentPasses,
-    pub(super) block_tokens: usize,
-    pub(super) memory: u64,
+    pub(super) blocks: Blocks,
     start: Place,
-    documents: Option<Documents>,
-    order: Option<EpochOrder>,
+    /// The order of the row groups in an epoch.
+    order: Option<(u64, Permutation)>,
     block: Option<Block>,
 }
 
-/// The documents of an epoch in their order.
-pub(super) struct EpochOrder {
-    epoch: u64,
-    documents: Vec<u32>,
-    /// Where each block ends in `documents`.
-    block_ends: Vec<usize>,
+/// How the row groups of an epoch are divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    pub(super) groups: u64,
+    pub(super) blocks: u64,
 }
 
-impl EpochOrder {
-    pub(super) fn new(
-        documents: &Documents,
-        seed: u64,
-        epoch: u64,
-        block_tokens: usize,
-    ) -> bert_data::Result<Self> {
-        let mut order: Vec<u32> = (0..documents.len() as u32).collect();
-        Stream::new(seed, Domain::LoaderDocuments, &[epoch]).shuffle(&mut order);
-        let (mut block_ends, mut tokens) = (Vec::new(), 0);
-        let mut reader = documents.reader();
-        // In the order of the text, which is how they lie on disk.
-        let sizes: Vec<u64> =
-            (0..documents.len()).map(|document| reader.tokens_of(document)).collect::<Result<_, _>>()?;
-        for (at, &document) in order.iter().enumerate() {
-            tokens += sizes[document as usize] as usize;
-            if tokens >= block_tokens {
-                block_ends.push(at + 1);
-                tokens = 0;
-            }
-        }
-        if tokens > 0 {
-            block_ends.push(order.len());
-        }
-        Ok(Self { epoch, documents: order, block_ends })
+impl Blocks {
+    fn new(groups: u64, tokens: u64) -> Self {
+        let of_block = (BLOCK_TOKENS as u128 * u128::from(groups) / u128::from(tokens.max(1))).max(1);
+        Self { groups, blocks: groups.div_ceil(of_block.min(u128::from(groups.max(1))) as u64) }
     }
 
-    /// The documents of a block, or `None` behind the last.
-    pub(super) fn block(&self, block: u64) -> Option<&[u32]> {
-        let block = usize::try_from(block).ok()?;
-        let end = *self.block_ends.get(block)?;
-        let start = if block == 0 { 0 } else { self.block_ends[block - 1] };
-        Some(&self.documents[start..end])
+    /// The places of a block's row groups in the order of an epoch; `None` behind the last block.
+    pub(super) fn places(&self, block: u64) -> Option<std::ops::Range<u64>> {
+        let at = |block: u64| (u128::from(self.groups) * u128::from(block) / u128::from(self.blocks)) as u64;
+        (block < self.blocks).then(|| at(block)..at(block + 1))
     }
 }
 
@@ -96,7 +67,7 @@ struct Block {
     place: Place,
     pairs: ShardRows,
     /// The document of each instance, and its number among those of the document.
-    sources: Vec<(u32, u32)>,
+    sources: Vec<(u64, u32)>,
     order: Vec<u32>,
 }
 
@@ -109,15 +80,14 @@ impl Block {
 
 impl DocumentSamples {
     pub(super) fn new(folder: &Path, manifest: &Manifest, passes: DocumentPasses, seed: u64) -> Self {
+        let groups = DocumentGroups::new(folder, manifest);
         Self {
             folder: folder.to_path_buf(),
-            manifest: manifest.clone(),
             seed,
             passes,
-            block_tokens: BLOCK_TOKENS,
-            memory: MEMORY,
+            blocks: Blocks::new(groups.len(), manifest.report.tokens),
+            groups,
             start: Place::default(),
-            documents: None,
             order: None,
             block: None,
         }
@@ -142,8 +112,7 @@ impl DocumentSamples {
         let block = self.block.as_ref().expect("made by seek");
         let row = block.order[(index - block.place.first_sample) as usize] as usize;
         let (document, number) = block.sources[row];
-        let pass = block.place.epoch;
-        Ok(self.passes.mask(block.pairs.row(row), pass, document as usize, u64::from(number)))
+        Ok(self.passes.mask(block.pairs.row(row), block.place.epoch, document, u64::from(number)))
     }
 
     /// Has the block of a sample in memory.
@@ -183,22 +152,25 @@ impl DocumentSamples {
 
     /// Makes the pairs of a block and their order; `None` behind the last block of the epoch.
     fn make(&mut self, place: Place, buckets: Option<&LengthBuckets>) -> Result<Option<Block>, Error> {
-        if self.documents.is_none() {
-            self.documents = Some(read_documents_within(&self.folder, &self.manifest, self.memory)?);
+        let Some(places) = self.blocks.places(place.block) else { return Ok(None) };
+        let (seed, epoch, groups) = (self.seed, place.epoch, self.blocks.groups);
+        if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            let mut random = Stream::new(seed, Domain::LoaderDocuments, &[epoch]);
+            self.order = Some((epoch, Permutation::new(groups, &mut random)));
         }
-        let documents = self.documents.as_ref().expect("read above");
-        if self.order.as_ref().is_none_or(|order| order.epoch != place.epoch) {
-            self.order = Some(EpochOrder::new(documents, self.seed, place.epoch, self.block_tokens)?);
-        }
-        let order = self.order.as_ref().expect("made above");
-        let Some(of_block) = order.block(place.block) else { return Ok(None) };
+        let (_, order) = self.order.as_ref().expect("made above");
+        let mut of_block: Vec<u64> = places.map(|place| order.at(place)).collect();
+        // As they lie on disk.
+        of_block.sort_unstable();
+        let bucket = self.groups.read(of_block)?;
         let (mut pairs, mut sources) = (ShardRows::default(), Vec::new());
-        for &document in of_block {
+        for at in 0..bucket.len() {
             let before = pairs.len();
-            self.passes.append_pairs(documents, place.epoch, document as usize, &mut pairs)?;
+            self.passes.append_pairs(&bucket, epoch, at, &mut pairs)?;
+            let document = bucket.number(at);
             sources.extend((0..(pairs.len() - before) as u32).map(|number| (document, number)));
         }
-        let mut random = Stream::new(self.seed, Domain::LoaderRows, &[place.epoch, place.block]);
+        let mut random = Stream::new(seed, Domain::LoaderRows, &[epoch, place.block]);
         let order = shuffled(&pairs, place.first_sample, &mut random, buckets);
         Ok(Some(Block { place, pairs, sources, order }))
     }

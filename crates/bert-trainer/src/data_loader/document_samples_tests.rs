@@ -1,11 +1,10 @@
-//! The samples of documents on disk, with blocks small enough that an epoch has several.
+//! The samples of documents on disk, with so many blocks that an epoch has several.
 
 use std::path::{Path, PathBuf};
 
-use bert_data::document_shard::read_all_documents;
 use bert_data::{BuildConfig, Layout, Row, StoredRows, Vocabulary, build};
 
-use super::document_samples::EpochOrder;
+use super::document_samples::Blocks;
 use super::{DataLoader, Place, PretrainingBatch, Samples};
 use crate::error::Error;
 
@@ -31,7 +30,9 @@ impl World {
         std::fs::write(world.at("text.txt"), text).unwrap();
         let special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
         std::fs::write(world.at("vocab.txt"), format!("{special}{}\n", words.join("\n"))).unwrap();
-        world.build("documents", |config| config.layout = Layout::Documents);
+        world.build("documents", |config| {
+            (config.layout, config.num_shards) = (Layout::Documents, Some(documents.min(GROUPS)));
+        });
         world
     }
 
@@ -54,21 +55,27 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// A loader whose blocks are of about 120 tokens.
+    /// A loader whose epochs have five blocks.
     fn loader(&self, seed: u64, buckets: usize) -> DataLoader {
-        small_blocks(DataLoader::open(&self.at("documents"), seed).unwrap())
-            .with_length_buckets(buckets, BATCH)
+        self.loader_of_blocks(5, seed, buckets)
+    }
+
+    fn loader_of_blocks(&self, blocks: u64, seed: u64, buckets: usize) -> DataLoader {
+        let loader = DataLoader::open(&self.at("documents"), seed).unwrap();
+        with_blocks(blocks, loader).with_length_buckets(buckets, BATCH)
     }
 }
 
-fn small_blocks(mut loader: DataLoader) -> DataLoader {
+fn with_blocks(blocks: u64, mut loader: DataLoader) -> DataLoader {
     match &mut loader.samples {
-        Samples::Documents(samples) => samples.block_tokens = 120,
+        Samples::Documents(samples) => samples.blocks.blocks = blocks,
         Samples::Shards(_) => panic!("not the layout of documents"),
     }
     loader
 }
 
+/// Shards of documents, each with one row group.
+const GROUPS: usize = 8;
 const BATCH: usize = 7;
 
 /// Tokens, label and masks.
@@ -104,17 +111,16 @@ fn passes_of_the_builder(world: &World) -> Vec<Instance> {
     (0..stored.len()).map(|index| of_row(stored.row(index).unwrap())).collect()
 }
 
-/// Three epochs are the builder's three passes under the same seed: every document once in each, nothing lost and
-/// nothing twice, whatever the blocks and the buckets.
+/// Where a block is the whole text, three epochs are the builder's three passes under the same seed: nothing is lost and
+/// nothing is there twice, wherever the documents lie and whatever the buckets.
 #[test]
 fn epochs_are_the_passes_of_the_builder() {
     let world = World::new(40);
     let mut expected = passes_of_the_builder(&world);
     expected.sort_unstable();
     for buckets in [1, 4] {
-        let mut loader = world.loader(SEED, buckets);
+        let mut loader = world.loader_of_blocks(1, SEED, buckets);
         let batch = loader.batch(0, expected.len()).unwrap();
-        assert!(loader.place().unwrap().block > 2, "{:?}", loader.place());
         assert_eq!(loader.place().unwrap().epoch, 2);
         let mut made = rows(&batch);
         made.sort_unstable();
@@ -126,42 +132,40 @@ fn epochs_are_the_passes_of_the_builder() {
     }
 }
 
-/// Where little of the documents fits in memory, the batches are the same.
+/// Of every pair the first segment, or with a random next the whole, is text of the block: five blocks show about as many
+/// instances as one, and in no two epochs the same.
 #[test]
-fn batches_do_not_depend_on_memory() {
+fn blocks_show_the_whole_text() {
     let world = World::new(40);
-    let batches = |memory: Option<u64>| {
-        let mut loader = world.loader(SEED, 1);
-        if let (Samples::Documents(samples), Some(memory)) = (&mut loader.samples, memory) {
-            samples.memory = memory;
+    let epoch = |blocks: u64, epoch: u64| {
+        let mut loader = world.loader_of_blocks(blocks, SEED, 1);
+        let mut all: Vec<Instance> = Vec::new();
+        for at in 0.. {
+            let batch = loader.batch(at, 1).unwrap();
+            match loader.place().unwrap().epoch {
+                now if now == epoch => all.extend(rows(&batch)),
+                now if now > epoch => break,
+                _ => {}
+            }
         }
-        loader.batch(0, 500).unwrap()
+        all
     };
-    let expected = batches(None);
-    for memory in [0, 1 << 10, 1 << 12] {
-        assert_eq!(batches(Some(memory)), expected, "{memory} bytes");
-    }
+    let (whole, cut, next) = (epoch(1, 0).len(), epoch(5, 0), epoch(5, 1));
+    assert!((cut.len() as f64 / whole as f64 - 1.0).abs() < 0.1, "{} and {whole}", cut.len());
+    assert_ne!(cut, next);
 }
 
 #[test]
-fn an_epoch_has_every_document_once_and_blocks_cut_it() {
-    let world = World::new(40);
-    let manifest = bert_data::Manifest::read(&world.at("documents")).unwrap();
-    let documents = read_all_documents(&world.at("documents"), &manifest).unwrap();
-    let order = |seed, epoch, tokens| EpochOrder::new(&documents, seed, epoch, tokens).unwrap();
-    let whole = |order: &EpochOrder| -> Vec<u32> {
-        (0..).map_while(|block| order.block(block)).flatten().copied().collect()
-    };
-    for epoch in 0..20 {
-        for tokens in [1, 120, 1 << 40] {
-            let mut all = whole(&order(SEED, epoch, tokens));
-            all.sort_unstable();
-            assert!(all.into_iter().eq(0..40));
-        }
-        assert_eq!(order(SEED, epoch, 1).block(39).map(<[u32]>::len), Some(1));
-        assert_eq!(order(SEED, epoch, 1 << 40).block(0).map(<[u32]>::len), Some(40));
-        assert_ne!(whole(&order(SEED, epoch, 120)), whole(&order(SEED, epoch + 1, 120)));
-        assert_ne!(whole(&order(SEED, epoch, 120)), whole(&order(SEED + 1, epoch, 120)));
+fn blocks_have_every_row_group_once() {
+    for (groups, blocks) in [(1, 1), (8, 5), (8, 8), (1 << 40, 1 << 20)] {
+        let division = Blocks { groups, blocks };
+        let some = if blocks > 100 { 100 } else { blocks };
+        let places: Vec<_> = (0..some).map_while(|block| division.places(block)).collect();
+        assert_eq!(places.len() as u64, some);
+        assert!(places[0].start == 0 && places.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(places.iter().all(|place| place.end > place.start));
+        assert_eq!(division.places(blocks - 1).unwrap().end, groups);
+        assert_eq!(division.places(blocks), None);
     }
 }
 
@@ -178,7 +182,7 @@ fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
             batches.push((loader.batch(start, BATCH).unwrap(), loader.place()));
         }
         let blocks = batches.iter().map(|(_, place)| place.unwrap().block).max();
-        assert!(batches.len() > 20 && blocks > Some(2));
+        assert!(batches.len() > 20 && blocks == Some(4));
         for stop in 1..batches.len() {
             let place = batches[stop - 1].1;
             for hint in [place, None] {
@@ -210,12 +214,14 @@ fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
 fn counting_begins_at_the_place() {
     let world = World::new(23);
     let mut loader = world.loader(SEED, 1);
-    let far = loader.batch(400, 3).unwrap();
+    loader.batch(400, 1).unwrap();
     let place = loader.place().unwrap();
     assert!(place.epoch > 1, "{place:?}");
+    let far = loader.batch(place.first_sample, 3).unwrap();
+    assert_eq!(loader.place(), Some(place));
     let late = Place { first_sample: place.first_sample + 1, ..place };
     let mut shifted = world.loader(SEED, 1).starting_at(Some(late));
-    assert_eq!(shifted.batch(401, 3).unwrap(), far);
+    assert_eq!(shifted.batch(place.first_sample + 1, 3).unwrap(), far);
 }
 
 #[test]
@@ -226,21 +232,20 @@ fn seeds_and_epochs_differ() {
     assert_ne!(first(SEED), first(SEED + 1));
 }
 
-/// One document is larger than a block, and the corpus has no other.
+/// The corpus has no other document.
 #[test]
 fn a_corpus_of_one_long_document() {
     let world = World::new(1);
     let line = "river stone bread engine violin harbour planet library\n";
     std::fs::write(world.at("text.txt"), line.repeat(5000)).unwrap();
     world.build("long", |config| config.layout = Layout::Documents);
-    let mut loader = small_blocks(DataLoader::open(&world.at("long"), SEED).unwrap());
+    let mut loader = DataLoader::open(&world.at("long"), SEED).unwrap();
     let rows = loader.rows();
     assert!(rows > 1000, "{rows}");
     let batch = loader.batch(rows * 2, 50).unwrap();
     let place = loader.place().unwrap();
     assert!((1..=2).contains(&place.epoch) && place.block == 0, "{place:?}");
-    let mut resumed = small_blocks(DataLoader::open(&world.at("long"), SEED).unwrap());
-    resumed = resumed.starting_at(Some(place));
+    let mut resumed = DataLoader::open(&world.at("long"), SEED).unwrap().starting_at(Some(place));
     assert_eq!(resumed.batch(rows * 2, 50).unwrap(), batch);
     assert!(batch.next_sentence_labels.iter().all(|&label| label == 0), "there is no other document");
 }
@@ -253,12 +258,14 @@ fn flip(path: &Path) {
 }
 
 #[test]
-fn damaged_documents_are_found_before_the_first_batch() {
+fn damaged_documents_are_found_before_they_are_used() {
     let world = World::new(23);
-    flip(&world.at("documents").join("train-00001-of-00002.parquet"));
-    for error in
-        [world.loader(SEED, 1).batch(0, 1).unwrap_err(), world.loader(SEED, 1).stored(0, 1).unwrap_err()]
-    {
+    flip(&world.at("documents").join("train-00003-of-00008.parquet"));
+    let rows = world.loader(SEED, 1).rows();
+    for error in [
+        world.loader(SEED, 1).batch(0, 2 * rows as usize).unwrap_err(),
+        world.loader(SEED, 1).stored(0, rows).unwrap_err(),
+    ] {
         assert!(
             matches!(
                 &error,
