@@ -87,25 +87,21 @@ impl ReadBucket {
         // As they lie in the store.
         numbers.sort_unstable();
         let mut counts = Counts::default();
-        let (mut tokens, mut sentences, mut index) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut text, mut index) = (Vec::new(), Vec::new());
         let mut starts = Vec::with_capacity(numbers.len());
         for &number in &numbers {
             let Span { sentences: own, tokens: range } = store.span(number as usize)?;
-            index.extend_from_slice(&counts.sentences.to_le_bytes());
-            for sentence in own.clone() {
-                let start = store.sentence_start(Look::Here, sentence)? - range.start + counts.tokens;
-                sentences.extend_from_slice(&start.to_le_bytes());
-            }
-            tokens.extend_from_slice(store.packed_tokens(Look::There, range.clone())?);
+            [counts.sentences, counts.tokens]
+                .iter()
+                .for_each(|at| index.extend_from_slice(&at.to_le_bytes()));
+            text.extend_from_slice(store.packed()?);
             starts.push((range.start, counts.tokens));
             counts.documents += 1;
             counts.sentences += own.end - own.start;
             counts.tokens += range.end - range.start;
         }
-        sentences.extend_from_slice(&counts.tokens.to_le_bytes());
-        index.extend_from_slice(&counts.sentences.to_le_bytes());
-        let [tokens, sentences, index] = [tokens, sentences, index].map(Column::Resident);
-        let columns = DocumentColumns { tokens, sentences, index };
+        [counts.sentences, counts.tokens].iter().for_each(|at| index.extend_from_slice(&at.to_le_bytes()));
+        let columns = DocumentColumns { text: Column::Resident(text), index: Column::Resident(index) };
         let documents = Documents::new(store.documents().width, [(columns, counts)]);
         Ok(Self { bucket: Bucket::ascending(documents, numbers), starts })
     }
@@ -160,8 +156,8 @@ fn make_rows(
     let mut reader = read.bucket.documents().reader();
     rows.clear();
     for place in 0..read.bucket.len() {
-        let span = reader.span(place)?;
-        made.tally.see_document(pass, reader.hash(&span)?);
+        reader.document(Look::Here, place)?;
+        made.tally.see_document(pass, reader.hash()?);
         keyed.make_with(&mut reader, pass, (place, read.bucket.number(place)), |pair, row| {
             offsets.push(rows.len() as u32);
             pack(row, plan.width, rows);
@@ -217,7 +213,7 @@ fn copy_documents(
             let mut reader = bucket.documents().reader();
             for place in 0..bucket.len() {
                 let (span, mut gives) = (reader.span(place)?, false);
-                let hash = reader.hash(&span)?;
+                let hash = reader.hash()?;
                 made.tally.see_document(pass, hash);
                 tally.see_document(hash);
                 keyed.make_with(&mut reader, pass, (place, bucket.number(place)), |pair, row| {

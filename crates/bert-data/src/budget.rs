@@ -121,24 +121,11 @@ impl Tuning {
         Self { resident: left - left / 4, workers: workers as usize, borders: left / 4 }
     }
 
-    /// Which of the index, the sentences and the tokens are held in memory: the most used first.
-    pub(crate) fn resident_columns(&self, counts: &Counts, width: Width) -> [bool; 3] {
-        resident_columns(self.resident, counts, width)
+    /// Whether the text and the index of documents are held in memory: the index first, which is read more often.
+    pub(crate) fn resident_columns(&self, counts: &Counts, width: Width) -> [bool; 2] {
+        let [text, index] = counts.bytes(width);
+        [text.saturating_add(index) <= self.resident, index <= self.resident]
     }
-}
-
-/// Which of the tokens, the sentences and the index of documents fit in so many bytes: the most used first.
-pub(crate) fn resident_columns(memory: u64, counts: &Counts, width: Width) -> [bool; 3] {
-    let mut left = memory;
-    let mut fits = |bytes: u64| {
-        let fits = bytes <= left;
-        left -= if fits { bytes } else { 0 };
-        fits
-    };
-    let index = fits(8 * (counts.documents + 1));
-    let sentences = fits(8 * (counts.sentences + 1));
-    let tokens = fits(width.bytes() as u64 * counts.tokens);
-    [tokens, sentences, index]
 }
 
 #[cfg(test)]
@@ -222,9 +209,9 @@ mod tests {
         let counts = Counts { documents, sentences, tokens, ..Counts::default() };
         let tiny = Tuning { resident: 0, workers: 1, borders: 0 };
         for (held, threads, tuning) in [
-            ([false; 3], 1, tiny),
-            ([false, false, true], 3, Tuning { resident: 1700, ..tiny }),
-            ([false, true, true], 2, Tuning { resident: 10_000, workers: 3, ..tiny }),
+            ([false; 2], 1, tiny),
+            ([false, true], 3, Tuning { resident: 3400, ..tiny }),
+            ([true; 2], 2, Tuning { resident: 1 << 20, workers: 3, ..tiny }),
         ] {
             assert_eq!(tuning.resident_columns(&counts, Width::Two), held);
             let name = format!("{}", tuning.resident);

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::column::{Column, ColumnWriter, Cursor};
 use crate::conservation::{DocumentHash, Tally};
-use crate::error::Result;
+use crate::error::{InputError, Result};
 use crate::packed::Width;
 use crate::rng::Random;
 
@@ -35,16 +35,19 @@ struct Segment {
 /// The columns of some documents.
 #[derive(Debug)]
 pub(crate) struct DocumentColumns {
-    /// The ids of all documents.
-    pub(crate) tokens: Column,
-    /// Where each sentence begins among the ids, and where the last one ends; eight bytes each.
-    pub(crate) sentences: Column,
-    /// Which sentence each document begins with, and the number of sentences; eight bytes each.
+    /// One document after another: its ids, and behind them where each of its sentences begins in it, four bytes each. So one
+    /// read gets a document.
+    pub(crate) text: Column,
+    /// Which sentence and which token each document begins with, and how many there are of both; sixteen bytes each.
     pub(crate) index: Column,
 }
 
+/// Bytes of the border of a sentence, and of an entry of the index.
+const SENTENCE: u64 = 4;
+const INDEX: u64 = 16;
+
 /// Which document, and where it lies in the corpus.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) sentences: Range<u64>,
     pub(crate) tokens: Range<u64>,
@@ -62,6 +65,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Bytes of the text and of the index.
+    pub(crate) fn bytes(&self, width: Width) -> [u64; 2] {
+        [record_bytes(width, self.sentences, self.tokens), INDEX * (self.documents + 1)]
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.documents = self.documents.saturating_add(other.documents);
         self.sentences = self.sentences.saturating_add(other.sentences);
@@ -122,8 +130,13 @@ impl Documents {
     pub fn reader(&self) -> DocumentReader<'_> {
         // What is read ahead: of a document itself much, because it is read on; of one that is drawn at random a few
         // sentences.
-        let place =
-            |sentences, tokens| Place { sentences: Cursor::new(sentences), tokens: Cursor::new(tokens) };
+        let place = |sentences, tokens| Place {
+            sentences: Cursor::new(sentences),
+            tokens: Cursor::new(tokens),
+            document: Span::default(),
+            segment: 0,
+            bytes: 0..0,
+        };
         let (here, there) = (place(1 << 12, 1 << 15), place(1 << 8, 0));
         DocumentReader {
             documents: self,
@@ -155,6 +168,15 @@ pub enum Look {
 struct Place {
     sentences: Cursor,
     tokens: Cursor,
+    /// The document that was looked at last, the number of its segment, and its bytes there.
+    document: Span,
+    segment: usize,
+    bytes: Range<u64>,
+}
+
+/// Bytes of so many sentences with so many tokens.
+fn record_bytes(width: Width, sentences: u64, tokens: u64) -> u64 {
+    width.bytes() as u64 * tokens + SENTENCE * sentences
 }
 
 /// Looks at documents; keeps its buffers from one to the next.
@@ -179,7 +201,7 @@ impl<'a> DocumentReader<'a> {
         self.documents
     }
 
-    /// The sentences of a document, by their numbers in the corpus.
+    /// Looks at a document: its sentences, by their numbers in the corpus.
     ///
     /// # Errors
     /// Those of reading.
@@ -191,25 +213,35 @@ impl<'a> DocumentReader<'a> {
         assert!(index < documents.len(), "document {index} of {}", documents.len());
         let stored = documents.order.as_ref().map_or(index as u64, |order| u64::from(order[index]));
         let (number, segment) = documents.segment(stored, |before| before.documents);
-        let at = 8 * (stored - segment.before.documents);
+        let at = INDEX * (stored - segment.before.documents);
         let cursor = if look == Look::Here { &mut self.index } else { &mut self.far_index };
-        let length = 8 * (segment.counts.documents + 1);
-        let pair = cursor.get((number, &segment.columns.index), at..at + 16, length)?;
-        let first = segment.before.sentences;
-        Ok(first + self::number(pair)..first + self::number(&pair[8..]))
+        let length = INDEX * (segment.counts.documents + 1);
+        let pair = cursor.get((number, &segment.columns.index), at..at + 2 * INDEX, length)?;
+        let [sentence, token, sentence_end, token_end] = [0, 8, 16, 24].map(|at| self::number(&pair[at..]));
+        let (sentences, tokens) = (segment.before.sentences, segment.before.tokens);
+        let document = Span {
+            sentences: sentences + sentence..sentences + sentence_end,
+            tokens: tokens + token..tokens + token_end,
+        };
+        let width = documents.width;
+        let place = self.place(look);
+        place.bytes = record_bytes(width, sentence, token)..record_bytes(width, sentence_end, token_end);
+        place.segment = number;
+        place.document = document;
+        Ok(place.document.sentences.clone())
     }
 
     /// A document's place in the corpus.
     pub(crate) fn span(&mut self, index: usize) -> Result<Span> {
-        let sentences = self.document(Look::Here, index)?;
-        let tokens = self.token_range(Look::Here, sentences.clone())?;
-        Ok(Span { sentences, tokens })
+        self.document(Look::Here, index)?;
+        Ok(self.here.document.clone())
     }
 
-    /// The hash of a document.
-    pub(crate) fn hash(&mut self, span: &Span) -> Result<DocumentHash> {
-        let (mut hash, mut start) = (DocumentHash::default(), span.tokens.start);
-        for sentence in span.sentences.clone() {
+    /// The hash of the document that is looked at.
+    pub(crate) fn hash(&mut self) -> Result<DocumentHash> {
+        let Span { sentences, tokens } = self.here.document.clone();
+        let (mut hash, mut start) = (DocumentHash::default(), tokens.start);
+        for sentence in sentences {
             let end = self.sentence_start(Look::Here, sentence + 1)?;
             hash.see_sentence(self.packed_tokens(Look::Here, start..end)?);
             start = end;
@@ -217,20 +249,42 @@ impl<'a> DocumentReader<'a> {
         Ok(hash)
     }
 
-    /// Where a sentence begins among the corpus's tokens; of the number behind the last one, where that ends.
+    /// Where a sentence of the document that is looked at begins among the corpus's tokens; of the number behind the last
+    /// one, where that ends.
     ///
     /// # Errors
     /// Those of reading.
     pub fn sentence_start(&mut self, look: Look, sentence: u64) -> Result<u64> {
-        let (number, segment) = self.documents.segment(sentence, |before| before.sentences);
-        let at = 8 * (sentence - segment.before.sentences);
-        let length = 8 * (segment.counts.sentences + 1);
-        let cursor = &mut self.place(look).sentences;
-        let start = cursor.get((number, &segment.columns.sentences), at..at + 8, length).map(self::number)?;
-        Ok(segment.before.tokens + start)
+        let Span { sentences, tokens } = &self.place(look).document;
+        let (start, end) = (tokens.start, tokens.end);
+        debug_assert!(
+            sentences.start <= sentence && sentence <= sentences.end,
+            "a sentence of another document"
+        );
+        if sentence == sentences.end {
+            return Ok(end);
+        }
+        let documents = self.documents;
+        let place = self.place(look);
+        let at = place.bytes.end - SENTENCE * (place.document.sentences.end - sentence);
+        let segment = &documents.segments[place.segment];
+        let [length, _] = segment.counts.bytes(documents.width);
+        let column = (place.segment, &segment.columns.text);
+        let border = place.sentences.get(column, at..at + SENTENCE, length)?;
+        Ok(start + border.first_chunk().map_or(0, |border| u64::from(u32::from_le_bytes(*border))))
     }
 
-    /// The tokens of these sentences, by their places in the corpus.
+    /// The document that is looked at, as it is stored.
+    pub(crate) fn packed(&mut self) -> Result<&[u8]> {
+        let documents = self.documents;
+        let segment = &documents.segments[self.here.segment];
+        let [length, _] = segment.counts.bytes(documents.width);
+        let column = (self.here.segment, &segment.columns.text);
+        // With the cursor that reads no more than it is asked for.
+        self.there.tokens.get(column, self.here.bytes.clone(), length)
+    }
+
+    /// The tokens of these sentences of the document that is looked at, by their places in the corpus.
     ///
     /// # Errors
     /// Those of reading.
@@ -238,7 +292,7 @@ impl<'a> DocumentReader<'a> {
         Ok(self.sentence_start(look, sentences.start)?..self.sentence_start(look, sentences.end)?)
     }
 
-    /// Appends the tokens at a place in the corpus, which are in one document, to `out`.
+    /// Appends tokens of the document that is looked at, by their places in the corpus, to `out`.
     ///
     /// # Errors
     /// Those of reading.
@@ -248,15 +302,19 @@ impl<'a> DocumentReader<'a> {
         Ok(())
     }
 
-    /// The tokens at a place in the corpus, which are in one document, as they are stored.
-    pub(crate) fn packed_tokens(&mut self, look: Look, range: Range<u64>) -> Result<&[u8]> {
+    /// Tokens of the document that is looked at, by their places in the corpus, as they are stored.
+    fn packed_tokens(&mut self, look: Look, range: Range<u64>) -> Result<&[u8]> {
         let documents = self.documents;
-        let size = documents.width.bytes() as u64;
-        let (number, segment) = documents.segment(range.start, |before| before.tokens);
-        let first = segment.before.tokens;
-        let bytes = size * (range.start - first)..size * (range.end - first);
-        let cursor = &mut self.place(look).tokens;
-        cursor.get((number, &segment.columns.tokens), bytes, size * segment.counts.tokens)
+        let place = self.place(look);
+        let (first, size) = (place.document.tokens.start, documents.width.bytes() as u64);
+        debug_assert!(
+            first <= range.start && range.end <= place.document.tokens.end,
+            "tokens of another document"
+        );
+        let [start, end] = [range.start, range.end].map(|at| place.bytes.start + size * (at - first));
+        let segment = &documents.segments[place.segment];
+        let [length, _] = segment.counts.bytes(documents.width);
+        place.tokens.get((place.segment, &segment.columns.text), start..end, length)
     }
 
     fn place(&mut self, look: Look) -> &mut Place {
@@ -270,14 +328,14 @@ impl<'a> DocumentReader<'a> {
 /// Collects documents: ids of sentences in the order of the text, and where sentences and documents end.
 pub struct DocumentsBuilder {
     width: Width,
-    pub(crate) tokens: ColumnWriter,
-    pub(crate) sentences: ColumnWriter,
+    pub(crate) text: ColumnWriter,
     pub(crate) index: ColumnWriter,
     pub(crate) counts: Counts,
     /// The sentences and the tokens up to the last closed document.
     closed: (u64, u64),
-    /// Of the document that is open.
+    /// Of the document that is open: its hash, and the borders of its sentences.
     hash: DocumentHash,
+    borders: Vec<u8>,
     packed: Vec<u8>,
 }
 
@@ -286,20 +344,20 @@ impl DocumentsBuilder {
     #[must_use]
     pub fn new(vocabulary: usize) -> Self {
         let memory = || ColumnWriter::Memory(Vec::new());
-        Self::to_columns(vocabulary, [memory(), memory(), memory()])
+        Self::to_columns(vocabulary, [memory(), memory()])
     }
 
-    /// Begins a corpus in columns of choice: tokens, sentences, index.
-    pub(crate) fn to_columns(vocabulary: usize, columns: [ColumnWriter; 3]) -> Self {
-        let [tokens, sentences, index] = columns;
+    /// Begins a corpus in columns of choice: text, index.
+    pub(crate) fn to_columns(vocabulary: usize, columns: [ColumnWriter; 2]) -> Self {
+        let [text, index] = columns;
         Self {
             width: Width::of(vocabulary),
-            tokens,
-            sentences,
+            text,
             index,
             counts: Counts::default(),
             closed: (0, 0),
             hash: DocumentHash::default(),
+            borders: Vec::new(),
             packed: Vec::new(),
         }
     }
@@ -307,15 +365,16 @@ impl DocumentsBuilder {
     /// Appends a sentence of at least one token.
     ///
     /// # Errors
-    /// Those of writing, where the corpus is on disk.
+    /// Those of writing, where the corpus is on disk; [`InputError::DocumentTooLong`].
     pub fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.width.put(ids, &mut self.packed);
         self.hash.see_sentence(&self.packed);
-        self.sentences.push(&self.counts.tokens.to_le_bytes())?;
+        let start = u32::try_from(self.open_tokens()).map_err(|_| InputError::DocumentTooLong)?;
+        self.borders.extend_from_slice(&start.to_le_bytes());
         self.counts.tokens += ids.len() as u64;
         self.counts.sentences += 1;
-        self.tokens.push(&self.packed)
+        self.text.push(&self.packed)
     }
 
     /// Number of tokens since the last document was closed.
@@ -330,7 +389,9 @@ impl DocumentsBuilder {
     pub fn close_document(&mut self) -> Result<u64> {
         let sentences = self.counts.sentences - self.closed.0;
         if sentences > 0 {
-            self.index.push(&self.closed.0.to_le_bytes())?;
+            self.text.push(&self.borders)?;
+            self.borders.clear();
+            self.push_index(self.closed)?;
             self.counts.seen.see_document(std::mem::take(&mut self.hash));
             self.counts.documents += 1;
             self.closed = (self.counts.sentences, self.counts.tokens);
@@ -350,10 +411,14 @@ impl DocumentsBuilder {
         self.counts.documents == 0
     }
 
-    /// Writes the last borders, after the last document was closed.
+    /// Writes the last border, after the last document was closed.
     pub(crate) fn end(&mut self) -> Result<()> {
-        self.sentences.push(&self.counts.tokens.to_le_bytes())?;
-        self.index.push(&self.counts.sentences.to_le_bytes())
+        self.push_index((self.counts.sentences, self.counts.tokens))
+    }
+
+    fn push_index(&mut self, (sentence, token): (u64, u64)) -> Result<()> {
+        self.index.push(&sentence.to_le_bytes())?;
+        self.index.push(&token.to_le_bytes())
     }
 
     /// The corpus, where it is in memory. Sentences after the last closed document make a last one.
@@ -370,8 +435,7 @@ impl DocumentsBuilder {
             ColumnWriter::Memory(bytes) => Column::Resident(bytes),
             ColumnWriter::File(_) => panic!("a corpus on disk is opened from its files"),
         };
-        let (tokens, sentences) = (resident(self.tokens), resident(self.sentences));
-        let columns = DocumentColumns { tokens, sentences, index: resident(self.index) };
+        let columns = DocumentColumns { text: resident(self.text), index: resident(self.index) };
         Ok(Documents::new(self.width, [(columns, self.counts)]))
     }
 }

@@ -129,7 +129,7 @@ impl DocumentBatch {
         reader.append_tokens(Look::Here, span.tokens.clone(), &mut self.ids)?;
         self.counts.push((span.tokens.end - span.tokens.start) as usize);
         self.sentence_counts.push((span.sentences.end - span.sentences.start) as usize);
-        rows.see_document(reader.hash(&span)?);
+        rows.see_document(reader.hash()?);
         Ok(())
     }
 

@@ -19,7 +19,6 @@ use crate::budget::Tuning;
 use crate::build::{Prepared, prepare};
 use crate::casing;
 use crate::config::{BuildConfig, Layout, RandomMode};
-use crate::conservation::Tally;
 use crate::document::{Counts, Documents};
 use crate::document_shard::{DocumentEncoder, document_form};
 use crate::error::Result;
@@ -29,13 +28,15 @@ use crate::keyed::KeyedInstances;
 use crate::line_check::{BadLines, LineCheck};
 use crate::packed::{PackedRow, Width, pack};
 use crate::parallel::share_out;
-use crate::plan::{Plan, row_groups};
+use crate::plan::{Plan, PlanFigures, row_groups};
 use crate::reading::{ReadRules, Sampled, sample_documents};
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
 use crate::shard::{RowEncoder, ShardForm, ShardWriter};
 use crate::table::InputReader;
 
+/// Numbers of parts for which the time is shown.
+const PARTS: [u64; 4] = [1, 8, 64, 512];
 /// Blocks that are kept: enough for a per cent, little enough for a second.
 const BLOCKS: usize = 64;
 /// Instances that are made of them, if so many can be.
@@ -69,6 +70,10 @@ pub struct Estimate {
     pub memory: u64,
     /// Seconds on this machine with these threads, as busy as it is now.
     pub seconds: f64,
+    /// CPU seconds, all threads together.
+    pub cpu_seconds: f64,
+    /// How the work divides.
+    pub plan: PlanFigures,
     /// What does not fit the text.
     pub warnings: Vec<String>,
 }
@@ -90,6 +95,18 @@ impl fmt::Display for Estimate {
         line("  while building, about", &megabytes(self.scratch))?;
         line("peak memory, about", &megabytes(self.memory))?;
         line("time, about", &format!("{:.1} s", self.seconds))?;
+        line("CPU time, about", &format!("{:.1} s", self.cpu_seconds))?;
+        let plan = &self.plan;
+        line("buckets of documents", &format!("{} in {} pass(es)", plan.buckets, plan.passes))?;
+        line("  documents in each, about", &plan.documents_of_bucket)?;
+        line("row groups of a shard, about", &plan.row_groups_of_shard)?;
+        line("reads of a shard, at most", &plan.reads_of_shard)?;
+        line("open files, at most", &plan.open_files)?;
+        for (parts, hours) in PARTS.map(|parts| (parts, self.cpu_seconds / 3600.0 / parts as f64)) {
+            if hours > 0.5 {
+                line(&format!("hours of CPU on {parts} part(s)"), &format!("{hours:.1}"))?;
+            }
+        }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
     }
 }
@@ -150,6 +167,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let shared = read / threads as f64;
     // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
     let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
+    let work = shared + tokenize * scale + rows * (per_row + writing_per_row);
     let seconds = shared + tokenize * scale + rows * (per_row + writing_per_row) * idle + syncs;
     Ok(Estimate {
         files: sample.files,
@@ -164,6 +182,8 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         scratch: bytes + scratch(config, &plan, &sizes, &written),
         memory: memory(config.layout, &plan, &tuning, threads, &sizes, &written),
         seconds,
+        cpu_seconds: work * if config.random == RandomMode::Reference { 1.0 } else { threads as f64 },
+        plan: plan.figures(rows, threads),
         warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
     })
 }
@@ -325,9 +345,16 @@ struct Sizes {
     documents: u64,
 }
 
+impl Sizes {
+    fn counts(&self) -> Counts {
+        let Self { documents, sentences, tokens, .. } = *self;
+        Counts { documents, sentences, tokens, ..Counts::default() }
+    }
+}
+
 /// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows with their borders.
 fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
-    let text = plan.width.bytes() as u64 * sizes.tokens + 8 * (sizes.sentences + sizes.documents + 2);
+    let text: u64 = sizes.counts().bytes(plan.width).iter().sum();
     let rows = match config.random {
         RandomMode::Keyed => 0.0,
         RandomMode::Reference => sizes.rows * (written.packed_per_row + 8.0),
@@ -345,14 +372,8 @@ fn memory(
     sizes: &Sizes,
     written: &WrittenSample,
 ) -> u64 {
-    let counts = Counts {
-        documents: sizes.documents,
-        sentences: sizes.sentences,
-        tokens: sizes.tokens,
-        seen: Tally::default(),
-    };
-    let columns = [plan.width.bytes() as u64 * counts.tokens, 8 * counts.sentences, 8 * counts.documents];
-    let resident = tuning.resident_columns(&counts, plan.width).into_iter().zip(columns);
+    let counts = sizes.counts();
+    let resident = tuning.resident_columns(&counts, plan.width).into_iter().zip(counts.bytes(plan.width));
     let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
     let packed = match layout {
         Layout::Instances => sizes.rows * written.packed_per_row / plan.units() as f64,
@@ -446,14 +467,11 @@ mod tests {
             let tuning = Tuning { resident, workers, borders: 0 };
             memory(layout, &plan, &tuning, 2, &sizes, &written) as f64
         };
-        let text = 2.0 * 1e6 + 8.0 * 1e3 + 8.0 * 1e2;
+        let index = 16.0 * (1e2 + 1.0);
+        let text = 2.0 * 1e6 + 4.0 * 1e3 + index;
         let tokenizing = BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD;
         assert_eq!(of(Layout::Instances, 1 << 30, 0), tokenizing + text);
-        assert_eq!(
-            of(Layout::Instances, 100_000, 0),
-            tokenizing + 8.0 * 1e3 + 8.0 * 1e2,
-            "tokens stay on disk"
-        );
+        assert_eq!(of(Layout::Instances, 100_000, 0), tokenizing + index, "documents stay on disk");
         let unit = 100.0 * 1e5 / 10.0;
         let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
         assert_eq!(of(Layout::Instances, 1 << 30, 3), BASE + text + making);

@@ -159,6 +159,7 @@ pub use manifest::Manifest;
 pub use merge::{merge, merge_on};
 pub use offsets::PlacedPiece;
 pub use permutation::Permutation;
+pub use plan::PlanFigures;
 pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;

@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
 use crate::packed::Width;
 
@@ -64,6 +66,27 @@ pub(crate) fn row_groups(rows: Range<usize>) -> impl Iterator<Item = Range<usize
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// How a build divides, in figures: a function of counts alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PlanFigures {
+    /// Passes over the documents that are made.
+    pub passes: u64,
+    /// Buckets of all passes: units of work that depend on nothing but the text.
+    pub buckets: u64,
+    /// Documents of a bucket.
+    pub documents_of_bucket: u64,
+    /// Parquet files.
+    pub shards: u64,
+    /// Row groups of a shard, roughly.
+    pub row_groups_of_shard: u64,
+    /// Reads from the text for one shard: of each of its documents one, and one for its place where the index is not in memory.
+    pub reads_of_shard: u64,
+    /// Files that are open at the same time, with the three of the terminal.
+    pub open_files: u64,
+    /// Bytes of the packed rows of a bucket, of which a thread takes a few times as much.
+    pub bucket_bytes: u64,
 }
 
 impl Plan {
@@ -134,6 +157,25 @@ impl Plan {
         })
     }
 
+    /// This plan in figures, where it gives so many rows with so many threads.
+    pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
+        let (shards, units) = (self.shards as u64, self.units());
+        let of_bucket = self.documents.div_ceil(self.buckets);
+        let of_shard = units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards));
+        let rows_of_unit = rows / units as f64;
+        PlanFigures {
+            passes: self.passes,
+            buckets: units,
+            documents_of_bucket: of_bucket,
+            shards,
+            row_groups_of_shard: ((rows_of_unit as u64 / GROUP_ROWS).max(1)) * units.div_ceil(shards),
+            reads_of_shard: 2 * of_bucket * of_shard,
+            // Each thread: the text and its index. The shard that is written, one that is ended, two locks, the folder.
+            open_files: 3 + 2 * threads as u64 + 5,
+            bucket_bytes: self.unit_bytes() as u64,
+        }
+    }
+
     /// Bytes of the packed rows of one unit.
     pub(crate) fn unit_bytes(&self) -> f64 {
         self.bytes / self.units() as f64
@@ -143,6 +185,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{ByteSize, Tuning};
+    use crate::document::Counts;
 
     fn plan(shards: Option<usize>, dupe_factor: usize, documents: u64, tokens: u64) -> Plan {
         let config = BuildConfig { num_shards: shards, dupe_factor, ..BuildConfig::default() };
@@ -201,6 +245,31 @@ mod tests {
         // Very short documents, and few long ones.
         assert_eq!(plan(Some(1), 1, 1 << 30, 1 << 31).buckets, 1 << 12);
         assert_eq!(plan(None, 1, 3, 1 << 30).buckets, 1);
+    }
+
+    /// A terabyte, as 5e8 documents and as 1e9, in ten passes: 1.4e10 rows and more.
+    #[test]
+    fn a_terabyte_keeps_within_its_limits() {
+        for (documents, tokens) in [(500_000_000, 220_000_000_000), (1_000_000_000, 220_000_000_000u64)] {
+            let counts = Counts { documents, tokens, sentences: tokens / 26, ..Counts::default() };
+            let plan = plan(None, 10, documents, tokens);
+            let rows = 10.0 * tokens as f64 * 1.27 / 117.0;
+            assert!(rows > 1e10);
+            let figures = plan.figures(rows, 16);
+            assert!(figures.shards <= MOST_SHARDS && figures.buckets > 100 * 512, "{figures:?}");
+            assert!(figures.open_files <= 64, "{figures:?}");
+            let of_shard = 10 * documents / figures.shards;
+            assert!(
+                figures.reads_of_shard <= 5 * of_shard / 2 && figures.row_groups_of_shard <= 400,
+                "{figures:?}"
+            );
+            // Memory of a thread, and of sixteen with the default budget's share.
+            let tuning = Tuning::new(ByteSize(1 << 30), 16, plan.unit_bytes());
+            assert!(tuning.workers >= 8, "{tuning:?}");
+            let [text, index] = counts.bytes(plan.width);
+            assert!((text + index) as f64 / tokens as f64 <= 2.25, "scratch of {} bytes", text + index);
+            assert_eq!(index, 16 * (documents + 1));
+        }
     }
 
     #[test]

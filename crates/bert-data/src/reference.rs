@@ -13,7 +13,7 @@ use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::column::{Column, Cursor, ScratchFile, read_exact_at};
 use crate::conservation::{MadeTally, Tally};
 use crate::coverage::{Looked, Shown};
-use crate::document::{Documents, number};
+use crate::document::{Documents, Look, number};
 use crate::error::{Error, Result};
 use crate::instance::{Instance, draw_pairs};
 use crate::masking::MaskedInstance;
@@ -68,8 +68,8 @@ pub(crate) fn make_reference(
     for done in 0..total {
         let pass = done / documents.counts.documents;
         let document = (done % documents.counts.documents) as usize;
-        let span = reader.span(document)?;
-        made.see_document(pass, reader.hash(&span)?);
+        reader.document(Look::Here, document)?;
+        made.see_document(pass, reader.hash()?);
         draw_pairs(&mut reader, document, &rules, &mut random, |random, reader, pair| {
             pair.fill(reader, &rules, &mut instance)?;
             masker.mask(&instance, random, &mut masked);

@@ -1,8 +1,8 @@
 //! The tokenized text in the work folder: made once, read by every pass.
 //!
 //! In go the inputs, out come [`Documents`]. The input files are divided into segments by their sizes; each segment becomes
-//! three files (tokens, borders of sentences, borders of documents) and, when they are complete, a receipt with their digests
-//! and those of its inputs. So the same command goes on behind the last finished segment, wherever the inputs lie then, and
+//! two files (documents, and an index of them) and, when they are complete, a receipt with their digests and those of its
+//! inputs. So the same command goes on behind the last finished segment, wherever the inputs lie then, and
 //! parts of a build tokenize a share each and read the others' from the folder that they share. Not for making instances.
 
 use std::ops::Range;
@@ -26,8 +26,8 @@ use crate::part::Part;
 use crate::reading::{ReadReport, ReadRules, TextReader};
 use crate::work::{Work, read_receipt_at};
 
-/// The files: ids, borders of sentences, borders of documents.
-const COLUMNS: [&str; 3] = ["tokens", "sentences", "documents"];
+/// The files: the documents, and where each begins.
+const COLUMNS: [&str; 2] = ["documents", "index"];
 const RECEIPT: &str = "text";
 /// Bytes of input of a segment, at least, where there are so many.
 pub(crate) const SEGMENT: u64 = 16 << 20;
@@ -64,7 +64,7 @@ struct SegmentReceipt {
     segments: u64,
     read: ReadReport,
     counts: Counts,
-    columns: [ColumnDigest; 3],
+    columns: [ColumnDigest; 2],
 }
 
 /// What became of a segment that an earlier run may have made.
@@ -215,7 +215,7 @@ impl Division {
             let path = work.path(&column_name(column, segment));
             ScratchFile::create(work.files, &path).map(Box::new).map(ColumnWriter::File)
         };
-        let columns = [create(0)?, create(1)?, create(2)?];
+        let columns = [create(0)?, create(1)?];
         let builder = DocumentsBuilder::to_columns(prepared.id_space(), columns);
         let (mut builder, mut read) =
             reader.read(&prepared.files[self.ranges[segment].clone()], builder, told)?;
@@ -223,10 +223,10 @@ impl Division {
         read.warnings.extend(warning);
         let finish = |column| match column {
             ColumnWriter::File(file) => file.finish(),
-            ColumnWriter::Memory(_) => unreachable!("all three columns are files"),
+            ColumnWriter::Memory(_) => unreachable!("both columns are files"),
         };
         let counts = builder.counts;
-        let columns = [finish(builder.tokens)?, finish(builder.sentences)?, finish(builder.index)?];
+        let columns = [finish(builder.text)?, finish(builder.index)?];
         let receipt = SegmentReceipt {
             identity: work.identity.digest(),
             segment: segment as u64,
@@ -306,7 +306,7 @@ impl Store {
         let mut segments = Vec::with_capacity(self.segments.len());
         for (folder, segment, counts) in &self.segments {
             let of = |column| open(folder, *segment, column);
-            segments.push((DocumentColumns { tokens: of(0)?, sentences: of(1)?, index: of(2)? }, *counts));
+            segments.push((DocumentColumns { text: of(0)?, index: of(1)? }, *counts));
         }
         Ok(Documents::new(width, segments))
     }
@@ -444,7 +444,7 @@ mod tests {
         let config = eleven_files(folder.path(), Layout::Instances);
         let part = BuildConfig { part: Some(1), parts: Some(2), ..config };
         assert_eq!(build(&Disk, &part, 1).unwrap_err().exit_code(), 75);
-        let damaged = part.output.as_ref().unwrap().join(".build-00001-of-00002/tokens-00002");
+        let damaged = part.output.as_ref().unwrap().join(".build-00001-of-00002/documents-00002");
         let good = std::fs::read(&damaged).unwrap();
         let mut bytes = good.clone();
         bytes[3] ^= 1;

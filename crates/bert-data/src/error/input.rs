@@ -101,6 +101,9 @@ pub enum InputError {
         /// The most that is accepted.
         limit: usize,
     },
+    /// A document has more tokens than can be counted in 32 bits, in the reference's mode, which cannot cut it.
+    #[error("a document has more than {} tokens; are the empty lines between documents missing?", u32::MAX)]
+    DocumentTooLong,
     /// A line is not UTF-8, and `--strict-utf8` is on.
     #[error("{}:{line}: invalid UTF-8 (without --strict-utf8 it would be replaced and counted)", path.display())]
     InvalidUtf8 {

@@ -192,7 +192,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     assert!(content(&world.folder.path().join("other")) != whole);
 
     // Damage is found and mended; threads and memory may be others.
-    for damaged in ["tokens-00000", "train-00000-of-00005.parquet", "text-00000.json", "identity.json"] {
+    for damaged in ["documents-00000", "train-00000-of-00005.parquet", "text-00000.json", "identity.json"] {
         let config = stopped(damaged);
         let path = world.folder.path().join(damaged).join(".build").join(damaged);
         let mut bytes = fs::read(&path).unwrap();
