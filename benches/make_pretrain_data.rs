@@ -5,6 +5,7 @@
 //! cargo bench --bench make_pretrain_data
 //! cargo bench --bench make_pretrain_data -- --corpus text.zst --vocab vocab.txt --turns 5
 //! cargo bench --bench make_pretrain_data -- --large        # also 1 GB of text, some minutes and 3 GB of disk
+//! cargo bench --bench make_pretrain_data -- --divided      # also 250 MB in eight parts, and 1 GB in ten passes: 12 GB of disk
 //! ```
 //!
 //! The figures are those of GNU time (`/usr/bin/time`), which sees the whole process; of several turns the
@@ -33,6 +34,9 @@ struct Args {
     /// Also measure 100 MB and 1 GB of text.
     #[arg(long)]
     large: bool,
+    /// Also measure what parts cost, and what a build has on disk and open on its way.
+    #[arg(long)]
+    divided: bool,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
@@ -87,6 +91,113 @@ fn main() {
     if args.large {
         large(&args);
     }
+    if args.divided {
+        divided(&args);
+        on_the_way(&args);
+    }
+}
+
+/// CPU of eight parts and their merge over that of the whole.
+fn divided(args: &Args) {
+    const PARTS: usize = 8;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = folder.path().join("text");
+    std::fs::create_dir(&text).expect("a folder");
+    let all = folder.path().join("all.txt");
+    write_text(args.corpus.parent().expect("a folder of corpora"), 250_000_000, &all);
+    cut(&all, 8_000_000, &text);
+    for (layout, passes) in [("instances", "--dupe-factor 5"), ("documents", "--num-shards 8")] {
+        let flags = format!("--split-sentences --layout {layout} {passes}");
+        let whole = measure(args, &text, 1, &flags);
+        let parts = folder.path().join(layout);
+        let mut cpu = 0.0;
+        for step in [" --tokenize-only", ""] {
+            for part in 1..=PARTS {
+                let flags = format!("{flags} --part {part} --parts {PARTS}{step}");
+                cpu += run(command(args, &text, &parts, &flags)).cpu;
+            }
+        }
+        let mut merge = Command::new("/usr/bin/time");
+        merge.args(["-f", FORMAT, env!("CARGO_BIN_EXE_bert"), "merge"]).arg(&parts);
+        cpu += run(merge).cpu;
+        line(&format!("eight parts over the whole, {layout}: CPU"), cpu / whole.cpu, "x", &Goal::AtMost(1.1));
+    }
+}
+
+/// Cuts a text behind documents into files of so many bytes.
+fn cut(text: &Path, bytes: usize, folder: &Path) {
+    let text = std::fs::read_to_string(text).expect("the text");
+    let (mut rest, mut number) = (text.as_str(), 0);
+    while !rest.is_empty() {
+        let end = rest.as_bytes()[bytes.min(rest.len())..].windows(2).position(|pair| pair == b"\n\n");
+        let (file, after) = rest.split_at(end.map_or(rest.len(), |end| bytes + end + 2));
+        std::fs::write(folder.join(format!("{number:03}.txt")), file).expect("room on the disk");
+        (rest, number) = (after, number + 1);
+    }
+}
+
+/// A large build that is looked at every fifth of a second.
+fn on_the_way(args: &Args) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let corpora = args.corpus.parent().expect("a folder of corpora");
+    let per_byte = [("100 MB", 100_000_000), ("1 GB", 1_000_000_000)].map(|(name, bytes)| {
+        let (path, data) = (folder.path().join(name), folder.path().join("data"));
+        write_text(corpora, bytes, &path);
+        let before = children_seconds();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_make-pretrain-data"))
+            .args(["--quiet", "--split-sentences", "--dupe-factor", "10", "--threads", "2", "--vocab"])
+            .arg(&args.vocab)
+            .arg("--input")
+            .arg(&path)
+            .arg("--output")
+            .arg(&data)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("the program");
+        let (mut files, mut scratch) = (0, 0);
+        while child.try_wait().expect("its end").is_none() {
+            let open = std::fs::read_dir(format!("/proc/{}/fd", child.id()));
+            files = files.max(open.into_iter().flatten().count());
+            let store = std::fs::read_dir(data.join(".build")).into_iter().flatten().flatten();
+            let store = store.filter(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                name.starts_with("documents-") || name.starts_with("index-")
+            });
+            scratch =
+                scratch.max(store.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum());
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        let cpu = children_seconds() - before;
+        let manifest = std::fs::read(data.join("manifest.json")).expect("a data set");
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+        let tokens = manifest["report"]["tokens"].as_f64().expect("a number");
+        line(&format!("{name}, dupe 10: CPU"), cpu, "s", &Goal::None);
+        line(&format!("{name}, dupe 10: open files"), files as f64, "", &Goal::AtMost(64.0));
+        line(
+            &format!("{name}, dupe 10: scratch"),
+            scratch as f64 / tokens,
+            "bytes a token",
+            &Goal::AtMost(2.2),
+        );
+        std::fs::remove_dir_all(&data).expect("removed");
+        cpu / bytes as f64
+    });
+    let ratio = per_byte[1] / per_byte[0];
+    line("CPU per byte, 1 GB over 100 MB, dupe 10", ratio, "x", &Goal::AtMost(1.1));
+}
+
+/// CPU seconds of all processes that this one has started and that have ended.
+fn children_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let fields: Vec<f64> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    // Behind the name and the state: field 16 and 17 of proc(5), in hundredths of a second.
+    (fields[12] + fields[13]) / 100.0
 }
 
 /// Memory and time of a large text against those of a tenth of it.
@@ -196,10 +307,13 @@ fn measure(args: &Args, corpus: &Path, turns: usize, flags: &str) -> Figures {
         .expect("one turn at least")
 }
 
+/// User and system seconds, wall seconds, kilobytes.
+const FORMAT: &str = "%U %S %e %M";
+
 fn command(args: &Args, corpus: &Path, data: &Path, flags: &str) -> Command {
     let mut command = Command::new("/usr/bin/time");
     command
-        .args(["-f", "%U %S %e %M", env!("CARGO_BIN_EXE_make-pretrain-data")])
+        .args(["-f", FORMAT, env!("CARGO_BIN_EXE_make-pretrain-data")])
         .arg("--input")
         .arg(corpus)
         .arg("--vocab")
@@ -214,9 +328,20 @@ fn command(args: &Args, corpus: &Path, data: &Path, flags: &str) -> Command {
 fn turn(args: &Args, corpus: &Path, flags: &str, data: &Path) -> Figures {
     // A new folder each time: taking an old data set away is not part of making one.
     drop(std::fs::remove_dir_all(data));
-    let output = command(args, corpus, data, flags).output().expect("/usr/bin/time (GNU time) is needed");
+    let figures = run(command(args, corpus, data, flags));
+    let shards = std::fs::read_dir(data).into_iter().flatten().flatten();
+    let bytes = shards
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "parquet"))
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum();
+    Figures { bytes, ..figures }
+}
+
+fn run(mut command: Command) -> Figures {
+    let output = command.output().expect("/usr/bin/time (GNU time) is needed");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{flags}: {stderr}");
+    assert!(output.status.success(), "{command:?}: {stderr}");
     let last: Vec<f64> = stderr
         .lines()
         .last()
@@ -225,11 +350,5 @@ fn turn(args: &Args, corpus: &Path, flags: &str, data: &Path) -> Figures {
         .filter_map(|number| number.parse().ok())
         .collect();
     let [user, system, wall, kilobytes] = last[..] else { panic!("not the output of GNU time: {stderr}") };
-    let shards = std::fs::read_dir(data).into_iter().flatten().flatten();
-    let bytes = shards
-        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "parquet"))
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|metadata| metadata.len())
-        .sum();
-    Figures { cpu: user + system, wall, memory: kilobytes / 1024.0, bytes }
+    Figures { cpu: user + system, wall, memory: kilobytes / 1024.0, bytes: 0 }
 }

@@ -90,6 +90,41 @@ fn killed_builds_end_as_undisturbed_ones() {
     tally.print("make-pretrain-data", started);
 }
 
+/// Both steps of two parts and the merge, each killed on its way and given again.
+#[test]
+fn killed_parts_end_as_the_whole() {
+    let folder = Folder::with_data();
+    folder.write("a.txt", articles(0, 20));
+    folder.write("b.txt", articles(20, 40));
+    let flags =
+        "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --dupe-factor 20 --num-shards 4";
+    let line = format!("make-pretrain-data --input a.txt b.txt {flags} --output");
+    folder.ok(&format!("{line} whole"));
+    let whole = folder.snapshot("whole");
+    let part = |index: usize, more: &str| format!("{line} out --part {index} --parts 2 {more}");
+    let text = "--tokenize-only";
+    let steps = [part(1, text), part(2, text), part(1, ""), part(2, ""), "bert merge out".to_owned()];
+    let (mut tally, mut random, started) = (Tally::default(), moments(4), Instant::now());
+    while tally.kills < wanted() {
+        for step in &steps {
+            loop {
+                let (killed, success, stderr) =
+                    kill_after(folder.start(step), Duration::from_secs_f64(0.1 * random.unit()));
+                tally.kills += u64::from(killed);
+                assert!(killed || success || stderr.contains("finished data set"), "{stderr}");
+                tally.in_writing += u64::from(killed && folder.at("out").exists());
+                if !killed {
+                    break;
+                }
+            }
+        }
+        assert!(whole == folder.snapshot("out"), "the parts differ from the whole");
+        std::fs::remove_dir_all(folder.at("out")).expect("removed");
+        tally.finished += 1;
+    }
+    tally.print("make-pretrain-data --part, bert merge", started);
+}
+
 /// The data set itself: a kill right after the commit may leave the work folder behind.
 fn snapshot_of_the_data(folder: &Folder) -> std::collections::BTreeMap<String, Option<Vec<u8>>> {
     let mut found = folder.snapshot("out");

@@ -18,7 +18,7 @@ use crate::document_shard::document_form;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
 use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
 use crate::footer::Footer;
-use crate::input::{Format, expand, first_duplicate, same_text};
+use crate::input::{Format, expand, first_duplicate, refuse_too_many, same_text};
 use crate::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::masking::is_special_token;
 use crate::output::{self, Output};
@@ -269,6 +269,7 @@ pub(crate) struct Prepared<'a> {
 pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     config.check()?;
     let files = expand(&config.input)?;
+    refuse_too_many(files.len(), files.iter().map(|path| path.as_os_str().len() as u64).sum())?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
         return Err(InputError::Twice { path: path.clone() }.into());
     }
@@ -343,7 +344,8 @@ impl Prepared<'_> {
         let options = ResolvedConfig::new(self.config, self.config.num_shards.unwrap_or(0), self.tables);
         let identity = Identity::new(options, self.vocabulary.bytes());
         output::check(folder, self.config.overwrite, part, &identity)?;
-        Output::open(files, folder, self.config.overwrite, part, identity)
+        let scratch = self.config.scratch.as_deref();
+        Output::open(files, folder, scratch, self.config.overwrite, part, identity)
     }
 
     /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.

@@ -176,7 +176,7 @@ pub struct BuildConfig {
     #[arg(long, default_value_t = 12345)]
     pub random_seed: u64,
 
-    /// Number of Parquet files; default: one for about 128 MB of instances, or for 8 million tokens of documents.
+    /// Number of Parquet files; default: one for about 128 MB.
     #[arg(long)]
     pub num_shards: Option<usize>,
 
@@ -187,6 +187,11 @@ pub struct BuildConfig {
     /// Memory to use, as 400M or 2G; default: 256M, more where there are many threads. The output does not depend on it.
     #[arg(long, value_name = "SIZE")]
     pub memory_budget: Option<ByteSize>,
+
+    /// A folder for the tokenized text while the data set is made, 2.2 bytes a token: a fast disk, of parts one that all
+    /// share. Default: the output folder. `bert merge` takes it too, to remove what is left there.
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
 
     /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
     #[arg(long, requires = "parts", value_name = "I")]
@@ -257,6 +262,7 @@ impl Default for BuildConfig {
             num_shards: None,
             threads: 0,
             memory_budget: None,
+            scratch: None,
             part: None,
             parts: None,
             random: RandomMode::Keyed,

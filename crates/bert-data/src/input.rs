@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, InputError, Result};
 use crate::files::digest_file;
 use crate::known_format::{self, HEAD};
+use crate::sealed::LARGEST;
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
@@ -107,6 +108,19 @@ pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf]) -> Result<bool> 
         }
     }
     Ok(true)
+}
+
+/// Bytes of the entry of a file in a manifest, beside its name.
+const ENTRY: u64 = 224;
+/// What else a manifest may have.
+const REST: u64 = 32 << 20;
+
+/// Refuses more files than a manifest can name.
+pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<()> {
+    if bytes_of_names + ENTRY * files as u64 > LARGEST - REST {
+        return Err(InputError::TooMany { files }.into());
+    }
+    Ok(())
 }
 
 /// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.
@@ -424,4 +438,35 @@ pub(crate) fn refuse_bomb(path: &Path, format: &'static str, text: u64, compress
         return Err(InputError::Bomb { path: path.to_owned(), format, text, compressed }.into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a manifest with as many inputs as are accepted takes: the entries as they are written.
+    #[test]
+    fn as_many_inputs_are_accepted_as_a_manifest_can_name() {
+        let entry = |path: &str| InputEntry {
+            path: path.to_owned(),
+            bytes: u64::from(u32::MAX),
+            format: Format::Parquet,
+            lines: u64::from(u32::MAX),
+            blake3: "0".repeat(64),
+        };
+        #[derive(Serialize)]
+        struct Inputs {
+            inputs: Vec<InputEntry>,
+        }
+        let path = "text/0000001.txt";
+        let of =
+            |files| serde_json::to_string_pretty(&Inputs { inputs: vec![entry(path); files] }).unwrap().len();
+        let each = (of(1001) - of(1)) as u64 / 1000;
+        assert!((ENTRY - 30..=ENTRY).contains(&(each - path.len() as u64)), "{each} bytes an entry");
+        let most = ((LARGEST - REST) / (ENTRY + path.len() as u64)) as usize;
+        assert!(most > 900_000, "{most}");
+        refuse_too_many(most, (most * path.len()) as u64).unwrap();
+        let error = refuse_too_many(most + 1, ((most + 1) * path.len()) as u64).unwrap_err();
+        assert!(error.to_string().contains("join them") && error.exit_code() == 2, "{error}");
+    }
 }

@@ -158,6 +158,7 @@ pub use inspect::inspect;
 pub use manifest::Manifest;
 pub use merge::{merge, merge_on};
 pub use offsets::PlacedPiece;
+pub use output::clear_scratch;
 pub use permutation::Permutation;
 pub use plan::PlanFigures;
 pub use preview::preview;

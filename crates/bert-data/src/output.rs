@@ -25,6 +25,8 @@ pub(crate) struct Output<'a> {
     files: &'a dyn FileSystem,
     pub(crate) folder: PathBuf,
     pub(crate) work: Work<'a>,
+    /// Where the parts have the tokenized text.
+    text: PathBuf,
     /// Whether the folder was made for this build.
     created: bool,
     _locks: Vec<OutputLock>,
@@ -116,13 +118,14 @@ impl<'a> Output<'a> {
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         folder: &Path,
+        scratch: Option<&Path>,
         overwrite: bool,
         part: Part,
         identity: Identity,
     ) -> Result<Self> {
         let created = !folder.exists();
         create_folder(files, folder)?;
-        let locks = if part.is_whole() {
+        let mut locks = if part.is_whole() {
             vec![OutputLock::acquire_on(files, folder)?]
         } else {
             // Parts work side by side, each alone on its part.
@@ -131,13 +134,24 @@ impl<'a> Output<'a> {
                 OutputLock::acquire_as(files, folder, &part.lock_name())?,
             ]
         };
+        let text = scratch.unwrap_or(folder);
+        if text != folder {
+            create_folder(files, text)?;
+            locks.push(OutputLock::acquire_as(files, text, &part.lock_name())?);
+        }
         // Again under the lock: another process may just have finished here.
         check(folder, overwrite, part, &identity)?;
         if part.is_whole() {
             remove_temporaries(files, folder)?;
         }
-        let work = Work::open(files, &folder.join(part.work_name()), identity)?;
-        Ok(Self { files, folder: folder.to_owned(), work, created, _locks: locks })
+        let name = part.work_name();
+        let work = Work::open(files, &folder.join(&name), &text.join(name), identity)?;
+        Ok(Self { files, folder: folder.to_owned(), work, text: text.to_owned(), created, _locks: locks })
+    }
+
+    /// Where a part has its share of the tokenized text.
+    pub(crate) fn text_folder(&self, part: Part) -> PathBuf {
+        self.text.join(part.work_name())
     }
 
     /// Whether an earlier run of this command got as far as moving its files.
@@ -197,6 +211,24 @@ impl<'a> Output<'a> {
         }
         self.files.sync_folder(&self.folder).map_err(Error::io("sync", &self.folder))
     }
+}
+
+/// Removes the tokenized text that parts left in their scratch folder.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn clear_scratch(files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    for name in names_in(folder)? {
+        let path = folder.join(&name);
+        match owner_of(&name) {
+            Some(Owner::Work(_)) => work::remove_text(files, &path)?,
+            Some(Owner::Lock(_) | Owner::Folder) => {
+                files.remove_file(&path).map_err(Error::io("remove", &path))?
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts left.

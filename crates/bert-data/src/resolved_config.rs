@@ -13,7 +13,7 @@ use crate::files::digest_bytes;
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
 ///
-/// The output folder, threads, memory, parts, the preview and `--overwrite` are not here: they change nothing in the data.
+/// The output folder, scratch, threads, memory, parts, the preview and `--overwrite` are not here: they change nothing in the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "each field is the option of the same name in BuildConfig")]
@@ -164,7 +164,8 @@ mod tests {
             keys(serde_json::to_value(ResolvedConfig::new(&BuildConfig::default(), 1, true)).unwrap());
         let options = keys(serde_json::to_value(BuildConfig::default()).unwrap());
         let left_out: Vec<_> = options.iter().filter(|key| !saved.contains(key)).collect();
-        let of_the_run = ["memory_budget", "output", "overwrite", "part", "parts", "preview", "threads"];
+        let of_the_run =
+            ["memory_budget", "output", "overwrite", "part", "parts", "preview", "scratch", "threads"];
         let mut sorted = left_out.clone();
         sorted.sort();
         assert_eq!(sorted, of_the_run);

@@ -85,9 +85,10 @@ fn receipt_name(segment: usize) -> String {
 
 /// Whether a name in a work folder is that of a file of the store.
 pub(crate) fn is_of_store(name: &str) -> bool {
-    COLUMNS.iter().chain([&RECEIPT]).any(|kind| {
-        name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-') && !rest.ends_with(".new"))
-    })
+    COLUMNS
+        .iter()
+        .chain([&RECEIPT])
+        .any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-')))
 }
 
 /// The inputs as the store divides them.
@@ -118,7 +119,7 @@ impl Division {
 
     /// What there is of a segment in this part's work folder.
     fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize) -> Result<Kept> {
-        let Some(receipt) = work.read_receipt::<SegmentReceipt>(&receipt_name(segment)) else {
+        let Some(receipt) = work.read_text_receipt::<SegmentReceipt>(&receipt_name(segment)) else {
             return Ok(Kept::None);
         };
         let same = receipt.segments == self.ranges.len() as u64
@@ -128,7 +129,8 @@ impl Division {
         }
         let mut holds = receipt.identity == work.identity.digest() && receipt.segment == segment as u64;
         for (column, digest) in receipt.columns.iter().enumerate() {
-            holds = holds && digest_of(&work.path(&column_name(column, segment)))?.as_ref() == Some(digest);
+            holds =
+                holds && digest_of(&work.text_path(&column_name(column, segment)))?.as_ref() == Some(digest);
         }
         Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
     }
@@ -212,7 +214,7 @@ impl Division {
             _ => None,
         };
         let create = |column| {
-            let path = work.path(&column_name(column, segment));
+            let path = work.text_path(&column_name(column, segment));
             ScratchFile::create(work.files, &path).map(Box::new).map(ColumnWriter::File)
         };
         let columns = [create(0)?, create(1)?];
@@ -235,7 +237,7 @@ impl Division {
             counts,
             columns,
         };
-        work.write_receipt(&receipt_name(segment), &receipt)?;
+        work.write_text_receipt(&receipt_name(segment), &receipt)?;
         Ok(counts)
     }
 
@@ -247,7 +249,7 @@ impl Division {
         let mut decisive = Vec::new();
         for (segment, range) in self.ranges.iter().enumerate() {
             let part = self.part.of_segment(segment);
-            let folder = output.folder.join(part.work_name());
+            let folder = output.text_folder(part);
             let Some(receipt) = read_receipt_at::<SegmentReceipt>(&folder, &receipt_name(segment)) else {
                 (missing, late) = (missing + 1, if missing == 0 { part.index } else { late });
                 continue;
@@ -411,6 +413,43 @@ mod tests {
             merge(&folder.path().join("parts")).unwrap();
             assert!(content(&folder.path().join("parts")) == whole, "parts");
         }
+    }
+
+    #[test]
+    fn the_text_may_lie_on_another_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), Layout::Instances);
+        build(&Disk, &config, SEGMENT).unwrap();
+        let whole = content(config.output.as_ref().unwrap());
+        let scratch = folder.path().join("scratch");
+        let to = |name: &str| {
+            let (output, scratch) = (Some(folder.path().join(name)), Some(scratch.clone()));
+            BuildConfig { output, scratch, ..config.clone() }
+        };
+        let names = |folder: &Path| -> Vec<String> {
+            let names = std::fs::read_dir(folder).unwrap().flatten();
+            let mut names: Vec<_> =
+                names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        };
+        let stopped = Faulty::new(Fault::Full, 60);
+        build(&stopped, &to("other"), 300).unwrap_err();
+        assert!(names(&scratch.join(".build")).contains(&"documents-00000".to_owned()));
+        assert!(!names(&folder.path().join("other/.build")).contains(&"documents-00000".to_owned()));
+        let told = build(&Disk, &to("other"), 300).unwrap();
+        assert_eq!(told[0].stage, BuildStage::KeptText);
+        assert!(content(&folder.path().join("other")) == whole);
+        assert_eq!(names(&scratch), [".lock-00001-of-00001"]);
+        let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..to("parts") };
+        assert_eq!(build(&Disk, &part(1), 300).unwrap_err().exit_code(), 75);
+        build(&Disk, &part(2), 300).unwrap();
+        build(&Disk, &part(1), 300).unwrap();
+        merge(&folder.path().join("parts")).unwrap();
+        assert!(content(&folder.path().join("parts")) == whole);
+        std::fs::write(scratch.join("notes.txt"), "mine").unwrap();
+        crate::clear_scratch(&Disk, &scratch).unwrap();
+        assert_eq!(names(&scratch), ["notes.txt"]);
     }
 
     /// Stopped anywhere while it tokenizes, a build goes on behind the last finished segment.

@@ -20,6 +20,7 @@ use crate::manifest::FORMAT_VERSION;
 use crate::resolved_config::ResolvedConfig;
 use crate::rng::STREAMS_VERSION;
 use crate::sealed::{read_sealed, sealed};
+use crate::store::is_of_store;
 
 const IDENTITY: &str = "identity.json";
 
@@ -83,6 +84,8 @@ impl Identity {
 pub(crate) struct Work<'a> {
     pub(crate) files: &'a dyn FileSystem,
     folder: PathBuf,
+    /// Where the tokenized text is: in the same folder, or in one on another disk.
+    text: PathBuf,
     pub(crate) identity: Identity,
     /// Whether something in it is worth keeping after a failure.
     worth_keeping: AtomicBool,
@@ -110,11 +113,37 @@ pub(crate) fn read_receipt_at<T: DeserializeOwned>(folder: &Path, name: &str) ->
     serde_json::from_slice(&read_sealed(&folder.join(name)).ok()?).ok()
 }
 
+/// Removes the tokenized text from a folder, and the folder if it has nothing else.
+pub(crate) fn remove_text(files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(Error::io("read folder", folder))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(Error::io("read folder", folder))?;
+        if is_of_store(&entry.file_name().to_string_lossy()) {
+            files.remove_file(&entry.path()).map_err(Error::io("remove", &entry.path()))?;
+        }
+    }
+    // What somebody else put there stays.
+    let _ = fs::remove_dir(folder);
+    Ok(())
+}
+
 impl<'a> Work<'a> {
     /// Opens the work folder of this build, or makes it anew where there is none or another one, which is then removed.
-    pub(crate) fn open(files: &'a dyn FileSystem, folder: &Path, identity: Identity) -> Result<Self> {
+    pub(crate) fn open(
+        files: &'a dyn FileSystem,
+        folder: &Path,
+        text: &Path,
+        identity: Identity,
+    ) -> Result<Self> {
         let same = identity_in(folder).is_some_and(|found| identity.difference(&found).is_none());
-        let work = Self { files, folder: folder.to_owned(), identity, worth_keeping: AtomicBool::new(same) };
+        let worth_keeping = AtomicBool::new(same);
+        let work = Self { files, folder: folder.to_owned(), text: text.to_owned(), identity, worth_keeping };
+        if text != folder {
+            create_folder(files, text)?;
+        }
         if same {
             remove_temporaries(files, folder)?;
             return Ok(work);
@@ -137,6 +166,7 @@ impl<'a> Work<'a> {
     /// Removes what an earlier command left of other text, and goes on under the names that this one gives the inputs.
     pub(crate) fn begin_anew(&self) -> Result<()> {
         self.clear()?;
+        create_folder(self.files, &self.text)?;
         self.write_receipt(IDENTITY, &self.identity)
     }
 
@@ -148,6 +178,11 @@ impl<'a> Work<'a> {
     /// The path of a file in it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// The path of a file of the tokenized text.
+    pub(crate) fn text_path(&self, name: &str) -> PathBuf {
+        self.text.join(name)
     }
 
     /// Says that there is something in the folder that the same command can use.
@@ -167,7 +202,16 @@ impl<'a> Work<'a> {
 
     /// Writes a receipt under its name in one step.
     pub(crate) fn write_receipt<T: Serialize>(&self, name: &str, receipt: &T) -> Result<()> {
-        let (path, temporary) = (self.path(name), self.path(&format!("{name}.new")));
+        self.write_receipt_at(&self.folder, name, receipt)
+    }
+
+    /// Writes a receipt of the tokenized text.
+    pub(crate) fn write_text_receipt<T: Serialize>(&self, name: &str, receipt: &T) -> Result<()> {
+        self.write_receipt_at(&self.text, name, receipt)
+    }
+
+    fn write_receipt_at<T: Serialize>(&self, folder: &Path, name: &str, receipt: &T) -> Result<()> {
+        let (path, temporary) = (folder.join(name), folder.join(format!("{name}.new")));
         let write = || {
             let mut file = self.files.create(&temporary)?;
             file.write_all(sealed(receipt).as_bytes())?;
@@ -180,6 +224,11 @@ impl<'a> Work<'a> {
     /// A receipt; `None` where there is none whose seal holds.
     pub(crate) fn read_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         read_receipt_at(&self.folder, name)
+    }
+
+    /// A receipt of the tokenized text.
+    pub(crate) fn read_text_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        read_receipt_at(&self.text, name)
     }
 
     /// Removes a file; says whether it was there.
@@ -205,6 +254,9 @@ impl<'a> Work<'a> {
     }
 
     fn clear(&self) -> Result<()> {
+        if self.text != self.folder {
+            remove_text(self.files, &self.text)?;
+        }
         self.clear_but(|_| false)
     }
 

@@ -14,6 +14,10 @@ pub struct Args {
     /// The folder that the parts share.
     data: PathBuf,
 
+    /// The parts' --scratch: the tokenized text in it is removed.
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+
     /// Print the manifest as one JSON object instead of the report.
     #[arg(long)]
     json: bool,
@@ -31,5 +35,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut progress = Progress::new("merging", 0, args.quiet);
     let manifest = bert_data::merge_on(&Disk, &args.data, &mut |at| progress.set_shards(at))?;
     progress.finish();
+    if let Some(scratch) = &args.scratch {
+        bert_data::clear_scratch(&Disk, scratch)?;
+    }
     show(&manifest, &args.data, args.json)
 }

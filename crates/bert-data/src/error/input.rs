@@ -101,6 +101,15 @@ pub enum InputError {
         /// The most that is accepted.
         limit: usize,
     },
+    /// The list of input files would be longer than a manifest may be.
+    #[error(
+        "{files} input files: the list of their names and digests is too long for a manifest; join them into fewer files \
+         (text with a blank line between them, JSON Lines or Parquet), which are read faster too"
+    )]
+    TooMany {
+        /// How many there are.
+        files: usize,
+    },
     /// A document has more tokens than can be counted in 32 bits, in the reference's mode, which cannot cut it.
     #[error("a document has more than {} tokens; are the empty lines between documents missing?", u32::MAX)]
     DocumentTooLong,
@@ -250,6 +259,7 @@ impl InputError {
             | Self::InvalidPattern { .. }
             | Self::FolderEmpty { .. }
             | Self::NotAFile { .. }
+            | Self::TooMany { .. }
             | Self::Twice { .. } => 2,
             _ => 3,
         }
