@@ -23,6 +23,7 @@ fn refused() {
     case("itself", &|manifest| manifest["vocabulary"]["file"] = json!("manifest.json"));
     case("gone", &|manifest| manifest["shards"][2]["file"] = json!("train-00003-of-00003.parquet"));
     case("overflow", &|manifest| manifest["shards"][0]["rows"] = json!(u64::MAX));
+    case("groups", &|manifest| manifest["shards"][0]["row_groups"] = json!(u64::MAX));
     case("rows", &|manifest| manifest["instances"] = json!(1));
     case("version", &|manifest| manifest["format_version"] = json!(99));
     case("more", &|manifest| manifest["run"] = json!("rm -r"));
@@ -48,6 +49,11 @@ fn refused() {
             "overflow/manifest.json: the sum of the shards' rows is 18446744073709551615, expected ..."
                 .to_string(),
         ),
+        (
+            "groups",
+            "groups/manifest.json: the row groups of a shard is 18446744073709551615, expected ..."
+                .to_string(),
+        ),
         ("rows", "rows/manifest.json: the sum of the shards' rows is ..., expected 1".to_string()),
         ("version", "version/manifest.json has format version 99, this program reads ...".to_string()),
         ("more", "more/manifest.json is not a valid manifest: unknown field `run`, ...".to_string()),
@@ -59,5 +65,5 @@ fn refused() {
         ),
     ];
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
-    assert_eq!(check(&folder, "pretrain --model config.json --steps 1 --output out --data", &rows), 14);
+    assert_eq!(check(&folder, "pretrain --model config.json --steps 1 --output out --data", &rows), 15);
 }

@@ -150,8 +150,12 @@ fn plain_and_compressed() {
                 3,
                 "bomb.zst: ... bytes of zstd have become ... bytes of text and more: no text is so repetitive. If it is meant, give it as plain text",
             ),
-            ("line.zst", 3, "line.zst:1: the line is longer than 67108864 bytes"),
-            ("gigabyte.txt", 3, "gigabyte.txt:1: the line is longer than 67108864 bytes"),
+            ("line.zst", 3, "line.zst:1: the line is longer than 67108864 bytes; break it between..."),
+            (
+                "gigabyte.txt",
+                3,
+                "gigabyte.txt:1: the line is longer than 67108864 bytes; break it between...",
+            ),
         ],
     );
     assert_eq!(checked, 27);

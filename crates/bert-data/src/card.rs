@@ -143,7 +143,7 @@ The masks are in the data: no other collator than the default one is needed, and
 fn document_columns(config: &ResolvedConfig, out: &mut String) {
     let _ = write!(
         out,
-        "## Columns\n\nA row is a document, in the order of the text. The loader makes sentence pairs of at most {} \
+        "## Columns\n\nA row is a document; they are in random order, so that a row group is a sample of the text. The loader makes sentence pairs of at most {} \
          tokens and their masks, other ones in every epoch; the counts of instances below are those of one pass.\n\n\
          | column | type | |\n|---|---|---|\n\
          | `input_ids` | list of int32 | the tokens, without `[CLS]` and `[SEP]` |\n\

@@ -8,12 +8,14 @@
 //! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
 //! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`shard_rows`], [`manifest`] |
 //!
-//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk (`store`), its documents are
-//! dealt to buckets at random, others in every pass (`plan`, `permutation`), rows are made bucket by bucket (`buckets`), and a
-//! bucket's rows, shuffled, are a shard or a stretch of one (`shards`). Every stage leaves receipts (`work`), so that the
+//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk, in segments of input files
+//! (`store`), its documents are dealt to buckets at random, others in every pass (`plan`, `permutation`), rows are made
+//! bucket by bucket (`buckets`), and a bucket's rows, shuffled, are a shard or a stretch of one (`shards`). With
+//! [`Layout::Documents`] the documents of a bucket are stored as they are, and rows are made when they are needed
+//! ([`DocumentGroups`], [`DocumentPasses`]). Every stage leaves receipts (`work`), so that the
 //! same command goes on where one was stopped; nothing is committed before the law of [`Conservation`] holds; and a build
-//! can be made in parts ([`build_part`], [`merge`]). Memory, threads, parts and stops change no byte. The behaviour and the names are those of `create_pretraining_data.py` of
-//! google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
+//! can be made in parts ([`tokenize_part`], [`build_part`], [`merge`]). Memory, threads, parts and stops change no byte.
+//! The behaviour and the names are those of `create_pretraining_data.py` of google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
 //! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
 //! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
 //!

@@ -231,6 +231,11 @@ impl Manifest {
             Layout::Documents => self.report.documents,
         };
         same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
+        for shard in &self.shards {
+            // What is read by row groups is divided by their number; a row group has a row.
+            let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(i16::MAX as u64));
+            same("the row groups of a shard", shard.row_groups, groups)?;
+        }
         same("the number of rows in the law of conservation", self.conservation.rows, stored)?;
         same("the number of instances in the report", self.report.instances, self.instances)
     }

@@ -92,7 +92,7 @@ pub enum InputError {
         codec: String,
     },
     /// A line is longer than any text should be.
-    #[error("{}:{line}: the line is longer than {limit} bytes", path.display())]
+    #[error("{}:{line}: the line is longer than {limit} bytes; break it between sentences or paragraphs", path.display())]
     LineTooLong {
         /// The file.
         path: PathBuf,
