@@ -32,10 +32,10 @@ use crate::resolved_config::ResolvedConfig;
 use crate::segmenter::ChineseSegmenter;
 use crate::shard::{RowEncoder, ShardForm};
 use crate::shards::{ShardJob, ShardReceipt, make_shards};
-use crate::store::{Division, SEGMENT, Store, is_of_store};
+use crate::store::{Division, SEGMENT, Store};
 use crate::tokenization::Tokenizer;
 use crate::vocabulary::Vocabulary;
-use crate::work::Identity;
+use crate::work::{Identity, is_text_file};
 
 /// What a build is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ pub(crate) fn build_prepared_part(
             output.work.keep();
             division.tokenize(prepared, &output.work, progress)?;
             if division.store(prepared, &output)?.build == receipt.build {
-                output.work.clear_but(is_of_store)?;
+                output.work.clear_but(is_text_file)?;
                 return Ok(outcome(&receipt, true));
             }
         }
@@ -207,7 +207,7 @@ pub(crate) fn build_prepared_part(
     output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
     made.write(files, &output.folder)?;
     // Other parts read the text.
-    output.work.clear_but(is_of_store)?;
+    output.work.clear_but(is_text_file)?;
     output.work.keep();
     Ok(outcome(&made, false))
 }

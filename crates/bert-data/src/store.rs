@@ -24,11 +24,8 @@ use crate::output::Output;
 use crate::packed::Width;
 use crate::part::Part;
 use crate::reading::{ReadReport, ReadRules, TextReader};
-use crate::work::{Work, read_receipt_at};
+use crate::work::{TEXT_FILES, Work, read_receipt_at};
 
-/// The files: the documents, and where each begins.
-const COLUMNS: [&str; 2] = ["documents", "index"];
-const RECEIPT: &str = "text";
 /// Bytes of input of a segment, at least, where there are so many.
 pub(crate) const SEGMENT: u64 = 16 << 20;
 /// The most segments.
@@ -76,19 +73,11 @@ enum Kept {
 }
 
 fn column_name(column: usize, segment: usize) -> String {
-    format!("{}-{segment:05}", COLUMNS[column])
+    format!("{}-{segment:05}", TEXT_FILES[column])
 }
 
 fn receipt_name(segment: usize) -> String {
-    format!("{RECEIPT}-{segment:05}.json")
-}
-
-/// Whether a name in a work folder is that of a file of the store.
-pub(crate) fn is_of_store(name: &str) -> bool {
-    COLUMNS
-        .iter()
-        .chain([&RECEIPT])
-        .any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-')))
+    format!("{}-{segment:05}.json", TEXT_FILES[2])
 }
 
 /// The inputs as the store divides them.

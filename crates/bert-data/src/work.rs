@@ -20,9 +20,16 @@ use crate::manifest::FORMAT_VERSION;
 use crate::resolved_config::ResolvedConfig;
 use crate::rng::STREAMS_VERSION;
 use crate::sealed::{read_sealed, sealed};
-use crate::store::is_of_store;
 
 const IDENTITY: &str = "identity.json";
+
+/// What the names of the tokenized text's files begin with: the documents, where each begins, the receipts of both.
+pub(crate) const TEXT_FILES: [&str; 3] = ["documents", "index", "text"];
+
+/// Whether a name is that of a file of the tokenized text.
+pub(crate) fn is_text_file(name: &str) -> bool {
+    TEXT_FILES.iter().any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-')))
+}
 
 /// What decides the bytes of a data set, as far as it is known before the text is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,7 +128,7 @@ pub(crate) fn remove_text(files: &dyn FileSystem, folder: &Path) -> Result<()> {
     };
     for entry in entries {
         let entry = entry.map_err(Error::io("read folder", folder))?;
-        if is_of_store(&entry.file_name().to_string_lossy()) {
+        if is_text_file(&entry.file_name().to_string_lossy()) {
             files.remove_file(&entry.path()).map_err(Error::io("remove", &entry.path()))?;
         }
     }
