@@ -10,13 +10,11 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use crate::bucket::{Bucket, order_of_pass};
+use crate::bucket::order_of_pass;
 use crate::build::Prepared;
-use crate::column::Column;
 use crate::config::{BuildConfig, Layout};
 use crate::conservation::Tally;
 use crate::coverage::{Looked, Unseen};
-use crate::document::{Counts, DocumentColumns, DocumentReader, Documents, Look, Span};
 use crate::document_shard::DocumentEncoder;
 use crate::error::Result;
 use crate::keyed::KeyedInstances;
@@ -27,6 +25,7 @@ use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
 use crate::shard::{RowEncoder, shard_name};
 use crate::shards::{Made, ShardPiece};
+use crate::store::{Store, StoreReader};
 
 /// The order of the documents in every pass.
 pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {
@@ -37,7 +36,7 @@ pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {
 /// What making row groups needs to know.
 pub(crate) struct BucketJob<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
-    pub(crate) documents: &'a Documents,
+    pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
     pub(crate) orders: &'a [Permutation],
 }
@@ -63,7 +62,7 @@ impl BucketJob<'_> {
 #[repr(align(128))]
 pub(crate) struct BucketMaker<'a> {
     job: &'a BucketJob<'a>,
-    store: DocumentReader<'a>,
+    store: StoreReader<'a>,
     keyed: KeyedInstances,
     encoder: Encoder,
     rows: Vec<u8>,
@@ -74,52 +73,12 @@ enum Encoder {
     Documents(DocumentEncoder),
 }
 
-/// Documents of the store in memory, and where they lie in it.
-struct ReadBucket {
-    bucket: Bucket,
-    /// Where each begins among the tokens of the corpus, and among those of the bucket.
-    starts: Vec<(u64, u64)>,
-}
-
-impl ReadBucket {
-    /// Reads these documents, by their numbers in the order of the text.
-    fn new(store: &mut DocumentReader<'_>, mut numbers: Vec<u64>) -> Result<Self> {
-        // As they lie in the store.
-        numbers.sort_unstable();
-        let mut counts = Counts::default();
-        let (mut text, mut index) = (Vec::new(), Vec::new());
-        let mut starts = Vec::with_capacity(numbers.len());
-        for &number in &numbers {
-            let Span { sentences: own, tokens: range } = store.span(number as usize)?;
-            [counts.sentences, counts.tokens]
-                .iter()
-                .for_each(|at| index.extend_from_slice(&at.to_le_bytes()));
-            text.extend_from_slice(store.packed()?);
-            starts.push((range.start, counts.tokens));
-            counts.documents += 1;
-            counts.sentences += own.end - own.start;
-            counts.tokens += range.end - range.start;
-        }
-        [counts.sentences, counts.tokens].iter().for_each(|at| index.extend_from_slice(&at.to_le_bytes()));
-        let columns = DocumentColumns { text: Column::Resident(text), index: Column::Resident(index) };
-        let documents = Documents::new(store.documents().width, [(columns, counts)]);
-        Ok(Self { bucket: Bucket::ascending(documents, numbers), starts })
-    }
-
-    /// Where tokens of the bucket, which are in one document, lie in the corpus.
-    fn in_corpus(&self, tokens: Range<u64>) -> Range<u64> {
-        let document = self.starts.partition_point(|&(_, start)| start <= tokens.start) - 1;
-        let (corpus, bucket) = self.starts[document];
-        tokens.start - bucket + corpus..tokens.end - bucket + corpus
-    }
-}
-
 impl<'a> BucketMaker<'a> {
     pub(crate) fn new(job: &'a BucketJob<'a>) -> Result<Self> {
         let prepared = job.prepared;
         Ok(Self {
             job,
-            store: job.documents.reader(),
+            store: job.store.reader(),
             keyed: prepared.config.keyed(&prepared.vocabulary),
             encoder: match prepared.config.layout {
                 Layout::Instances => Encoder::Rows(RowEncoder::new(prepared.row_columns())?),
@@ -142,7 +101,7 @@ impl<'a> BucketMaker<'a> {
 /// The rows of a unit, shuffled. What was counted goes with the shard that the unit begins in.
 fn make_rows(
     job: &BucketJob<'_>,
-    store: &mut DocumentReader<'_>,
+    store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     (encoder, rows): (&mut RowEncoder, &mut Vec<u8>),
     unit: u64,
@@ -150,28 +109,26 @@ fn make_rows(
 ) -> Result<Vec<ShardPiece>> {
     let (config, plan) = (job.prepared.config, job.plan);
     let (pass, number) = plan.address(unit);
-    let read = ReadBucket::new(store, job.numbers(pass, plan.places(number)))?;
-    let (looked, mut made) = (Looked::new(job.documents.tokens()), job.nothing_made());
+    let mut numbers = job.numbers(pass, plan.places(number));
+    let (bucket, tokens_before) = store.read(&mut numbers)?;
+    let (looked, mut made) = (Looked::new(job.store.counts.tokens), job.nothing_made());
     let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
-    let mut reader = read.bucket.documents().reader();
     rows.clear();
-    for place in 0..read.bucket.len() {
-        reader.document(Look::Here, place)?;
-        made.tally.see_document(pass, reader.hash()?);
-        keyed.make_with(&mut reader, pass, (place, read.bucket.number(place)), |pair, row| {
+    for (place, document) in bucket.documents().iter().enumerate() {
+        made.tally.see_document(pass, document.hash());
+        keyed.make_with(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
             offsets.push(rows.len() as u32);
             pack(row, plan.width, rows);
             made.counters.count(row, mask);
             made.counters.shown += pair.own_tokens();
-            for tokens in pair.segments() {
-                looked.show(read.in_corpus(tokens), &mut made.shown);
+            for segment in pair.segments() {
+                looked.show(tokens_before[segment.document as usize], segment.range(), &mut made.shown);
             }
             Ok(())
         })?;
     }
     made.shown.tidy();
-    drop(reader);
-    drop(read);
+    drop(bucket);
     Stream::new(config.random_seed, Domain::ShardOrder, &[pass, number]).shuffle(&mut offsets);
     let mut made = Some(made);
     let mut pieces = Vec::new();
@@ -195,7 +152,7 @@ fn make_rows(
 /// itself. The rows of such a data set are its documents.
 fn copy_documents(
     job: &BucketJob<'_>,
-    store: &mut DocumentReader<'_>,
+    store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     encoder: &mut DocumentEncoder,
     unit: u64,
@@ -209,25 +166,22 @@ fn copy_documents(
         let (mut tally, path) = (Tally::default(), job.path(piece.shard));
         for group in row_groups(piece.rows(all.end - all.start)) {
             let numbers = job.numbers(pass, all.start + group.start as u64..all.start + group.end as u64);
-            let bucket = ReadBucket::new(store, numbers.clone())?.bucket;
-            let mut reader = bucket.documents().reader();
-            for place in 0..bucket.len() {
-                let (span, mut gives) = (reader.span(place)?, false);
-                let hash = reader.hash()?;
+            let (bucket, _) = store.read(&mut numbers.clone())?;
+            for (place, document) in bucket.documents().iter().enumerate() {
+                let (hash, tokens, mut gives) = (document.hash(), document.tokens() as u64, false);
                 made.tally.see_document(pass, hash);
                 tally.see_document(hash);
-                keyed.make_with(&mut reader, pass, (place, bucket.number(place)), |pair, row| {
+                keyed.make_with(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
                     made.counters.count(row, mask);
                     made.counters.shown += pair.own_tokens();
                     gives = true;
                     Ok(())
                 })?;
-                let tokens = span.tokens.end - span.tokens.start;
                 // What one pass cuts off, another may show; a document that gives no row never will.
                 made.unseen.add(Unseen { of: tokens, tokens: if gives { 0 } else { tokens } });
             }
             let places = numbers.iter().filter_map(|&number| bucket.place_of(number));
-            groups.push(encoder.encode(&path, &mut reader, places)?);
+            groups.push(encoder.encode(&path, bucket.documents(), places)?);
         }
         pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made: Some(made) });
     }

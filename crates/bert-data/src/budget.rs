@@ -9,9 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::Counts;
 use crate::error::{OptionError, Result};
-use crate::packed::Width;
 
 /// A number of bytes, as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,12 +77,10 @@ const LEAST: u64 = 16 * MIB;
 /// What is held in memory, and how much is done at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuning {
-    /// Bytes of the store of tokens that may be in memory.
-    pub(crate) resident: u64,
+    /// Bytes that the index of the store may take.
+    pub(crate) index: u64,
     /// Buckets whose rows are made at a time, or shards of documents that are written.
     pub(crate) workers: usize,
-    /// Of the reference's mode: bytes of the borders of its rows that may be in memory.
-    pub(crate) borders: u64,
 }
 
 /// The memory that a build uses unless told otherwise, where it has not more threads than that is enough for.
@@ -116,15 +112,7 @@ impl Tuning {
         let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
         let worker = PER_WORKER + (PER_UNIT_BYTE * unit_bytes) as u64;
         let workers = (free / worker).clamp(1, threads as u64);
-        // What no worker takes holds the store; a quarter of it the borders.
-        let left = free.saturating_sub(workers * worker);
-        Self { resident: left - left / 4, workers: workers as usize, borders: left / 4 }
-    }
-
-    /// Whether the text and the index of documents are held in memory: the index first, which is read more often.
-    pub(crate) fn resident_columns(&self, counts: &Counts, width: Width) -> [bool; 2] {
-        let [text, index] = counts.bytes(width);
-        [text.saturating_add(index) <= self.resident, index <= self.resident]
+        Self { index: free.saturating_sub(workers * worker), workers: workers as usize }
     }
 }
 
@@ -134,7 +122,6 @@ mod tests {
     use crate::build::{build_prepared, build_prepared_part, prepare};
     use crate::config::{BuildConfig, Layout, RandomMode};
     use crate::files::Disk;
-    use crate::manifest::Manifest;
     use crate::merge::merge;
     use crate::test_text::{content, lettered};
 
@@ -166,8 +153,7 @@ mod tests {
                     let tuning = Tuning::new(budget, threads, unit);
                     assert!(tuning.workers >= 1 && tuning.workers <= threads);
                     let workers = tuning.workers as u64 * (PER_WORKER + (PER_UNIT_BYTE * unit) as u64);
-                    let all =
-                        PROGRAM + threads as u64 * PER_THREAD + workers + tuning.resident + tuning.borders;
+                    let all = PROGRAM + threads as u64 * PER_THREAD + workers + tuning.index;
                     // One bucket is made whatever it takes.
                     assert!(all <= budget.0 || tuning.workers == 1, "{tuning:?}");
                 }
@@ -192,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Nothing of the store in memory, or its index only, or all but the tokens; one bucket at a time, or three.
+    /// The index of the store in memory or not; one bucket at a time, or three.
     fn assert_same_bytes(change: &dyn Fn(BuildConfig) -> BuildConfig) {
         let folder = tempfile::tempdir().unwrap();
         let text = lettered(folder.path(), 0);
@@ -204,17 +190,11 @@ mod tests {
             |name: &str, threads| change(BuildConfig { output: Some(path(name)), threads, ..text.clone() });
         with_tuning(&to("whole", 2), None);
         let whole = content(&path("whole"));
-        let report = Manifest::read(&path("whole")).unwrap().report;
-        let (documents, sentences, tokens) = (report.documents, report.sentences, report.tokens);
-        let counts = Counts { documents, sentences, tokens, ..Counts::default() };
-        let tiny = Tuning { resident: 0, workers: 1, borders: 0 };
-        for (held, threads, tuning) in [
-            ([false; 2], 1, tiny),
-            ([false, true], 3, Tuning { resident: 3400, ..tiny }),
-            ([true; 2], 2, Tuning { resident: 1 << 20, workers: 3, ..tiny }),
-        ] {
-            assert_eq!(tuning.resident_columns(&counts, Width::Two), held);
-            let name = format!("{}", tuning.resident);
+        // The index is on disk, or in memory.
+        for (threads, tuning) in
+            [(1, Tuning { index: 0, workers: 1 }), (3, Tuning { index: 3300, workers: 3 })]
+        {
+            let name = format!("{}", tuning.index);
             with_tuning(&to(&name, threads), Some(tuning));
             assert!(content(&path(&name)) == whole, "{tuning:?}");
             let parts = format!("{name}-parts");
@@ -240,10 +220,5 @@ mod tests {
     fn documents_do_not_depend_on_what_is_held_in_memory() {
         let (layout, num_shards) = (Layout::Documents, Some(3));
         assert_same_bytes(&|config| BuildConfig { layout, num_shards, dupe_factor: 10, ..config });
-    }
-
-    #[test]
-    fn the_reference_mode_does_not_depend_on_what_is_held_in_memory() {
-        assert_same_bytes(&|config| BuildConfig { random: RandomMode::Reference, ..config });
     }
 }

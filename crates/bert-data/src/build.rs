@@ -369,7 +369,7 @@ impl Prepared<'_> {
         }
         let mut store = store?;
         let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.id_space());
-        let shards = self.make_shards(output, &store, &plan, progress)?;
+        let shards = self.make_shards(output, &mut store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -396,14 +396,13 @@ impl Prepared<'_> {
     fn make_shards(
         &self,
         output: &Output<'_>,
-        store: &Store,
+        store: &mut Store,
         plan: &Plan,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Vec<ShardReceipt>> {
-        let (config, part, build) = (self.config, self.config.part()?, &store.build);
+        let (config, part, build) = (self.config, self.config.part()?, &store.build.clone());
         let tuning = Tuning::new(self.budget, self.threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
-        let mut documents = store.open(plan.width, &tuning)?;
         let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
         let form = match config.layout {
             Layout::Instances => ShardForm::of_rows(self.row_columns()),
@@ -411,9 +410,7 @@ impl Prepared<'_> {
         };
         let job = ShardJob { prepared: self, output, plan, part, form, build, footer };
         if config.random == RandomMode::Reference {
-            let memory = tuning.borders;
-            let rows = make_reference(self, &mut documents, plan.width, memory, &output.work, progress)?;
-            drop(documents);
+            let rows = make_reference(self, store, plan.width, &output.work, progress)?;
             let encoder = |_| RowEncoder::new(self.row_columns());
             let mut encoders = (0..workers).map(encoder).collect::<Result<Vec<_>>>()?;
             let items = |wanted: &[bool]| match wanted {
@@ -426,8 +423,9 @@ impl Prepared<'_> {
             };
             return make_shards(&job, &mut encoders, items, work, progress);
         }
+        store.hold_index(tuning.index)?;
         let orders = &orders(config, store.counts.documents);
-        let buckets = BucketJob { prepared: self, documents: &documents, plan, orders };
+        let buckets = BucketJob { prepared: self, store, plan, orders };
         let mut makers = (0..workers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
         let items = |wanted: &[bool]| -> Vec<u64> {
             (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()

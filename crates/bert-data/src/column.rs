@@ -1,14 +1,10 @@
-//! Bytes that are held in memory or read from a file piece by piece, behind one interface.
+//! Scratch files: digested while they are written, read at any place.
 //!
-//! In goes a file's path and whether it fits in memory, out come ranges of its bytes. A [`Cursor`] keeps the piece it
-//! read last, so that reading on from there needs no further call of the system, and the one file that it is in: so many
-//! columns are read with few open files. [`ColumnWriter`] makes such a file, or its bytes in memory. Not for what must survive
-//! a power cut: scratch data is checked by its digest instead.
+//! Not for what must survive a power cut: scratch data is checked by its digest instead.
 
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
@@ -32,79 +28,6 @@ pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::
             }
         }
         Ok(())
-    }
-}
-
-/// Bytes, here or on disk.
-#[derive(Debug)]
-pub(crate) enum Column {
-    /// All in memory.
-    Resident(Vec<u8>),
-    /// In a file that is read where it is needed.
-    Paged(PathBuf),
-}
-
-impl Column {
-    /// The column of a file, read whole where `resident`.
-    pub(crate) fn open(path: &Path, resident: bool) -> Result<Self> {
-        if resident {
-            return std::fs::read(path).map(Self::Resident).map_err(Error::io("read", path));
-        }
-        Ok(Self::Paged(path.to_owned()))
-    }
-}
-
-/// A reader of columns, one after another.
-#[derive(Debug)]
-pub(crate) struct Cursor {
-    /// The file that was read last, and the number of its column.
-    file: Option<(usize, File)>,
-    start: u64,
-    window: Vec<u8>,
-    /// Bytes read at once, where a range is shorter.
-    ahead: usize,
-}
-
-impl Clone for Cursor {
-    /// One that has read nothing.
-    fn clone(&self) -> Self {
-        Self::new(self.ahead)
-    }
-}
-
-impl Cursor {
-    pub(crate) fn new(ahead: usize) -> Self {
-        Self { file: None, start: 0, window: Vec::new(), ahead }
-    }
-
-    /// The bytes of a range that lies inside column `number`, which has `length` bytes.
-    pub(crate) fn get<'a>(
-        &'a mut self,
-        (number, column): (usize, &'a Column),
-        range: Range<u64>,
-        length: u64,
-    ) -> Result<&'a [u8]> {
-        let path = match column {
-            Column::Resident(bytes) => return Ok(&bytes[range.start as usize..range.end as usize]),
-            Column::Paged(path) => path,
-        };
-        if self.file.as_ref().is_none_or(|(open, _)| *open != number) {
-            self.window.clear();
-            self.file = Some((number, File::open(path).map_err(Error::io("open", path))?));
-        }
-        let held = self.start..self.start + self.window.len() as u64;
-        if range.start < held.start || range.end > held.end {
-            let end = range.end.max((range.start + self.ahead as u64).min(length));
-            self.window.resize((end - range.start) as usize, 0);
-            self.start = range.start;
-            let (_, file) = self.file.as_ref().expect("opened above");
-            if let Err(source) = read_exact_at(file, &mut self.window, range.start) {
-                self.window.clear();
-                return Err(Error::io("read", path)(source));
-            }
-        }
-        let from = (range.start - self.start) as usize;
-        Ok(&self.window[from..from + (range.end - range.start) as usize])
     }
 }
 
@@ -201,52 +124,30 @@ impl ScratchFile {
     }
 }
 
-/// Makes a column.
-pub(crate) enum ColumnWriter {
-    Memory(Vec<u8>),
-    File(Box<ScratchFile>),
-}
-
-impl ColumnWriter {
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        match self {
-            Self::Memory(all) => {
-                all.extend_from_slice(bytes);
-                Ok(())
-            }
-            Self::File(file) => file.push(bytes),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::files::Disk;
 
     #[test]
-    fn paged_bytes_are_the_resident_ones() {
+    fn what_was_written_is_known_again_and_read_anywhere() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("column");
         let bytes: Vec<u8> = (0..300_000u32).map(|n| (n * 7 % 251) as u8).collect();
         let mut file = ScratchFile::create(&Disk, &path).unwrap();
         bytes.chunks(999).for_each(|part| file.push(part).unwrap());
+        assert_eq!(file.length(), 300_000);
         let digest = file.finish().unwrap();
-        assert_eq!(digest_of(&path).unwrap(), Some(digest));
+        assert_eq!(digest_of(&path).unwrap(), Some(digest.clone()));
         assert_eq!(digest_of(&folder.path().join("other")).unwrap(), None);
-        let columns = [true, false].map(|resident| Column::open(&path, resident).unwrap());
-        for (start, end) in
-            [(0, 10), (5, 9), (8, 70), (299_990, 300_000), (0, 300_000), (7, 7), (300_000, 300_000)]
-        {
-            for column in &columns {
-                let mut cursor = Cursor::new(64);
-                cursor.get((0, column), 3..4, 300_000).unwrap();
-                let found = cursor.get((0, column), start..end, 300_000).unwrap();
-                assert_eq!(found, &bytes[start as usize..end as usize]);
-            }
+        let open = File::open(&path).unwrap();
+        for (start, end) in [(0, 10), (299_990, 300_000), (0, 300_000), (7, 7), (300_000, 300_000)] {
+            let mut found = vec![0; end - start];
+            read_exact_at(&open, &mut found, start as u64).unwrap();
+            assert_eq!(found, &bytes[start..end]);
         }
         std::fs::write(&path, &bytes[..100]).unwrap();
-        let cut = Cursor::new(64).get((0, &columns[1]), 90..200, 300_000).unwrap_err();
-        assert!(cut.to_string().contains("column"), "{cut}");
+        assert!(read_exact_at(&open, &mut [0; 110], 90).is_err());
+        assert_ne!(digest_of(&path).unwrap(), Some(digest));
     }
 }

@@ -68,12 +68,12 @@ impl Looked {
         full.div_ceil(self.every) * STRETCH + if full.is_multiple_of(self.every) { rest } else { 0 }
     }
 
-    /// Notes tokens, by their places in the text, as shown.
-    pub(crate) fn show(&self, tokens: Range<u64>, shown: &mut Shown) {
-        let mut start = tokens.start;
-        while start < tokens.end {
+    /// Notes tokens of a document, before which so many stand in the text, as shown.
+    pub(crate) fn show(&self, before: u64, tokens: Range<usize>, shown: &mut Shown) {
+        let (mut start, last) = (before + tokens.start as u64, before + tokens.end as u64);
+        while start < last {
             let stretch = start / STRETCH;
-            let end = tokens.end.min((stretch + 1) * STRETCH);
+            let end = last.min((stretch + 1) * STRETCH);
             if stretch.is_multiple_of(self.every) {
                 let at = stretch / self.every * STRETCH + start % STRETCH;
                 shown.push(at as u32, (at + (end - start)) as u32);
@@ -150,7 +150,7 @@ mod tests {
                 let start = random.below(tokens as usize);
                 let end = (start + random.below(200)).min(shown.len());
                 shown[start..end].fill(true);
-                looked.show(start as u64..end as u64, &mut notes);
+                looked.show(3.min(start as u64), start - 3.min(start)..end - 3.min(start), &mut notes);
             }
             let mut tidy = notes.clone();
             tidy.tidy();

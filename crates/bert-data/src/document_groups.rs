@@ -125,7 +125,7 @@ pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Bucket> 
     let all = groups.read(0..groups.len())?;
     let (documents, report) = (all.documents(), &manifest.report);
     for (what, found, expected) in [
-        ("the sentences of all shards", documents.sentences() as u64, report.sentences),
+        ("the sentences of all shards", documents.sentences(), report.sentences),
         ("the tokens of all shards", documents.tokens(), report.tokens),
     ] {
         if found != expected {

@@ -22,7 +22,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
 use crate::conservation::Tally;
-use crate::document::{DocumentReader, DocumentsBuilder, Look};
+use crate::document::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem, ShardError};
 use crate::footer::shard_properties;
 use crate::manifest::wrong_marks;
@@ -88,16 +88,18 @@ impl DocumentEncoder {
     pub(crate) fn encode(
         &mut self,
         path: &Path,
-        reader: &mut DocumentReader<'_>,
-        documents: impl Iterator<Item = usize>,
+        documents: &Documents,
+        places: impl Iterator<Item = usize>,
     ) -> Result<EncodedRowGroup> {
         let (mut group, mut rows) = (self.encoder.begin().map_err(failed(path))?, Tally::default());
         let mut write = |batch: &mut DocumentBatch| -> Result<()> {
             let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
             group.write(&full).map_err(failed(path))
         };
-        for document in documents {
-            self.batch.push(reader, document, &mut rows)?;
+        for place in places {
+            let document = documents.document(place);
+            self.batch.push(document);
+            rows.see_document(document.hash());
             if self.batch.ids.len() >= BATCH_TOKENS {
                 write(&mut self.batch)?;
             }
@@ -118,19 +120,12 @@ struct DocumentBatch {
 }
 
 impl DocumentBatch {
-    fn push(&mut self, reader: &mut DocumentReader<'_>, index: usize, rows: &mut Tally) -> Result<()> {
-        let span = reader.span(index)?;
-        let mut start = span.tokens.start;
-        for sentence in span.sentences.clone() {
-            let end = reader.sentence_start(Look::Here, sentence + 1)?;
-            self.sentences.push((end - start) as i32);
-            start = end;
-        }
-        reader.append_tokens(Look::Here, span.tokens.clone(), &mut self.ids)?;
-        self.counts.push((span.tokens.end - span.tokens.start) as usize);
-        self.sentence_counts.push((span.sentences.end - span.sentences.start) as usize);
-        rows.see_document(reader.hash()?);
-        Ok(())
+    fn push(&mut self, document: Document<'_>) {
+        let sentences = 0..document.sentences();
+        self.sentences.extend(sentences.map(|sentence| document.sentence(sentence).len() as i32));
+        self.sentence_counts.push(document.sentences());
+        document.append_tokens(0..document.tokens(), &mut self.ids);
+        self.counts.push(document.tokens());
     }
 
     /// The documents so far as a batch; the builder is empty afterwards.

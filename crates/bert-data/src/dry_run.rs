@@ -161,7 +161,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let at_once = plan.units().min(tuning.workers as u64) as f64;
     let idle = if config.random == RandomMode::Reference { 1.0 } else { threads as f64 / at_once };
 
-    let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences() as u64), documents };
+    let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences()), documents };
     let bytes = (rows * written.bytes_per_row) as u64;
     // Done beside the rest, and so shared among the threads.
     let shared = read / threads as f64;
@@ -180,7 +180,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         shards: plan.shards,
         bytes,
         scratch: bytes + scratch(config, &plan, &sizes, &written),
-        memory: memory(config.layout, &plan, &tuning, threads, &sizes, &written),
+        memory: memory(config, &plan, &tuning, threads, &sizes, &written),
         seconds,
         cpu_seconds: work * if config.random == RandomMode::Reference { 1.0 } else { threads as f64 },
         plan: plan.figures(rows, threads),
@@ -296,7 +296,7 @@ fn write_documents_nowhere(
     // All threads have something to do, and every shard has the same number of row groups.
     let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
     let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
-    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(path, &mut documents.reader(), some);
+    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(path, documents, some);
     let encoded = prepared.pool.install(|| share_out(&mut encoders, items, encode));
     let mut encoded = encoded.into_iter();
     let mut bytes = 0;
@@ -352,36 +352,39 @@ impl Sizes {
     }
 }
 
-/// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows with their borders.
+/// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows.
 fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
     let text: u64 = sizes.counts().bytes(plan.width).iter().sum();
     let rows = match config.random {
         RandomMode::Keyed => 0.0,
-        RandomMode::Reference => sizes.rows * (written.packed_per_row + 8.0),
+        RandomMode::Reference => sizes.rows * written.packed_per_row,
     };
     text + rows as u64
 }
 
-/// Peak resident memory: the larger of tokenizing and of making shards, with what of the text is held: some buckets of rows at
-/// once, or some shards of documents. The constants were measured on the bench corpus.
+/// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index of the
+/// documents where it fits, in reference mode the text and where each row is. The constants were measured on the bench corpus.
 fn memory(
-    layout: Layout,
+    config: &BuildConfig,
     plan: &Plan,
     tuning: &Tuning,
     threads: usize,
     sizes: &Sizes,
     written: &WrittenSample,
 ) -> u64 {
-    let counts = sizes.counts();
-    let resident = tuning.resident_columns(&counts, plan.width).into_iter().zip(counts.bytes(plan.width));
-    let text: u64 = resident.map(|(resident, bytes)| if resident { bytes } else { 0 }).sum();
-    let packed = match layout {
+    let [text, index] = sizes.counts().bytes(plan.width);
+    let held = match config.random {
+        RandomMode::Reference => text as f64 + 12.0 * sizes.rows,
+        RandomMode::Keyed if index <= tuning.index => index as f64,
+        RandomMode::Keyed => 0.0,
+    };
+    let packed = match config.layout {
         Layout::Instances => sizes.rows * written.packed_per_row / plan.units() as f64,
         Layout::Documents => (plan.width.bytes() as u64 * sizes.tokens / plan.units()) as f64,
     };
     let workers = plan.units().min(tuning.workers as u64);
-    let making = text as f64 + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
-    let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD + text as f64;
+    let making = held + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
+    let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD;
     (BASE + tokenizing.max(making)) as u64
 }
 
@@ -463,19 +466,20 @@ mod tests {
         assert_eq!(plan.units(), 10);
         let sizes = Sizes { rows: 1e5, tokens: 1_000_000, sentences: 1_000, documents: 100 };
         let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
-        let of = |layout, resident, workers| {
-            let tuning = Tuning { resident, workers, borders: 0 };
-            memory(layout, &plan, &tuning, 2, &sizes, &written) as f64
+        let of = |config: &BuildConfig, index, workers| {
+            memory(config, &plan, &Tuning { index, workers }, 2, &sizes, &written) as f64
         };
         let index = 16.0 * (1e2 + 1.0);
-        let text = 2.0 * 1e6 + 4.0 * 1e3 + index;
-        let tokenizing = BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD;
-        assert_eq!(of(Layout::Instances, 1 << 30, 0), tokenizing + text);
-        assert_eq!(of(Layout::Instances, 100_000, 0), tokenizing + index, "documents stay on disk");
+        assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD);
         let unit = 100.0 * 1e5 / 10.0;
         let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
-        assert_eq!(of(Layout::Instances, 1 << 30, 3), BASE + text + making);
+        assert_eq!(of(&config, 1 << 30, 3), BASE + index + making);
+        assert_eq!(of(&config, 1000, 3), BASE + making, "the index stays on disk");
+        let reference = BuildConfig { random: RandomMode::Reference, ..config.clone() };
+        let text = 2.0 * 1e6 + 4.0 * 1e3;
+        assert_eq!(of(&reference, 0, 3), BASE + text + 12.0 * 1e5 + making);
+        let documents = BuildConfig { layout: Layout::Documents, ..config };
         let of_bucket = MAKING + MAKING_PER_PACKED * 2.0 * 100_000.0;
-        assert_eq!(of(Layout::Documents, 1 << 30, 3), BASE + text + 3.0 * of_bucket);
+        assert_eq!(of(&documents, 0, 3), BASE + 3.0 * of_bucket);
     }
 }

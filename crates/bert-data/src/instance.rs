@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use crate::config::Nsp;
-use crate::document::{DocumentReader, Documents, Look};
+use crate::document::{Document, Documents};
 use crate::error::Result;
 use crate::rng::Random;
 use crate::vocabulary::Vocabulary;
@@ -39,18 +39,35 @@ impl Instance {
     }
 }
 
-/// Where the segments of an instance lie in the corpus.
+/// Where the segments of an instance lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    a: u64,
-    b: u64,
-    a_tokens: u16,
-    /// 0 where there is one segment only.
-    b_tokens: u16,
+    a: Segment,
+    /// Without tokens where there is one segment only.
+    b: Segment,
     /// Whether B was drawn from elsewhere.
     b_elsewhere: bool,
     /// Whether B does not follow A in the text: it is random, or the two are swapped.
     pub is_random_next: bool,
+}
+
+/// Consecutive tokens of a document, by the document's place among those of the corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) document: u32,
+    start: u32,
+    tokens: u16,
+}
+
+impl Segment {
+    fn new(document: usize, tokens: &Range<usize>) -> Self {
+        Self { document: document as u32, start: tokens.start as u32, tokens: tokens.len() as u16 }
+    }
+
+    /// Its tokens, by their places in the document.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start as usize..self.start as usize + usize::from(self.tokens)
+    }
 }
 
 /// How pairs are made.
@@ -85,19 +102,19 @@ impl PairRules {
 
     /// How many tokens of text an instance of a document may have, and how many it shall have in this pass. One draw
     /// for each document and pass: truncation is to the former, the latter is only a rough target.
-    fn lengths<R: Random>(&self, special: usize, random: &mut R) -> (u64, u64) {
+    fn lengths<R: Random>(&self, special: usize, random: &mut R) -> (usize, usize) {
         let most_tokens = self.max_seq_length - special;
         if random.chance(self.short_seq_prob) {
-            return (most_tokens as u64, random.range_inclusive(2, most_tokens) as u64);
+            return (most_tokens, random.range_inclusive(2, most_tokens));
         }
-        (most_tokens as u64, most_tokens as u64)
+        (most_tokens, most_tokens)
     }
 }
 
 /// Makes all instances of one document in one pass and hands each to `emit`, together with the source of draws.
 ///
 /// # Errors
-/// Those of `emit` and of reading the documents.
+/// Those of `emit`.
 pub fn create_instances_from_document<R: Random>(
     documents: &Documents,
     index: usize,
@@ -106,8 +123,8 @@ pub fn create_instances_from_document<R: Random>(
     mut emit: impl FnMut(&mut R, &Instance) -> Result<()>,
 ) -> Result<()> {
     let mut instance = Instance::default();
-    draw_pairs(&mut documents.reader(), index, rules, random, |random, reader, pair| {
-        pair.fill(reader, rules, &mut instance)?;
+    draw_pairs(documents, index, rules, random, |random, pair| {
+        pair.fill(documents, rules, &mut instance);
         emit(random, &instance)
     })
 }
@@ -116,51 +133,44 @@ pub fn create_instances_from_document<R: Random>(
 ///
 /// # Errors
 /// As [`create_instances_from_document`].
-pub fn draw_pairs<'a, R: Random>(
-    reader: &mut DocumentReader<'a>,
+pub fn draw_pairs<R: Random>(
+    documents: &Documents,
     index: usize,
     rules: &PairRules,
     random: &mut R,
-    mut emit: impl FnMut(&mut R, &mut DocumentReader<'a>, Pair) -> Result<()>,
+    mut emit: impl FnMut(&mut R, Pair) -> Result<()>,
 ) -> Result<()> {
-    let document = reader.document(Look::Here, index)?;
+    let document = documents.document(index);
     if rules.nsp == Nsp::Off {
-        return cut_single_segments(reader, document, rules, random, emit);
+        return cut_single_segments(document, index, rules, random, emit);
     }
     let (most_tokens, target) = rules.lengths(3, random);
     // One document gives no random next: its pairs are then all taken from consecutive text.
-    let alone = rules.nsp == Nsp::Sop || (reader.documents().len() == 1 && !rules.reference);
-    let mut start = document.start;
-    let mut i = start;
-    while i < document.end {
-        let length = reader.token_range(Look::Here, start..i + 1)?;
+    let alone = rules.nsp == Nsp::Sop || (documents.len() == 1 && !rules.reference);
+    let (mut start, mut i) = (0, 0);
+    while i < document.sentences() {
+        let chunk = document.sentence_start(start)..document.sentence_start(i + 1);
         let segments = i + 1 - start;
-        let is_last = i + 1 == document.end;
-        if (is_last || length.end - length.start >= target) && !(alone && segments == 1) {
-            let a_end =
-                if segments >= 2 { random.range_inclusive(1, segments as usize - 1) as u64 } else { 1 };
-            let border = reader.sentence_start(Look::Here, start + a_end)?;
-            let (mut a, mut b) = (length.start..border, border..length.end);
+        let is_last = i + 1 == document.sentences();
+        if (is_last || chunk.len() >= target) && !(alone && segments == 1) {
+            let a_end = if segments >= 2 { random.range_inclusive(1, segments - 1) } else { 1 };
+            let border = document.sentence_start(start + a_end);
+            let (mut a, mut b) = (chunk.start..border, border..chunk.end);
             let b_elsewhere = !alone && (segments == 1 || random.chance(0.5));
+            let mut other = index;
             if b_elsewhere {
-                b = random_next(reader, index, rules.reference, target.saturating_sub(tokens(&a)), random)?;
+                let wanted = target.saturating_sub(a.len());
+                (other, b) = random_next(documents, index, rules.reference, wanted, random);
                 // The unused segments are put back, so that they do not go to waste.
                 i -= segments - a_end;
             }
             truncate_seq_pair(&mut a, &mut b, most_tokens, random);
+            let (mut a, mut b) = (Segment::new(index, &a), Segment::new(other, &b));
             let swapped = rules.nsp == Nsp::Sop && random.chance(0.5);
             if swapped {
                 std::mem::swap(&mut a, &mut b);
             }
-            let pair = Pair {
-                a: a.start,
-                b: b.start,
-                a_tokens: tokens(&a) as u16,
-                b_tokens: tokens(&b) as u16,
-                b_elsewhere,
-                is_random_next: b_elsewhere || swapped,
-            };
-            emit(random, reader, pair)?;
+            emit(random, Pair { a, b, b_elsewhere, is_random_next: b_elsewhere || swapped })?;
             start = i + 1;
         }
         i += 1;
@@ -168,65 +178,64 @@ pub fn draw_pairs<'a, R: Random>(
     Ok(())
 }
 
-fn tokens(range: &Range<u64>) -> u64 {
-    range.end - range.start
-}
-
 /// Instances of one segment: the document's tokens, cut at every target.
-fn cut_single_segments<'a, R: Random>(
-    reader: &mut DocumentReader<'a>,
-    document: Range<u64>,
+fn cut_single_segments<R: Random>(
+    document: Document<'_>,
+    index: usize,
     rules: &PairRules,
     random: &mut R,
-    mut emit: impl FnMut(&mut R, &mut DocumentReader<'a>, Pair) -> Result<()>,
+    mut emit: impl FnMut(&mut R, Pair) -> Result<()>,
 ) -> Result<()> {
     let (_, target) = rules.lengths(2, random);
-    let all = reader.token_range(Look::Here, document)?;
-    for a in all.clone().step_by(target as usize) {
-        let a_tokens = target.min(all.end - a) as u16;
-        let pair = Pair { a, b: 0, a_tokens, b_tokens: 0, b_elsewhere: false, is_random_next: false };
-        emit(random, reader, pair)?;
+    for start in (0..document.tokens()).step_by(target) {
+        let a = Segment::new(index, &(start..(start + target).min(document.tokens())));
+        let b = Segment { tokens: 0, ..a };
+        emit(random, Pair { a, b, b_elsewhere: false, is_random_next: false })?;
     }
     Ok(())
 }
 
 /// Text from another document: from a random sentence on, until there is enough or the document ends.
 fn random_next<R: Random>(
-    reader: &mut DocumentReader<'_>,
+    documents: &Documents,
     index: usize,
     reference: bool,
-    target: u64,
+    target: usize,
     random: &mut R,
-) -> Result<Range<u64>> {
-    let documents = reader.documents().len();
+) -> (usize, Range<usize>) {
     let mut other = index;
     if reference {
         for _ in 0..10 {
-            other = random.below(documents);
+            other = random.below(documents.len());
             if other != index {
                 break;
             }
         }
     } else {
         // Every other document is equally likely.
-        other = random.below(documents - 1);
+        other = random.below(documents.len() - 1);
         other += usize::from(other >= index);
     }
-    let document = reader.document(Look::There, other)?;
-    let start = document.start + random.below((document.end - document.start) as usize) as u64;
-    let mut range = reader.token_range(Look::There, start..start + 1)?;
-    let mut end = start + 1;
-    while end < document.end && tokens(&range) < target {
+    let document = documents.document(other);
+    let first = random.below(document.sentences());
+    let mut tokens = document.sentence(first);
+    let mut end = first + 1;
+    while end < document.sentences() && tokens.len() < target {
         end += 1;
-        range.end = reader.sentence_start(Look::There, end)?;
+        tokens.end = document.sentence_start(end);
     }
-    Ok(range)
+    (other, tokens)
 }
 
 /// Cuts single tokens from the longer side (B on a tie), front or back at random, until the pair fits.
-fn truncate_seq_pair<R: Random>(a: &mut Range<u64>, b: &mut Range<u64>, most_tokens: u64, random: &mut R) {
-    while tokens(a) + tokens(b) > most_tokens {
-        let longer = if tokens(a) > tokens(b) { &mut *a } else { &mut *b };
+fn truncate_seq_pair<R: Random>(
+    a: &mut Range<usize>,
+    b: &mut Range<usize>,
+    most_tokens: usize,
+    random: &mut R,
+) {
+    while a.len() + b.len() > most_tokens {
+        let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
         if random.chance(0.5) {
             longer.start += 1;
         } else {
@@ -239,45 +248,31 @@ impl Pair {
     /// Number of tokens of the instance, `[CLS]` and `[SEP]` included.
     #[must_use]
     pub fn instance_tokens(&self) -> usize {
-        let special = if self.b_tokens == 0 { 2 } else { 3 };
-        usize::from(self.a_tokens) + usize::from(self.b_tokens) + special
+        let special = if self.b.tokens == 0 { 2 } else { 3 };
+        usize::from(self.a.tokens) + usize::from(self.b.tokens) + special
     }
 
-    /// The segments that are not empty, as places of tokens in the corpus.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        let segments = [self.a..self.a + u64::from(self.a_tokens), self.b..self.b + u64::from(self.b_tokens)];
-        segments.into_iter().filter(|segment| !segment.is_empty())
+    /// The segments that are not empty.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + use<> {
+        [self.a, self.b].into_iter().filter(|segment| segment.tokens > 0)
     }
 
     /// Number of tokens that come from the document that the pair was drawn for.
     pub(crate) fn own_tokens(&self) -> u64 {
-        u64::from(self.a_tokens) + if self.b_elsewhere { 0 } else { u64::from(self.b_tokens) }
+        u64::from(self.a.tokens) + if self.b_elsewhere { 0 } else { u64::from(self.b.tokens) }
     }
 
     /// Makes the instance of this pair. No draws.
-    ///
-    /// # Errors
-    /// Those of reading the documents.
-    pub fn fill(
-        &self,
-        reader: &mut DocumentReader<'_>,
-        rules: &PairRules,
-        instance: &mut Instance,
-    ) -> Result<()> {
+    pub fn fill(&self, documents: &Documents, rules: &PairRules, instance: &mut Instance) {
         let tokens = &mut instance.tokens;
         tokens.clear();
-        tokens.push(rules.cls);
-        reader.append_tokens(Look::Here, self.a..self.a + u64::from(self.a_tokens), tokens)?;
-        tokens.push(rules.sep);
         instance.segment_ids.clear();
-        instance.segment_ids.resize(tokens.len(), 0);
-        if self.b_tokens > 0 {
-            let look = if self.b_elsewhere { Look::There } else { Look::Here };
-            reader.append_tokens(look, self.b..self.b + u64::from(self.b_tokens), tokens)?;
+        tokens.push(rules.cls);
+        for (id, segment) in [0, 1].into_iter().zip(self.segments()) {
+            documents.document(segment.document as usize).append_tokens(segment.range(), tokens);
             tokens.push(rules.sep);
-            instance.segment_ids.resize(tokens.len(), 1);
+            instance.segment_ids.resize(tokens.len(), id);
         }
         instance.is_random_next = self.is_random_next;
-        Ok(())
     }
 }

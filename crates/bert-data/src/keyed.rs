@@ -6,7 +6,7 @@
 //! for the reference's mode, whose draws are serial. Nothing here is from the reference, which has one generator.
 
 use crate::config::{BuildConfig, Masking, RandomMode};
-use crate::document::{DocumentReader, Documents};
+use crate::document::Documents;
 use crate::error::Result;
 use crate::instance::{Instance, Pair, PairRules, draw_pairs};
 use crate::masking::{MaskRules, MaskedInstance, Masker};
@@ -52,7 +52,7 @@ impl KeyedInstances {
     /// Makes the instances of document `document` in pass `pass` and hands each to `emit`.
     ///
     /// # Errors
-    /// Those of `emit`, and of reading the documents.
+    /// Those of `emit`.
     pub fn make(
         &mut self,
         documents: &Documents,
@@ -60,14 +60,14 @@ impl KeyedInstances {
         document: usize,
         mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
     ) -> Result<()> {
-        self.make_with(&mut documents.reader(), pass, (document, document as u64), |_, row| emit(row))
+        self.make_with(documents, pass, (document, document as u64), |_, row| emit(row))
     }
 
-    /// [`KeyedInstances::make`] of the document at a place of the reader's, whose number in the order of the text addresses
+    /// [`KeyedInstances::make`] of the document at a place, whose number in the order of the text addresses
     /// the draws; `emit` also gets the pair that the instance was made of.
     pub(crate) fn make_with(
         &mut self,
-        reader: &mut DocumentReader<'_>,
+        documents: &Documents,
         pass: u64,
         (place, document): (usize, u64),
         mut emit: impl FnMut(&Pair, &MaskedInstance) -> Result<()>,
@@ -76,28 +76,28 @@ impl KeyedInstances {
         let rules = self.rules;
         let mut pairs = pair_stream(self.seed, pass, document);
         let mut number = 0;
-        draw_pairs(reader, place, &rules, &mut pairs, |_, reader, pair| {
+        draw_pairs(documents, place, &rules, &mut pairs, |_, pair| {
             number += 1;
-            emit(&pair, self.row(reader, &masks, number - 1, pair)?)
+            emit(&pair, self.row(documents, &masks, number - 1, pair))
         })
     }
 
     /// The row of one pair, which is number `number` of its document and pass.
     fn row(
         &mut self,
-        reader: &mut DocumentReader<'_>,
+        documents: &Documents,
         masks: &MaskStreams,
         number: u64,
         pair: Pair,
-    ) -> Result<&MaskedInstance> {
-        pair.fill(reader, &self.rules, &mut self.instance)?;
+    ) -> &MaskedInstance {
+        pair.fill(documents, &self.rules, &mut self.instance);
         match self.masking {
             Masking::Static => {
                 self.masker.mask(&self.instance, &mut masks.of_instance(number), &mut self.masked);
             }
             Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
         }
-        Ok(&self.masked)
+        &self.masked
     }
 }
 
@@ -184,20 +184,18 @@ mod tests {
             .unwrap();
         assert!(made.len() > 2, "{}", made.len());
 
-        let mut reader = documents.reader();
-        let (rules, masks) = (keyed.rules, MaskStreams::new(keyed.seed, 4, 1));
-        for number in (0..made.len()).rev() {
-            let (mut pairs, mut at) = (pair_stream(keyed.seed, 4, 1), 0);
-            draw_pairs(&mut reader, 1, &rules, &mut pairs, |_, reader, pair| {
-                if at == number {
-                    let row = keyed.row(reader, &masks, number as u64, pair)?;
-                    assert_eq!(*row, made[number]);
-                    assert_eq!(row.tokens.len(), pair.instance_tokens());
-                }
-                at += 1;
-                Ok(())
-            })
-            .unwrap();
+        let mut drawn = Vec::new();
+        let (rules, mut pairs) = (keyed.rules, pair_stream(keyed.seed, 4, 1));
+        draw_pairs(&documents, 1, &rules, &mut pairs, |_, pair| {
+            drawn.push(pair);
+            Ok(())
+        })
+        .unwrap();
+        let masks = MaskStreams::new(keyed.seed, 4, 1);
+        for number in (0..drawn.len()).rev() {
+            let row = keyed.row(&documents, &masks, number as u64, drawn[number]);
+            assert_eq!(*row, made[number]);
+            assert_eq!(row.tokens.len(), drawn[number].instance_tokens());
         }
     }
 }

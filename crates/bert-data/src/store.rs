@@ -1,22 +1,23 @@
 //! The tokenized text in the work folder: made once, read by every pass.
 //!
-//! In go the inputs, out come [`Documents`]. The input files are divided into segments by their sizes; each segment becomes
+//! In go the inputs, out comes a [`Store`], from which documents are read by their numbers. The input files are divided into segments by their sizes; each segment becomes
 //! two files (documents, and an index of them) and, when they are complete, a receipt with their digests and those of its
 //! inputs. So the same command goes on behind the last finished segment, wherever the inputs lie then, and
 //! parts of a build tokenize a share each and read the others' from the folder that they share. Not for making instances.
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Tuning;
+use crate::bucket::Bucket;
 use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::casing;
-use crate::column::{Column, ColumnDigest, ColumnWriter, ScratchFile, digest_of};
+use crate::column::{ColumnDigest, ScratchFile, digest_of, read_exact_at};
 use crate::config::RandomMode;
-use crate::document::{Counts, DocumentColumns, Documents, DocumentsBuilder};
+use crate::document::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, OutputError, PartError, Result};
 use crate::files::digest_bytes;
 use crate::input::same_text;
@@ -202,22 +203,12 @@ impl Division {
             0 => casing::warning(prepared.config, &prepared.vocabulary, &prepared.files)?,
             _ => None,
         };
-        let create = |column| {
-            let path = work.text_path(&column_name(column, segment));
-            ScratchFile::create(work.files, &path).map(Box::new).map(ColumnWriter::File)
-        };
-        let columns = [create(0)?, create(1)?];
-        let builder = DocumentsBuilder::to_columns(prepared.id_space(), columns);
-        let (mut builder, mut read) =
+        let create = |column| ScratchFile::create(work.files, &work.text_path(&column_name(column, segment)));
+        let builder = DocumentsBuilder::to_files(prepared.id_space(), [create(0)?, create(1)?]);
+        let (builder, mut read) =
             reader.read(&prepared.files[self.ranges[segment].clone()], builder, told)?;
-        builder.end()?;
         read.warnings.extend(warning);
-        let finish = |column| match column {
-            ColumnWriter::File(file) => file.finish(),
-            ColumnWriter::Memory(_) => unreachable!("both columns are files"),
-        };
-        let counts = builder.counts;
-        let columns = [finish(builder.text)?, finish(builder.index)?];
+        let (counts, columns) = builder.finish_files()?;
         let receipt = SegmentReceipt {
             identity: work.identity.digest(),
             segment: segment as u64,
@@ -233,7 +224,13 @@ impl Division {
     /// The whole text, of which each part has its segments in its work folder.
     pub(crate) fn store(&self, prepared: &Prepared<'_>, output: &Output<'_>) -> Result<Store> {
         let identity = output.work.identity.digest();
-        let mut store = Store::default();
+        let mut store = Store {
+            width: Width::of(prepared.id_space()),
+            segments: Vec::new(),
+            read: ReadReport::default(),
+            counts: Counts::default(),
+            build: String::new(),
+        };
         let (mut missing, mut late) = (0, self.part.index);
         let mut decisive = Vec::new();
         for (segment, range) in self.ranges.iter().enumerate() {
@@ -259,9 +256,10 @@ impl Division {
                 // Where it lies now.
                 entry.path = path.to_string_lossy().into_owned();
             }
+            let [text, index] = [0, 1].map(|column| folder.join(column_name(column, segment)));
+            store.segments.push(Segment { text, index, in_memory: None, before: store.counts });
             store.read.add(read);
             store.counts.add(&counts);
-            store.segments.push((folder, segment, counts));
         }
         if missing > 0 {
             let (parts, segments) = (self.part.of, self.ranges.len());
@@ -277,30 +275,96 @@ impl Division {
 }
 
 /// The tokenized text of all parts.
-#[derive(Default)]
 pub(crate) struct Store {
-    /// The folder, number and size of each segment.
-    segments: Vec<(PathBuf, usize, Counts)>,
+    width: Width,
+    segments: Vec<Segment>,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
     /// What every later receipt of this build names: one name for options, vocabulary, program and text.
     pub(crate) build: String,
 }
 
+/// The files of a segment.
+struct Segment {
+    text: PathBuf,
+    index: PathBuf,
+    /// The index, where it may be in memory.
+    in_memory: Option<Vec<u8>>,
+    /// What the segments before it have.
+    before: Counts,
+}
+
 impl Store {
-    /// The documents, in memory as far as they may be.
-    pub(crate) fn open(&self, width: Width, tuning: &Tuning) -> Result<Documents> {
-        let resident = tuning.resident_columns(&self.counts, width);
-        let open = |folder: &Path, segment, column: usize| {
-            Column::open(&folder.join(column_name(column, segment)), resident[column])
-        };
-        let mut segments = Vec::with_capacity(self.segments.len());
-        for (folder, segment, counts) in &self.segments {
-            let of = |column| open(folder, *segment, column);
-            segments.push((DocumentColumns { text: of(0)?, index: of(1)? }, *counts));
+    /// Holds the index in memory, if it takes no more than this.
+    pub(crate) fn hold_index(&mut self, most: u64) -> Result<()> {
+        let [_, index] = self.counts.bytes(self.width);
+        for segment in self.segments.iter_mut().filter(|_| index <= most) {
+            let path = &segment.index;
+            segment.in_memory = Some(std::fs::read(path).map_err(Error::io("read", path))?);
         }
-        Ok(Documents::new(width, segments))
+        Ok(())
     }
+
+    /// A reader with files of its own, open one at a time.
+    pub(crate) fn reader(&self) -> StoreReader<'_> {
+        StoreReader { store: self, segment: 0, text: None, index: None }
+    }
+}
+
+/// Reads documents by their numbers.
+pub(crate) struct StoreReader<'a> {
+    store: &'a Store,
+    /// Which segment's files are open.
+    segment: usize,
+    text: Option<File>,
+    index: Option<File>,
+}
+
+impl StoreReader<'_> {
+    /// These documents, in the order of the text, which the numbers have afterwards, and how many tokens stand before each.
+    pub(crate) fn read(&mut self, numbers: &mut [u64]) -> Result<(Bucket, Vec<u64>)> {
+        numbers.sort_unstable();
+        let (documents, before) = self.read_ascending(numbers.iter().copied())?;
+        Ok((Bucket::ascending(documents, numbers.to_vec()), before))
+    }
+
+    /// These documents, whose numbers ascend.
+    pub(crate) fn read_ascending(
+        &mut self,
+        numbers: impl Iterator<Item = u64>,
+    ) -> Result<(Documents, Vec<u64>)> {
+        let store = self.store;
+        let (mut documents, mut tokens_before) = (Documents::empty(store.width), Vec::new());
+        for number in numbers {
+            let at = store.segments.partition_point(|segment| segment.before.documents <= number) - 1;
+            let segment = &store.segments[at];
+            if self.segment != at {
+                (self.segment, self.text, self.index) = (at, None, None);
+            }
+            let place = INDEX * (number - segment.before.documents);
+            let mut entries = [0; 2 * INDEX as usize];
+            match &segment.in_memory {
+                Some(index) => entries.copy_from_slice(&index[place as usize..][..2 * INDEX as usize]),
+                None => read_at(&mut self.index, &segment.index, &mut entries, place)?,
+            }
+            let [start, end] = [0, INDEX as usize].map(|at| Start::of_bytes(&entries[at..]));
+            let (sentences, tokens) = (end.sentences - start.sentences, end.tokens - start.tokens);
+            documents.append(sentences, tokens, |bytes| {
+                read_at(&mut self.text, &segment.text, bytes, start.byte(store.width))
+            })?;
+            tokens_before.push(segment.before.tokens + start.tokens);
+        }
+        Ok((documents, tokens_before))
+    }
+}
+
+/// Fills `bytes` from a place in a file, which is opened if it is not yet.
+fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], place: u64) -> Result<()> {
+    let file = match open {
+        Some(file) => file,
+        None => open.insert(File::open(path).map_err(Error::io("open", path))?),
+    };
+    read_exact_at(file, bytes, place).map_err(Error::io("read", path))
 }
 
 fn no_text(read: &ReadReport) -> Error {

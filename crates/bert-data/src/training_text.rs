@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::config::Layout;
-use crate::document::{DocumentsBuilder, Look};
+use crate::document::DocumentsBuilder;
 use crate::document_shard::{READ_AT_ONCE, append, document_schema};
 use crate::error::{Error, Result, ShardError};
 use crate::manifest::Manifest;
@@ -86,12 +86,9 @@ fn documents(
             Error::Shard(ShardError::Row { path: path.clone(), row: rows + row as u64, problem })
         })?;
         rows += batch.num_rows() as u64;
-        let some = some.finish()?;
-        let mut reader = some.reader();
-        for document in 0..some.len() {
-            let span = reader.span(document)?;
+        for document in some.finish()?.iter() {
             ids.clear();
-            reader.append_tokens(Look::Here, span.tokens, &mut ids)?;
+            document.append_tokens(0..document.tokens(), &mut ids);
             ids.iter_mut().for_each(|id| *id = unmarked(*id, manifest.vocabulary.size).0);
             if !see(&ids) {
                 return Ok(());

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use bert_data::document::Look;
 use bert_data::{BuildConfig, Layout, Manifest, Masking, Nsp, Vocabulary, read_shard, verify};
 
 use crate::support::{config, reference, run, shards};
@@ -217,16 +216,13 @@ fn long_lines_are_cut_between_words() {
     let bucket = bert_data::read_all_documents(&outcome.output, &outcome.manifest).unwrap();
     let documents = bucket.documents();
     assert!(documents.sentences() > 2 * 180 / 61, "{}", documents.sentences());
-    let mut reader = documents.reader();
-    let documents = 0..documents.len();
     let sentences =
-        documents.flat_map(|at| reader.document(Look::Here, at).unwrap().map(move |sentence| (at, sentence)));
-    for (document, sentence) in sentences.collect::<Vec<_>>() {
-        reader.document(Look::Here, document).unwrap();
-        let place = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
-        assert!(place.end - place.start <= 16, "{place:?}");
+        documents.iter().flat_map(|document| (0..document.sentences()).map(move |at| (document, at)));
+    for (document, sentence) in sentences {
+        let place = document.sentence(sentence);
+        assert!(place.len() <= 16, "{place:?}");
         let mut ids = Vec::new();
-        reader.append_tokens(Look::Here, place.start..place.start + 1, &mut ids).unwrap();
+        document.append_tokens(place.start..place.start + 1, &mut ids);
         assert_eq!(vocabulary.token(ids[0]), "ab", "sentence {sentence}");
     }
     assert!(shards(&run(&config(&[&text], &vocab, &folder.path().join("instances"))).unwrap())[0].len() > 10);

@@ -7,7 +7,6 @@ use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::document::DocumentsBuilder;
-use bert_data::document::Look;
 use bert_data::document_shard::{DOCUMENT_COLUMNS, read_document_shard};
 use bert_data::faults::{Fault, Faulty};
 use bert_data::files::{Disk, digest_bytes};
@@ -74,19 +73,15 @@ fn every_sentence_is_stored_once_and_its_place_is_known() {
             document.lines().map(ids).collect()
         })
         .collect();
-    let mut reader = documents.documents().reader();
-    let read: Vec<Vec<Vec<u32>>> = (0..documents.len())
-        .map(|index| {
-            let sentences = reader.document(Look::Here, index).unwrap();
-            let ids = |sentence| {
-                let mut ids = Vec::new();
-                let range = reader.token_range(Look::Here, sentence..sentence + 1).unwrap();
-                reader.append_tokens(Look::Here, range, &mut ids).unwrap();
-                ids
-            };
-            sentences.map(ids).collect()
-        })
-        .collect();
+    let read = documents.documents().iter().map(|document| -> Vec<Vec<u32>> {
+        let ids = |sentence| {
+            let mut ids = Vec::new();
+            document.append_tokens(document.sentence(sentence), &mut ids);
+            ids
+        };
+        (0..document.sentences()).map(ids).collect()
+    });
+    let read: Vec<_> = read.collect();
     assert_eq!(read, of_text);
     let rows: Vec<u64> = manifest.shards.iter().map(|shard| shard.rows).collect();
     assert_eq!(rows.iter().sum::<u64>(), 90);
