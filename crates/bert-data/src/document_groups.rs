@@ -2,9 +2,9 @@
 //!
 //! In go the numbers of row groups, counted over all shards, out comes a [`Bucket`]. The documents stand in the order of the
 //! builder's pass 0, which is random, so that row groups are samples of the text; where a document stood in the text is
-//! computed from that order, not stored. The digest of a shard is compared before its first use. Not for whole shards of
-//! any folder ([`crate::document_shard`]).
+//! computed from that order, not stored. The digest of a shard is compared before its first use.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::bucket::{Bucket, order_of_pass};
@@ -56,9 +56,10 @@ impl DocumentGroups {
         self.groups == 0
     }
 
-    /// The first row group of a shard.
-    pub(crate) fn first_of(&self, shard: usize) -> u64 {
-        self.starts[shard].0
+    /// The row groups of a shard.
+    pub(crate) fn of_shard(&self, shard: usize) -> Range<u64> {
+        let (first, _) = self.starts[shard];
+        first..first + self.manifest.shards[shard].row_groups
     }
 
     /// The documents of these row groups, every one checked.

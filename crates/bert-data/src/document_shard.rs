@@ -23,13 +23,11 @@ use parquet::schema::types::ColumnPath;
 
 use crate::conservation::Tally;
 use crate::document::{Document, Documents, DocumentsBuilder};
-use crate::error::{Error, Result, RowProblem, ShardError};
+use crate::error::{Error, Result, RowProblem};
 use crate::footer::shard_properties;
-use crate::manifest::wrong_marks;
-use crate::parquet_file::Batches;
 use crate::record_batch::{element, take_marks, with_marks};
 use crate::shard::{EncodedRowGroup, GroupEncoder, ShardForm, failed};
-use crate::shard_rows::{check_marks, first_null, marks_of, open_shard};
+use crate::shard_rows::{check_marks, first_null, marks_of};
 use crate::word_marks::marked as mark;
 
 /// The columns, in order.
@@ -146,35 +144,7 @@ impl DocumentBatch {
     }
 }
 
-/// Reads a whole shard, checks its columns and rows, and appends its documents; `ids` must be below `vocabulary`.
-/// `marks` says whether there must be marks of words. Returns the number of documents.
-///
-/// # Errors
-/// One of the `Shard...` variants of [`Error`], or [`Error::Io`].
-pub fn read_document_shard(
-    path: &Path,
-    vocabulary: usize,
-    marks: bool,
-    documents: &mut DocumentsBuilder,
-) -> Result<u64> {
-    let reader = open_shard(path, &document_schema())?.with_batch_size(READ_AT_ONCE);
-    if (reader.schema().fields().len() > DOCUMENT_COLUMNS.len()) != marks {
-        return Err(wrong_marks(path.to_owned(), marks));
-    }
-    let batches = Batches::of(reader);
-    let batches = batches.map_err(|source| ShardError::Unreadable { path: path.to_owned(), source })?;
-    let mut rows = 0;
-    for batch in batches {
-        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.to_owned(), source })?;
-        let wrong = |(row, problem)| {
-            Error::Shard(ShardError::Row { path: path.to_owned(), row: rows + row as u64, problem })
-        };
-        append(&batch, vocabulary, documents, wrong)?;
-        rows += batch.num_rows() as u64;
-    }
-    Ok(rows)
-}
-
+/// Checks rows and appends them as documents.
 pub(crate) fn append(
     batch: &RecordBatch,
     vocabulary: usize,

@@ -10,7 +10,6 @@ use crate::document::Documents;
 use crate::error::Result;
 use crate::instance::{Instance, Pair, PairRules, draw_pairs};
 use crate::masking::{MaskRules, MaskedInstance, Masker};
-use crate::resolved_config::ResolvedConfig;
 use crate::rng::{Domain, Stream};
 use crate::vocabulary::Vocabulary;
 
@@ -31,22 +30,6 @@ impl KeyedInstances {
     pub fn new(seed: u64, masking: Masking, rules: PairRules, masker: Masker) -> Self {
         let (instance, masked) = (Instance::default(), MaskedInstance::default());
         Self { seed, masking, rules, masker, instance, masked }
-    }
-
-    /// The maker of a data set's options, as its manifest has them.
-    #[must_use]
-    pub fn of(config: &ResolvedConfig, vocabulary: &Vocabulary) -> Self {
-        let rules =
-            PairRules::new(vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, false);
-        let masks = MaskRules {
-            masked_lm_prob: config.masked_lm_prob,
-            max_predictions_per_seq: config.max_predictions_per_seq,
-            do_whole_word_mask: config.do_whole_word_mask,
-            max_ngram: config.max_ngram,
-            random_word_skip_special: config.random_word_skip_special,
-            reference: false,
-        };
-        Self::new(config.random_seed, config.masking, rules, Masker::new(vocabulary, masks))
     }
 
     /// Makes the instances of document `document` in pass `pass` and hands each to `emit`.

@@ -163,7 +163,6 @@ pub use offsets::PlacedPiece;
 pub use output::clear_scratch;
 pub use permutation::Permutation;
 pub use plan::PlanFigures;
-pub use preview::preview;
 pub use report::DataReport;
 pub use resolved_config::ResolvedConfig;
 pub use shard_reader::ShardReader;

@@ -322,8 +322,7 @@ impl Manifest {
     /// As [`Manifest::verify`].
     pub fn read_verified_documents(&self, folder: &Path, index: usize) -> Result<Bucket> {
         let mut groups = DocumentGroups::new(folder, self);
-        let first = groups.first_of(index);
-        groups.read(first..first + self.shards[index].row_groups)
+        groups.read(groups.of_shard(index))
     }
 }
 

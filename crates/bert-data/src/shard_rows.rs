@@ -344,13 +344,6 @@ fn open(path: &Path) -> Result<Builder> {
     Ok(opened.builder)
 }
 
-/// Opens a shard that must have the columns of `expected`, and may have marks of words behind them.
-pub(crate) fn open_shard(path: &Path, expected: &Schema) -> Result<Builder> {
-    let builder = open(path)?;
-    check_columns(path, builder.schema(), expected, true)?;
-    Ok(builder)
-}
-
 /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
 /// looked for in the rows.
 pub(crate) fn check_columns(

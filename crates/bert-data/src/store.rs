@@ -266,7 +266,8 @@ impl Division {
             return Err(PartError::TextMissing { part: late, parts, missing, segments }.into());
         }
         if store.counts.documents == 0 {
-            return Err(no_text(&store.read));
+            let lines = store.read.inputs.iter().map(|input| input.lines).sum();
+            return Err(InputError::NoText { files: store.read.inputs.len(), lines }.into());
         }
         store.build =
             digest_bytes(serde_json::to_string(&(identity, decisive)).unwrap_or_default().as_bytes());
@@ -365,20 +366,6 @@ fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], place: u64) -
         None => open.insert(File::open(path).map_err(Error::io("open", path))?),
     };
     read_exact_at(file, bytes, place).map_err(Error::io("read", path))
-}
-
-fn no_text(read: &ReadReport) -> Error {
-    let lines = read.inputs.iter().map(|input| input.lines).sum();
-    InputError::NoText { files: read.inputs.len(), lines }.into()
-}
-
-/// The whole text in memory, for a look at it.
-pub(crate) fn read_into_memory(prepared: &Prepared<'_>) -> Result<Documents> {
-    let (rules, tokenizer) = (ReadRules::new(prepared.config), prepared.tokenizer());
-    let mut reader = TextReader::new(&tokenizer, prepared.vocabulary.unk_id(), &rules, &prepared.pool);
-    let builder = DocumentsBuilder::new(prepared.id_space());
-    let (builder, read) = reader.read(&prepared.files, builder, &mut |_| {})?;
-    if builder.is_empty() { Err(no_text(&read)) } else { builder.finish() }
 }
 
 /// Refuses to discard what was made of inputs with other names; text that changed under its name is made anew.

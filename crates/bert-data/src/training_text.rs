@@ -7,12 +7,10 @@
 use std::path::Path;
 
 use crate::config::Layout;
-use crate::document::DocumentsBuilder;
-use crate::document_shard::{READ_AT_ONCE, append, document_schema};
-use crate::error::{Error, Result, ShardError};
+use crate::document_groups::DocumentGroups;
+use crate::error::Result;
 use crate::manifest::Manifest;
-use crate::parquet_file::Batches;
-use crate::shard_rows::{Row, open_shard};
+use crate::shard_rows::Row;
 use crate::vocabulary::Vocabulary;
 use crate::word_marks::unmarked;
 
@@ -75,18 +73,9 @@ fn documents(
     shard: usize,
     see: &mut dyn FnMut(&[u32]) -> bool,
 ) -> Result<()> {
-    manifest.verify_digest(folder, shard)?;
-    let path = manifest.shard_path(folder, shard);
-    let batches = Batches::of(open_shard(&path, &document_schema())?.with_batch_size(READ_AT_ONCE));
-    let (mut rows, mut ids) = (0, Vec::new());
-    for batch in batches.map_err(|source| ShardError::Unreadable { path: path.clone(), source })? {
-        let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path.clone(), source })?;
-        let mut some = DocumentsBuilder::new(manifest.id_space());
-        append(&batch, manifest.vocabulary.size, &mut some, |(row, problem)| {
-            Error::Shard(ShardError::Row { path: path.clone(), row: rows + row as u64, problem })
-        })?;
-        rows += batch.num_rows() as u64;
-        for document in some.finish()?.iter() {
+    let (mut groups, mut ids) = (DocumentGroups::new(folder, manifest), Vec::new());
+    for group in groups.of_shard(shard) {
+        for document in groups.read([group])?.documents().iter() {
             ids.clear();
             document.append_tokens(0..document.tokens(), &mut ids);
             ids.iter_mut().for_each(|id| *id = unmarked(*id, manifest.vocabulary.size).0);

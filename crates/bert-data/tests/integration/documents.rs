@@ -6,20 +6,19 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::document::DocumentsBuilder;
-use bert_data::document_shard::{DOCUMENT_COLUMNS, read_document_shard};
+use bert_data::document_shard::DOCUMENT_COLUMNS;
 use bert_data::faults::{Fault, Faulty};
 use bert_data::files::{Disk, digest_bytes};
 use bert_data::sealed::sealed;
 use bert_data::{
     BuildConfig, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking, Nsp,
     OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary, build_on,
-    inspect, preview, read_all_documents, verify,
+    inspect, read_all_documents, verify,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};
+use crate::support::{canonical, config, documents_of, run, shards, small_text, small_vocabulary};
 
 struct World {
     folder: tempfile::TempDir,
@@ -283,7 +282,6 @@ fn what_is_shown_and_counted_is_pass_0() {
     }
     let shown = inspect(&outcome.output, 12).unwrap();
     assert_eq!(shown.instances[..2], outcome.preview);
-    assert_eq!(shown.instances, preview(&world.config, 12).unwrap());
     assert_eq!(bert_data::inspect::instance(&outcome.output, 11).unwrap(), shown.instances[11]);
     assert!(shown.to_string().contains("in one pass; the loader makes other ones in every epoch"));
     assert!(shown.to_string().contains("shown as [MASK]"));
@@ -328,25 +326,27 @@ fn write_plain(path: &Path, batch: &RecordBatch) {
 }
 
 /// A shard of documents that holds something else.
-fn foreign(path: &Path, columns: Vec<(&str, Lists)>) -> Error {
+fn foreign(manifest: &Manifest, path: &Path, columns: Vec<(&str, Lists)>) -> Error {
     let columns = columns.into_iter().map(|(name, rows)| {
         let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
         (name, list)
     });
     write_plain(path, &RecordBatch::try_from_iter(columns).unwrap());
-    read_document_shard(path, 100, false, &mut DocumentsBuilder::new(100)).unwrap_err()
+    documents_of(manifest, path, 100).unwrap_err()
 }
 
 #[test]
 fn foreign_shards_say_which_column_or_row() {
     let world = world();
+    let manifest = &run(&world.config).unwrap().manifest;
     let path = world.at("foreign.parquet");
     let lists = |rows: &[&[i32]]| -> Lists {
         rows.iter().map(|row| Some(row.iter().copied().map(Some).collect())).collect()
     };
-    let error = foreign(&path, vec![("input_ids", lists(&[&[7]]))]);
+    let error = foreign(manifest, &path, vec![("input_ids", lists(&[&[7]]))]);
     assert!(error.to_string().contains("\"sentence_lengths\"") && error.exit_code() == 3, "{error}");
     let problem = |ids: &[&[i32]], lengths: &[&[i32]]| match foreign(
+        manifest,
         &path,
         vec![("input_ids", lists(ids)), ("sentence_lengths", lists(lengths))],
     ) {
@@ -365,7 +365,8 @@ fn foreign_shards_say_which_column_or_row() {
     assert_eq!(problem(&[good], &[&[]]), (0, RowProblem::SentenceSum { sum: 0, tokens: 3 }));
     let mut lengths = lists(&[&[3], &[3]]);
     lengths[1] = Some(vec![Some(3), None]);
-    let error = foreign(&path, vec![("input_ids", lists(&[good, good])), ("sentence_lengths", lengths)]);
+    let error =
+        foreign(manifest, &path, vec![("input_ids", lists(&[good, good])), ("sentence_lengths", lengths)]);
     assert!(
         matches!(
             error,
@@ -388,9 +389,9 @@ fn damage_is_found() {
         std::fs::write(&path, &damaged).unwrap();
         let error = read_all_documents(folder, manifest).unwrap_err();
         assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
-        // Without its manifest it is an error or other documents, never a panic.
+        // With a manifest that vouches for it it is an error or other documents, never a panic.
         let size = manifest.vocabulary.size;
-        if let Err(error) = read_document_shard(&path, size, false, &mut DocumentsBuilder::new(size)) {
+        if let Err(error) = documents_of(manifest, &path, size) {
             assert_eq!(error.exit_code(), 3, "{error}");
         }
     }

@@ -15,7 +15,7 @@ use bert_data::{
     verify,
 };
 
-use crate::support::{canonical, config, golden, run, shards, shared};
+use crate::support::{canonical, config, documents_of, golden, run, shards, shared};
 
 const SENTENCES: [&str; 8] = [
     "我们在南京市长江大桥看见一只小鸟。",
@@ -244,15 +244,6 @@ fn layouts_agree() {
     };
     assert_eq!(texts(&fixed), texts(&dynamic));
     assert_eq!(texts(&without), texts(&dynamic));
-    // A preview without masks has no marks either.
-    let shown = |segmenter| {
-        let unmasked = world.with("preview", |config| {
-            config.segmenter = segmenter;
-            config.masking = Masking::Dynamic;
-        });
-        bert_data::preview(&unmasked, 40).unwrap()
-    };
-    assert_eq!(shown(Segmenter::Chinese), shown(Segmenter::None));
     assert!(!shards(&fixed)[0].has_marks() && shards(&dynamic)[0].has_marks());
     assert!(!shards(&without)[0].has_marks());
 
@@ -328,13 +319,17 @@ fn write_rows(path: &Path, ids: &[&[i32]], marks: Vec<Option<Vec<Option<bool>>>>
 fn wrong_marks_are_found() {
     let world = world();
     let path = world.at("foreign.parquet");
-    let read = |marks| {
-        let mut documents = bert_data::document::DocumentsBuilder::new(200);
-        bert_data::document_shard::read_document_shard(&path, 100, marks, &mut documents)
+    let of = |name, segmenter| {
+        let documents = world.with(name, |config| {
+            (config.segmenter, config.layout, config.dupe_factor) = (segmenter, Layout::Documents, 10);
+        });
+        run(&documents).unwrap().manifest
     };
+    let (with, without) = (of("with", Segmenter::Chinese), of("without", Segmenter::None));
+    let read = |marks| documents_of(if marks { &with } else { &without }, &path, 100);
     let some = |row: &[bool]| Some(row.iter().copied().map(Some).collect::<Vec<_>>());
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false])]);
-    assert_eq!(read(true).unwrap(), 2);
+    assert_eq!(read(true).unwrap().len(), 2);
     assert!(matches!(read(false).unwrap_err(), Error::Shard(ShardError::Column { .. })));
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false, true])]);
     let problem = RowProblem::MarkCount { marks: 2, tokens: 1 };

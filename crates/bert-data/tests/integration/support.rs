@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, BuildOutcome, Error, RandomMode, Row, ShardRows, build, read_shard};
+use bert_data::{BuildConfig, BuildOutcome, Error, Manifest, RandomMode, Row, ShardRows, build, read_shard};
 
 /// The reference material: the folder `BERT_SHARED`, else `../shared` beside the workspace. Tests that ask for it are
 /// ignored with the reason "needs ../shared".
@@ -174,4 +174,27 @@ pub(crate) fn sha256(message: &[u8]) -> String {
         }
     }
     hash.iter().map(|word| format!("{word:08x}")).collect()
+}
+
+/// The documents of a shard that is put into the place of a data set's own, with a manifest that says what it holds.
+pub(crate) fn documents_of(
+    manifest: &Manifest,
+    path: &Path,
+    vocabulary: usize,
+) -> bert_data::Result<bert_data::Bucket> {
+    let bytes = std::fs::read(path).unwrap();
+    let footer = parquet::file::metadata::ParquetMetaDataReader::new();
+    let footer = footer.parse_and_finish(&std::fs::File::open(path).unwrap());
+    let (rows, groups) =
+        footer.map_or((1, 1), |footer| (footer.file_metadata().num_rows(), footer.num_row_groups()));
+    let mut manifest = manifest.clone();
+    manifest.vocabulary.size = vocabulary;
+    manifest.shards = vec![bert_data::manifest::ShardEntry {
+        file: path.file_name().unwrap().to_string_lossy().into_owned(),
+        rows: rows as u64,
+        row_groups: groups as u64,
+        bytes: bytes.len() as u64,
+        blake3: bert_data::files::digest_bytes(&bytes),
+    }];
+    bert_data::DocumentGroups::new(path.parent().unwrap(), &manifest).read(0..groups as u64)
 }
