@@ -72,8 +72,11 @@ pub fn card(manifest: &Manifest) -> String {
         let _ = writeln!(out, "| {name} | {value} |");
     }
     out.push_str("\n## Made from\n\n| file | bytes | BLAKE3 |\n|---|---:|---|\n");
-    for input in &manifest.inputs {
+    for input in manifest.inputs.iter().take(INPUTS) {
         let _ = writeln!(out, "| {} | {} | `{}` |", plain(&input.path), input.bytes, input.blake3);
+    }
+    if let Some(more) = manifest.inputs.len().checked_sub(INPUTS).filter(|&more| more > 0) {
+        let _ = writeln!(out, "\n{more} more are in `manifest.json`.");
     }
     if !report.warnings.is_empty() {
         out.push_str("\n## Warnings\n\n");
@@ -83,6 +86,9 @@ pub fn card(manifest: &Manifest) -> String {
     }
     out
 }
+
+/// Inputs that are named.
+const INPUTS: usize = 100;
 
 fn instance_columns(config: &ResolvedConfig, out: &mut String) {
     let (masks, segments) = (masks(config.masking), segments(config.nsp));

@@ -54,6 +54,8 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     Ok(Inspection { folder: folder.to_owned(), manifest, instances, frequent_tokens })
 }
 
+/// Inputs that are shown.
+const INPUTS: usize = 100;
 /// Tokens that are counted, roughly.
 const COUNTED_TOKENS: usize = 1 << 20;
 
@@ -71,7 +73,7 @@ impl fmt::Display for Inspection {
         let manifest = &self.manifest;
         writeln!(f, "{}", self.folder.display())?;
         writeln!(f, "made by {}, format {}", manifest.program, manifest.format_version)?;
-        for input in &manifest.inputs {
+        for input in manifest.inputs.iter().take(INPUTS) {
             writeln!(
                 f,
                 "input {} ({} lines, {} bytes, {})",
@@ -80,6 +82,9 @@ impl fmt::Display for Inspection {
                 input.bytes,
                 short(&input.blake3)
             )?;
+        }
+        if manifest.inputs.len() > INPUTS {
+            writeln!(f, "and {} more inputs", manifest.inputs.len() - INPUTS)?;
         }
         let vocabulary = &manifest.vocabulary;
         writeln!(f, "{} ({} tokens, {})", vocabulary.file, vocabulary.size, short(&vocabulary.blake3))?;

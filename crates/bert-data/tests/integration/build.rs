@@ -253,6 +253,22 @@ fn a_preview_marks_masks() {
 }
 
 #[test]
+fn many_inputs_are_counted_and_a_hundred_are_named() {
+    let world = world(4);
+    let text = std::fs::read(&world.config.input[0]).unwrap();
+    let folder = world.config.output.as_ref().unwrap().with_file_name("many");
+    std::fs::create_dir(&folder).unwrap();
+    (0..103).for_each(|file| std::fs::write(folder.join(format!("{file:03}.txt")), &text).unwrap());
+    let outcome = run(&BuildConfig { input: vec![folder], ..world.config }).unwrap();
+    let card = std::fs::read_to_string(outcome.output.join("README.md")).unwrap();
+    assert!(card.contains("/099.txt | ") && !card.contains("/100.txt"), "{card}");
+    assert!(card.contains("\n3 more are in `manifest.json`.\n"), "{card}");
+    let shown = inspect(&outcome.output, 1).unwrap().to_string();
+    assert!(shown.contains("/099.txt (") && shown.contains("\nand 3 more inputs\n"), "{shown}");
+    assert_eq!(outcome.manifest.inputs.len(), 103);
+}
+
+#[test]
 fn overwrite_replaces_a_finished_data_set() {
     let world = world(20);
     run(&world.config).unwrap();
