@@ -107,6 +107,14 @@ fn main() {
         let built = peak_memory();
         let goal = if args.max_seq_length == 128 { "   goal >= 60000" } else { "" };
         println!("{what:<34}{:>10.0} sequences/s{goal}", rate(&data, &args, 1).0);
+        let start = Instant::now();
+        let mut loader = DataLoader::open(&data, 1).expect("the data opens");
+        loader.batch(0, args.batch_size).expect("a batch");
+        println!(
+            "{:<34}{:>10.2} s   goal <= 5",
+            "  from start to first batch",
+            start.elapsed().as_secs_f64()
+        );
         if args.documents {
             println!("peak memory after building {built} MiB, after an epoch {} MiB", peak_memory());
         }

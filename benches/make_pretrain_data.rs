@@ -6,6 +6,7 @@
 //! cargo bench --bench make_pretrain_data -- --corpus text.zst --vocab vocab.txt --turns 5
 //! cargo bench --bench make_pretrain_data -- --large        # also 1 GB of text, some minutes and 3 GB of disk
 //! cargo bench --bench make_pretrain_data -- --divided      # also 250 MB in eight parts, and 1 GB in ten passes: 12 GB of disk
+//! cargo bench --bench make_pretrain_data -- --odd          # also 100,000 files, a line of 1 GB, and 2 GB without a blank line
 //! ```
 //!
 //! The figures are those of GNU time (`/usr/bin/time`), which sees the whole process; of several turns the
@@ -37,6 +38,12 @@ struct Args {
     /// Also measure what parts cost, and what a build has on disk and open on its way.
     #[arg(long)]
     divided: bool,
+    /// Also measure text as it should not be.
+    #[arg(long)]
+    odd: bool,
+    /// Gigabytes of the text without a blank line.
+    #[arg(long, default_value_t = 2)]
+    gigabytes: usize,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
@@ -95,6 +102,45 @@ fn main() {
         divided(&args);
         on_the_way(&args);
     }
+    if args.odd {
+        odd(&args);
+    }
+}
+
+/// Very many files; a document that is one line; a text that is one document.
+fn odd(args: &Args) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (many, data) = (folder.path().join("many"), folder.path().join("data"));
+    for file in 0..100_000 {
+        let inside = many.join(format!("{:03}", file / 1000));
+        std::fs::create_dir_all(&inside).expect("a folder");
+        let text = format!("The river number {file} is long.\nIt flows to the sea.\n");
+        std::fs::write(inside.join(format!("{:03}.txt", file % 1000)), text).expect("room on the disk");
+    }
+    let figures = measure(args, &many, 1, "--dupe-factor 1");
+    line("100,000 input files: wall time", figures.wall, "s", &Goal::None);
+    line("100,000 input files: peak memory", figures.memory, "MiB", &Goal::AtMost(400.0));
+    std::fs::remove_dir_all(&many).expect("removed");
+
+    let path = folder.path().join("odd.txt");
+    let mut out = BufWriter::new(File::create(&path).expect("a file"));
+    (0..10_000_000).for_each(|_| out.write_all(b"A line that has no end, of which there are gigabytes, here and there. More of it follows here. ").expect("room"));
+    out.flush().expect("room on the disk");
+    let start = std::time::Instant::now();
+    let refused = command(args, &path, &data, "--dupe-factor 1").output().expect("the program");
+    assert_eq!(refused.status.code(), Some(3), "{}", String::from_utf8_lossy(&refused.stderr));
+    line("a line of 1 GB: refused after", start.elapsed().as_secs_f64(), "s", &Goal::AtMost(5.0));
+
+    let all = folder.path().join("all.txt");
+    write_text(args.corpus.parent().expect("a folder of corpora"), 100_000_000, &all);
+    let text = std::fs::read_to_string(&all).expect("the text").replace("\n\n", "\n");
+    let mut out = BufWriter::new(File::create(&path).expect("a file"));
+    (0..10 * args.gigabytes).for_each(|_| out.write_all(text.as_bytes()).expect("room on the disk"));
+    out.flush().expect("room on the disk");
+    let figures = measure(args, &path, 1, "--layout documents");
+    let name = format!("{} GB without a blank line", args.gigabytes);
+    line(&format!("{name}: CPU"), figures.cpu, "s", &Goal::None);
+    line(&format!("{name}: peak memory"), figures.memory, "MiB", &Goal::AtMost(400.0));
 }
 
 /// CPU of eight parts and their merge over that of the whole.
