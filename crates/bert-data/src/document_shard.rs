@@ -1,7 +1,7 @@
 //! Documents on disk (`--layout documents`): to row groups of Parquet shards and back.
 //!
 //! In go documents of a bucket, out comes a row group with one row a document; and back from a shard, every row checked. The
-//! documents of a data set stand in the order of its pass 0, which is random and computed ([`crate::document_groups`]), so
+//! documents of a data set stand in the order of its pass 0, which is random and computed (`document_groups`), so
 //! that any row group is a sample of the text. Not for instances (`shard`, `shard_rows`). Nothing here is from the reference,
 //! which stores instances only.
 //!
