@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::error::{InputError, Result, TextProblem};
 use crate::input::{Block, Format};
 use crate::line_check::{BadLines, LineCheck};
+use crate::python_str::python_strip;
 use crate::table::json_text;
-use crate::tokenization::python_strip;
 
 /// Which lines and rows are refused, and where the text of a row stands.
 #[derive(Clone, Copy, Debug)]

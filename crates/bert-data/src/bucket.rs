@@ -72,3 +72,6 @@ impl Bucket {
         self.numbers.binary_search(&number).ok()
     }
 }
+
+/// Tokens of a bucket, roughly: 8 MB of two bytes each.
+pub(crate) const BUCKET_TOKENS: u64 = 1 << 22;

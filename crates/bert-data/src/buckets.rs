@@ -11,9 +11,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::bucket::order_of_pass;
-use crate::build::Prepared;
 use crate::config::{BuildConfig, Layout};
-use crate::conservation::Tally;
 use crate::coverage::{Looked, Unseen};
 use crate::document_shard::DocumentEncoder;
 use crate::error::Result;
@@ -21,11 +19,13 @@ use crate::keyed::KeyedInstances;
 use crate::packed::{PackedRow, pack};
 use crate::permutation::Permutation;
 use crate::plan::{Plan, row_groups};
+use crate::prepare::Prepared;
 use crate::report::Counters;
 use crate::rng::{Domain, Random, Stream};
 use crate::shard::{RowEncoder, shard_name};
 use crate::shards::{Made, ShardPiece};
 use crate::store::{Store, StoreReader};
+use crate::tally::Tally;
 
 /// The order of the documents in every pass.
 pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {

@@ -7,24 +7,25 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
-
 use crate::buckets::{BucketJob, BucketMaker, orders};
-use crate::budget::{self, ByteSize, Tuning};
+use crate::budget::Tuning;
 use crate::card::{CARD, card};
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::data_set::DataSet;
 use crate::document::Counts;
 use crate::document_shard::document_form;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
 use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
 use crate::footer::Footer;
-use crate::input::{Format, expand, first_duplicate, refuse_too_many, same_text};
+use crate::input::same_text;
 use crate::manifest::{Manifest, VOCABULARY, VocabularyEntry};
-use crate::masking::is_special_token;
 use crate::output::{self, Output};
 use crate::part::Part;
 use crate::plan::{Plan, row_groups};
+use crate::prepare::Prepared;
+use crate::prepare::prepare;
 use crate::preview::render_first;
+use crate::progress::BuildProgress;
 use crate::receipt::PartReceipt;
 use crate::record_batch::RowColumns;
 use crate::reference::make_reference;
@@ -32,38 +33,9 @@ use crate::resolved_config::ResolvedConfig;
 use crate::segmenter::ChineseSegmenter;
 use crate::shard::{RowEncoder, ShardForm};
 use crate::shards::{ShardJob, ShardReceipt, make_shards};
-use crate::store::{Division, SEGMENT, Store};
+use crate::store::{Division, Store};
 use crate::tokenization::Tokenizer;
-use crate::vocabulary::Vocabulary;
 use crate::work::{Identity, is_text_file};
-
-/// What a build is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildStage {
-    /// Reading and tokenizing; counted in bytes of input on disk.
-    Reading,
-    /// Making pairs and masks, and shards of them or of the documents; counted in buckets of documents, once for each pass.
-    /// (Reference mode: in documents, once for each pass.)
-    Instances,
-    /// The tokenized text of an earlier run is used; counted in documents. Told once.
-    KeptText,
-    /// Shards of an earlier run are used; counted in shards. Told once.
-    KeptShards,
-    /// The text of an earlier run has changed since: everything is made anew. Counted in its documents. Told once.
-    ChangedText,
-}
-
-/// How far a build is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BuildProgress {
-    /// The stage.
-    pub stage: BuildStage,
-    /// Units of the stage that are done.
-    pub done: u64,
-    /// Units of the stage in all.
-    pub total: u64,
-}
 
 /// What a build made.
 #[derive(Clone, Debug)]
@@ -74,6 +46,16 @@ pub struct BuildOutcome {
     pub manifest: Manifest,
     /// The first instances of the first shard as words, as many as `--preview` asked for.
     pub preview: Vec<String>,
+}
+
+impl BuildOutcome {
+    /// The data set, opened.
+    ///
+    /// # Errors
+    /// As [`DataSet::of`].
+    pub fn data_set(&self) -> Result<DataSet> {
+        DataSet::of(&self.output, self.manifest.clone())
+    }
 }
 
 /// Builds a data set.
@@ -251,51 +233,6 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
     }
 }
 
-/// Everything that is checked and loaded before text is read.
-pub(crate) struct Prepared<'a> {
-    pub(crate) config: &'a BuildConfig,
-    pub(crate) budget: ByteSize,
-    /// Instead of what the budget gives, in tests.
-    pub(crate) tuning: Option<Tuning>,
-    /// Bytes of input that are tokenized together, at least; fewer in tests.
-    pub(crate) segment: u64,
-    pub(crate) vocabulary: Vocabulary,
-    pub(crate) files: Vec<PathBuf>,
-    /// Whether an input is JSON Lines or Parquet.
-    pub(crate) tables: bool,
-    pub(crate) pool: ThreadPool,
-}
-
-pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
-    config.check()?;
-    let files = expand(&config.input)?;
-    refuse_too_many(files.len(), files.iter().map(|path| path.as_os_str().len() as u64).sum())?;
-    if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
-        return Err(InputError::Twice { path: path.clone() }.into());
-    }
-    let mut tables = false;
-    for file in &files {
-        tables |= Format::of(file)?.is_table();
-    }
-    config.check_tables(tables)?;
-    let vocabulary = Vocabulary::read(config.vocab()?)?;
-    if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
-        let reason = "it has no other tokens";
-        return Err(OptionError::Conflict {
-            option: "random-word-skip-special",
-            with: "this --vocab",
-            reason,
-        }
-        .into());
-    }
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(config.threads)
-        .build()
-        .map_err(|source| Error::Threads { threads: config.threads, source })?;
-    let budget = budget::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, files, tables, pool })
-}
-
 impl Prepared<'_> {
     /// The tokenizer that the options ask for.
     pub(crate) fn tokenizer(&self) -> Tokenizer {
@@ -438,7 +375,7 @@ impl Prepared<'_> {
     fn preview(&self, manifest: &Manifest, folder: &Path) -> Result<Vec<String>> {
         match self.config.preview {
             0 => Ok(Vec::new()),
-            n => render_first(folder, n as u64, manifest, &self.vocabulary),
+            n => render_first(&DataSet::new(folder, manifest.clone(), self.vocabulary.clone()), n as u64),
         }
     }
 }

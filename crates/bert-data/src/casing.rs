@@ -11,10 +11,10 @@ use crate::config::BuildConfig;
 use crate::error::Result;
 use crate::input::expand;
 use crate::line_check::BadLines;
-use crate::masking::is_special_token;
 use crate::table::InputReader;
 use crate::tokenization::{Tokenizer, basic_tokens};
 use crate::vocabulary::Vocabulary;
+use crate::vocabulary::is_special_token;
 
 /// An uncased vocabulary has no upper-case letter but by accident.
 const FEW_TOKENS: f64 = 0.05;

@@ -5,14 +5,15 @@
 //! shards) is decided by the builder.
 
 mod check;
+pub mod predictions;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::ByteSize;
+use crate::byte_size::ByteSize;
+use crate::config::predictions::{enough_predictions, warn_of_cap};
 use crate::error::{Error, OptionError, Result};
-use crate::masking::{enough_predictions, warn_of_cap};
 use crate::part::Part;
 
 /// Where the random draws come from.

@@ -8,10 +8,10 @@
 use std::ops::Range;
 
 use crate::column::{ColumnDigest, ScratchFile};
-use crate::conservation::{DocumentHash, Tally};
 use crate::error::{InputError, Result};
-use crate::packed::Width;
+use crate::id_width::Width;
 use crate::rng::Random;
+use crate::tally::{DocumentHash, Tally};
 
 /// Bytes of the border of a sentence, and of an entry of the index.
 const SENTENCE: u64 = 4;

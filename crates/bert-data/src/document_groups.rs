@@ -5,20 +5,20 @@
 //! computed from that order, not stored. The digest of a shard is compared before its first use.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use crate::bucket::{Bucket, order_of_pass};
+use crate::data_set::DataSet;
 use crate::document::DocumentsBuilder;
 use crate::document_shard::{READ_AT_ONCE, append, document_schema};
 use crate::error::{Error, ManifestError, Result, ShardError};
-use crate::manifest::{Manifest, ShardEntry, wrong_marks};
+use crate::manifest::{Manifest, ShardEntry};
 use crate::permutation::Permutation;
+use crate::schema::wrong_marks;
 use crate::shard_file::ShardFile;
 
 /// Reads row groups of documents.
 pub struct DocumentGroups {
-    folder: PathBuf,
-    manifest: Manifest,
+    data: DataSet,
     /// Of each shard: its first row group and its first document, counted over all shards.
     starts: Vec<(u64, u64)>,
     groups: u64,
@@ -28,9 +28,10 @@ pub struct DocumentGroups {
 }
 
 impl DocumentGroups {
-    /// The row groups of a data folder with documents; reads none yet.
+    /// The row groups of a data set with documents; reads none yet.
     #[must_use]
-    pub fn new(folder: &Path, manifest: &Manifest) -> Self {
+    pub fn new(data: &DataSet) -> Self {
+        let manifest = data.manifest();
         let (mut groups, mut documents) = (0, 0);
         let start = |shard: &ShardEntry| {
             let start = (groups, documents);
@@ -41,7 +42,7 @@ impl DocumentGroups {
         let starts = manifest.shards.iter().map(start).collect();
         let verified = vec![false; manifest.shards.len()];
         let order = order_of_pass(manifest.config.random_seed, 0, documents);
-        Self { folder: folder.to_owned(), manifest: manifest.clone(), starts, groups, order, verified }
+        Self { data: data.clone(), starts, groups, order, verified }
     }
 
     /// Number of row groups.
@@ -59,7 +60,7 @@ impl DocumentGroups {
     /// The row groups of a shard.
     pub(crate) fn of_shard(&self, shard: usize) -> Range<u64> {
         let (first, _) = self.starts[shard];
-        first..first + self.manifest.shards[shard].row_groups
+        first..first + self.data.manifest().shards[shard].row_groups
     }
 
     /// The documents of these row groups, every one checked.
@@ -70,7 +71,7 @@ impl DocumentGroups {
     /// # Panics
     /// When there is no such row group.
     pub fn read(&mut self, groups: impl IntoIterator<Item = u64>) -> Result<Bucket> {
-        let mut documents = DocumentsBuilder::new(self.manifest.id_space());
+        let mut documents = DocumentsBuilder::new(self.data.manifest().id_space());
         let mut numbers = Vec::new();
         let mut open: Option<(usize, ShardFile)> = None;
         for group in groups {
@@ -91,13 +92,13 @@ impl DocumentGroups {
 
     fn open(&mut self, shard: usize) -> Result<ShardFile> {
         if !self.verified[shard] {
-            self.manifest.verify_digest(&self.folder, shard)?;
+            self.data.check_shard(shard)?;
             self.verified[shard] = true;
         }
-        let file = ShardFile::open(&self.manifest, &self.folder, shard)?;
+        let file = ShardFile::open(&self.data, shard)?;
         file.check_columns(&document_schema())?;
-        if (file.columns() > document_schema().fields().len()) != self.manifest.has_marks() {
-            return Err(wrong_marks(file.path().to_owned(), self.manifest.has_marks()));
+        if (file.columns() > document_schema().fields().len()) != self.data.manifest().has_marks() {
+            return Err(wrong_marks(file.path().to_owned(), self.data.manifest().has_marks()));
         }
         Ok(file)
     }
@@ -107,7 +108,7 @@ impl DocumentGroups {
         for batch in file.batches(group, READ_AT_ONCE)? {
             let batch = batch
                 .map_err(|source| ShardError::BatchUnreadable { path: file.path().to_owned(), source })?;
-            append(&batch, self.manifest.vocabulary.size, documents, |(at, problem)| {
+            append(&batch, self.data.manifest().vocabulary.size, documents, |(at, problem)| {
                 let (path, row) = (file.path().to_owned(), row + at as u64);
                 Error::Shard(ShardError::Row { path, row, problem })
             })?;
@@ -117,20 +118,22 @@ impl DocumentGroups {
     }
 }
 
-/// All documents of a data folder, in memory.
+/// All documents of a data set, in memory.
 ///
 /// # Errors
 /// As [`DocumentGroups::read`]; [`ManifestError::Count`] when they are not what the manifest counts.
-pub fn read_all_documents(folder: &Path, manifest: &Manifest) -> Result<Bucket> {
-    let mut groups = DocumentGroups::new(folder, manifest);
+pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
+    let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;
-    let (documents, report) = (all.documents(), &manifest.report);
+    let (documents, report) = (all.documents(), &data.manifest().report);
     for (what, found, expected) in [
         ("the sentences of all shards", documents.sentences(), report.sentences),
         ("the tokens of all shards", documents.tokens(), report.tokens),
     ] {
         if found != expected {
-            return Err(ManifestError::Count { path: Manifest::path(folder), what, found, expected }.into());
+            return Err(
+                ManifestError::Count { path: Manifest::path(data.folder()), what, found, expected }.into()
+            );
         }
     }
     Ok(all)

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::instance::{PairRules, create_instances_from_document};
 use crate::keyed::pair_stream;
 use crate::manifest::Manifest;
-use crate::shard_rows::{Row, ShardRows};
+use crate::row::{Row, ShardRows};
 use crate::vocabulary::Vocabulary;
 
 /// Makes instances by the rules of a data set.

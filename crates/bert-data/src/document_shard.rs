@@ -21,13 +21,14 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
-use crate::conservation::Tally;
 use crate::document::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem};
 use crate::footer::shard_properties;
-use crate::record_batch::{element, take_marks, with_marks};
+use crate::record_batch::take_marks;
+use crate::schema::{check_marks, first_null, marks_of};
+use crate::schema::{element, with_marks};
 use crate::shard::{EncodedRowGroup, GroupEncoder, ShardForm, failed};
-use crate::shard_rows::{check_marks, first_null, marks_of};
+use crate::tally::Tally;
 use crate::word_marks::marked as mark;
 
 /// The columns, in order.

@@ -11,7 +11,7 @@ use crate::keyed::MaskStreams;
 use crate::manifest::Manifest;
 use crate::masking::{MaskRules, MaskedInstance, Masker};
 use crate::rng::{Domain, Stream};
-use crate::shard_rows::Row;
+use crate::row::Row;
 use crate::vocabulary::Vocabulary;
 use crate::word_marks::marked;
 

@@ -15,7 +15,6 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-use crate::manifest::FORMAT_VERSION;
 use crate::resolved_config::ResolvedConfig;
 
 /// What all shards of a data set say.
@@ -65,3 +64,6 @@ pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(None)
 }
+
+/// The version of the format that this program writes and reads.
+pub const FORMAT_VERSION: u32 = 4;

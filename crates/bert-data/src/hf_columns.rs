@@ -8,36 +8,19 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int8Array, Int32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, Int8Type, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Int8Type, Int32Type};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use crate::error::RowProblem;
-use crate::record_batch::element;
-use crate::shard_rows::{Row, ShardRows, check_row, first_null};
-
-/// The columns, in order.
-pub const HF_COLUMNS: [&str; 5] =
-    ["input_ids", "token_type_ids", "attention_mask", "labels", "next_sentence_label"];
+use crate::row::{Row, ShardRows, check_row};
+use crate::schema::HF_COLUMNS;
+use crate::schema::element;
+use crate::schema::first_null;
+use crate::schema::hf_schema;
 
 /// The label of a token that is not masked; PyTorch's cross entropy leaves it out.
 pub const NO_LABEL: i32 = -100;
-
-/// The columns: `input_ids: list<int32>` (behind the tokens the id of `[PAD]`), `token_type_ids: list<int8>` (0 and 1,
-/// behind the tokens 0), `attention_mask: list<int8>` (1 for tokens, 0 behind them), `labels: list<int32>` (the original
-/// id of a masked token, else -100), all of `max_seq_length`, and `next_sentence_label: int8` (1 = B is random). Nothing
-/// is nullable.
-#[must_use]
-pub fn hf_schema() -> SchemaRef {
-    let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);
-    Arc::new(Schema::new(vec![
-        list(HF_COLUMNS[0], DataType::Int32),
-        list(HF_COLUMNS[1], DataType::Int8),
-        list(HF_COLUMNS[2], DataType::Int8),
-        list(HF_COLUMNS[3], DataType::Int32),
-        Field::new(HF_COLUMNS[4], DataType::Int8, false),
-    ]))
-}
 
 /// `count` rows as a record batch, padded to `length` tokens with the id `pad`.
 pub(crate) fn hf_batch<'a>(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::config::Layout;
+use crate::data_set::DataSet;
 use crate::error::{OptionError, Result};
 use crate::manifest::Manifest;
 use crate::preview::{render, render_first};
@@ -33,25 +34,24 @@ pub struct Inspection {
 /// # Errors
 /// As [`Manifest::read`], [`StoredRows::row`] and [`Vocabulary::read`].
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
-    let manifest = Manifest::read(folder)?;
-    manifest.verify(folder, false)?;
-    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+    let data = &DataSet::open(folder)?;
+    let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
     let mut counts = vec![0u64; vocabulary.len()];
     // A look at documents reads the first shard only.
     let shards = if manifest.config.layout == Layout::Documents { 1 } else { manifest.shards.len() };
     let mut seen = 0;
     for shard in 0..shards {
         if seen < COUNTED_TOKENS {
-            texts_of_shard(folder, &manifest, &vocabulary, shard, &mut |ids| {
+            texts_of_shard(data, shard, &mut |ids| {
                 ids.iter().for_each(|&id| counts[id as usize] += 1);
                 seen += ids.len();
                 seen < COUNTED_TOKENS
             })?;
         }
     }
-    let frequent_tokens = frequent(&counts, &vocabulary, 20);
-    let instances = render_first(folder, instances as u64, &manifest, &vocabulary)?;
-    Ok(Inspection { folder: folder.to_owned(), manifest, instances, frequent_tokens })
+    let frequent_tokens = frequent(&counts, vocabulary, 20);
+    let instances = render_first(data, instances as u64)?;
+    Ok(Inspection { folder: folder.to_owned(), manifest: manifest.clone(), instances, frequent_tokens })
 }
 
 /// Inputs that are shown.
@@ -115,13 +115,13 @@ fn short(digest: &str) -> &str {
 /// # Errors
 /// As [`Manifest::read`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
-    let manifest = Manifest::read(folder)?;
-    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+    let data = &DataSet::open(folder)?;
+    let manifest = data.manifest();
     if index >= manifest.instances {
         return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
     }
-    let mut rows = StoredRows::new(folder, &manifest, &vocabulary);
-    Ok(render(rows.row(index)?, &vocabulary, manifest.config.nsp))
+    let mut rows = StoredRows::new(data);
+    Ok(render(rows.row(index)?, data.vocabulary(), manifest.config.nsp))
 }
 
 #[cfg(test)]

@@ -20,27 +20,22 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::Bucket;
 use crate::config::{BuildConfig, Layout, Masking, Segmenter};
 use crate::conservation::Conservation;
-use crate::document_groups::DocumentGroups;
-use crate::error::{Error, ManifestError, OptionError, Result, ShardError};
+use crate::error::{Error, ManifestError, OptionError, Result};
 use crate::files::{FileSystem, digest_file, read_limited};
+use crate::footer::FORMAT_VERSION;
 use crate::input::InputEntry;
-use crate::record_batch::MARKS;
 use crate::report::DataReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::sealed::{LARGEST, unsealed, write_sealed_on};
-use crate::shard_reader::ShardReader;
-use crate::shard_rows::ShardRows;
 use crate::vocabulary::Vocabulary;
 
 /// The file name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
 /// The file name of the vocabulary's copy.
 pub const VOCABULARY: &str = "vocab.txt";
-/// The version of the format that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 4;
+
 /// Name and version of this program.
 pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
@@ -240,56 +235,52 @@ impl Manifest {
         same("the number of instances in the report", self.report.instances, self.instances)
     }
 
-    /// Compares the folder's files with the manifest: presence, sizes and the vocabulary's digest; with `deep` also
-    /// every shard's digest and every row.
+    /// Compares the folder's files with the manifest: presence, sizes and the vocabulary's digest. Shards are not read.
     ///
     /// # Errors
     /// The first difference, naming file, found and expected.
-    pub fn verify(&self, folder: &Path, deep: bool) -> Result<()> {
-        let vocabulary_path = self.vocabulary_path(folder);
-        same_digest(&vocabulary_path, &self.vocabulary.blake3)?;
-        let size = Vocabulary::read(&vocabulary_path)?.len();
-        if size != self.vocabulary.size {
-            let (found, expected) = (size as u64, self.vocabulary.size as u64);
+    pub(crate) fn check_files(&self, folder: &Path) -> Result<()> {
+        self.check_vocabulary(folder)?;
+        (0..self.shards.len()).try_for_each(|shard| self.check_size(folder, shard))
+    }
+
+    /// The vocabulary, after its digest and size were compared.
+    ///
+    /// # Errors
+    /// As [`Manifest::check_files`].
+    pub(crate) fn check_vocabulary(&self, folder: &Path) -> Result<Vocabulary> {
+        let path = self.vocabulary_path(folder);
+        same_digest(&path, &self.vocabulary.blake3)?;
+        let vocabulary = Vocabulary::read(&path)?;
+        if vocabulary.len() != self.vocabulary.size {
+            let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
             let path = Self::path(folder);
             return Err(ManifestError::Count { path, what: "the vocabulary's size", found, expected }.into());
         }
-        for index in 0..self.shards.len() {
-            self.verify_shard(folder, index, deep)?;
-        }
-        Ok(())
+        Ok(vocabulary)
     }
 
-    /// [`Manifest::verify`] for one shard.
+    /// Compares a shard's size.
     ///
     /// # Errors
-    /// As [`Manifest::verify`].
-    pub fn verify_shard(&self, folder: &Path, index: usize, deep: bool) -> Result<()> {
-        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
-        let found = match std::fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
+    /// As [`Manifest::check_files`].
+    pub(crate) fn check_size(&self, folder: &Path, index: usize) -> Result<()> {
+        let (path, expected) = (self.shard_path(folder, index), self.shards[index].bytes);
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.len() == expected => Ok(()),
+            Ok(metadata) => Err(ManifestError::FileSize { path, found: metadata.len(), expected }.into()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(ManifestError::FileMissing { path }.into());
+                Err(ManifestError::FileMissing { path }.into())
             }
-            Err(source) => return Err(Error::io("read", &path)(source)),
-        };
-        if found != shard.bytes {
-            return Err(ManifestError::FileSize { path, found, expected: shard.bytes }.into());
-        }
-        if !deep {
-            return Ok(());
-        }
-        match self.config.layout {
-            Layout::Instances => self.read_verified(folder, index).map(drop),
-            Layout::Documents => self.read_verified_documents(folder, index).map(drop),
+            Err(source) => Err(Error::io("read", &path)(source)),
         }
     }
 
     /// Compares a shard's digest.
     ///
     /// # Errors
-    /// As [`Manifest::verify`].
-    pub fn verify_digest(&self, folder: &Path, index: usize) -> Result<()> {
+    /// As [`Manifest::check_files`].
+    pub(crate) fn check_digest(&self, folder: &Path, index: usize) -> Result<()> {
         same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
@@ -305,33 +296,6 @@ impl Manifest {
         }
         Ok(())
     }
-
-    /// The rows of one shard, after its digest, its number of rows and every row were checked.
-    ///
-    /// # Errors
-    /// As [`Manifest::verify`].
-    pub fn read_verified(&self, folder: &Path, index: usize) -> Result<ShardRows> {
-        self.verify_digest(folder, index)?;
-        let reader = ShardReader::open(self, folder, index)?;
-        reader.read(&(0..reader.groups()).collect::<Vec<_>>())
-    }
-
-    /// The documents of one shard, after its digest, its number of rows and every row were checked.
-    ///
-    /// # Errors
-    /// As [`Manifest::verify`].
-    pub fn read_verified_documents(&self, folder: &Path, index: usize) -> Result<Bucket> {
-        let mut groups = DocumentGroups::new(folder, self);
-        groups.read(groups.of_shard(index))
-    }
-}
-
-/// The error of a shard that has marks of words where it should not, or has none where it should.
-pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
-    let (missing, none) = ("missing", "no such column");
-    let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
-    let column = MARKS.to_owned();
-    Error::Shard(ShardError::Column { path, column, found: found.to_owned(), expected: expected.to_owned() })
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {

@@ -46,9 +46,9 @@ pub fn merge_on(
         receipts => receipts?,
     };
     let manifest = Manifest::of_parts(receipts)?;
-    let compared = each_shard(&manifest, |shard| manifest.verify_digest(folder, shard), progress);
+    let compared = each_shard(&manifest, |shard| manifest.check_digest(folder, shard), progress);
     compared.into_iter().collect::<Result<()>>()?;
-    manifest.verify(folder, false)?;
+    manifest.check_files(folder)?;
     write_atomic_on(files, &folder.join(CARD), |out| out.write_all(card(&manifest).as_bytes()))?;
     manifest.write_on(files, folder)?;
     finish(files, folder)
@@ -57,7 +57,7 @@ pub fn merge_on(
 /// Removes what the parts left beside a committed data set.
 fn finish(files: &dyn FileSystem, folder: &Path) -> Result<Manifest> {
     let manifest = Manifest::read(folder)?;
-    manifest.verify(folder, false)?;
+    manifest.check_files(folder)?;
     let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();
     clear_beside(files, folder, &keep)?;
     Ok(manifest)

@@ -171,7 +171,7 @@ impl<'a> Output<'a> {
             return Ok(None);
         }
         let manifest = Manifest::read(&self.folder)?;
-        manifest.verify(&self.folder, false)?;
+        manifest.check_files(&self.folder)?;
         self.work.remove_all()?;
         self.work.keep();
         Ok(Some(manifest))

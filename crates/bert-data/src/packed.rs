@@ -3,56 +3,11 @@
 //! In goes a [`MaskedInstance`], out come bytes, and back. Not a file format that anyone keeps: scratch files only.
 //! Nothing here is from the reference, which holds all instances in memory.
 
+use crate::id_width::Width;
 use crate::masking::MaskedInstance;
 
 /// Bytes before the variable part of a packed row: tokens, first segment, masks (two bytes each), label.
 const HEAD: usize = 7;
-
-/// How ids are packed: two bytes where the vocabulary allows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
-    Two,
-    Four,
-}
-
-impl Width {
-    pub(crate) fn of(vocabulary: usize) -> Self {
-        if vocabulary <= 1 << 16 { Self::Two } else { Self::Four }
-    }
-
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::Two => 2,
-            Self::Four => 4,
-        }
-    }
-
-    pub(crate) fn put(self, ids: &[u32], out: &mut Vec<u8>) {
-        match self {
-            Self::Two => ids.iter().for_each(|&id| out.extend_from_slice(&(id as u16).to_le_bytes())),
-            Self::Four => ids.iter().for_each(|&id| out.extend_from_slice(&id.to_le_bytes())),
-        }
-    }
-
-    /// Appends ids as they are.
-    pub(crate) fn get_ids(self, bytes: &[u8], out: &mut Vec<u32>) {
-        match self {
-            Self::Two => {
-                out.extend(bytes.as_chunks().0.iter().map(|&pair| u32::from(u16::from_le_bytes(pair))));
-            }
-            Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four))),
-        }
-    }
-
-    fn get(self, bytes: &[u8], out: &mut Vec<i32>) {
-        match self {
-            Self::Two => {
-                out.extend(bytes.as_chunks().0.iter().map(|&pair| i32::from(u16::from_le_bytes(pair))))
-            }
-            Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four) as i32)),
-        }
-    }
-}
 
 /// Appends the packed form of a row. Sequences are at most 65,535 tokens long.
 pub(crate) fn pack(row: &MaskedInstance, width: Width, out: &mut Vec<u8>) {

@@ -10,12 +10,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::config::{Layout, Masking, Nsp};
+use crate::data_set::DataSet;
 use crate::error::Result;
 use crate::html::{document, escape, grouped};
 use crate::manifest::Manifest;
 use crate::preview::label_name;
 use crate::report::word;
-use crate::shard_rows::Row;
+use crate::row::Row;
 use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
@@ -43,17 +44,16 @@ const STYLE: &str = "
 /// # Errors
 /// As [`crate::inspect()`].
 pub fn page(folder: &Path, instances: usize) -> Result<String> {
-    let manifest = Manifest::read(folder)?;
-    manifest.verify(folder, false)?;
-    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
-    let seen = Seen::read(folder, &manifest, &vocabulary, instances)?;
+    let data = &DataSet::open(folder)?;
+    let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
+    let seen = Seen::read(data, instances)?;
     let mut body = String::new();
     // Writing to a string does not fail.
-    let _ = writeln!(body, "<h2>What is in it</h2>\n{}", report_table(&manifest, &seen));
-    let _ = writeln!(body, "<h2>Lengths in tokens</h2>\n{}", lengths(&manifest));
-    let _ = writeln!(body, "<h2>Labels</h2>\n{}", labels(&manifest));
-    let _ = writeln!(body, "<h2>Instances</h2>\n{}{}", legend(&manifest), seen.instances);
-    let _ = writeln!(body, "<h2>Most frequent tokens</h2>\n{}", seen.frequent(&vocabulary));
+    let _ = writeln!(body, "<h2>What is in it</h2>\n{}", report_table(manifest, &seen));
+    let _ = writeln!(body, "<h2>Lengths in tokens</h2>\n{}", lengths(manifest));
+    let _ = writeln!(body, "<h2>Labels</h2>\n{}", labels(manifest));
+    let _ = writeln!(body, "<h2>Instances</h2>\n{}{}", legend(manifest), seen.instances);
+    let _ = writeln!(body, "<h2>Most frequent tokens</h2>\n{}", seen.frequent(vocabulary));
     let _ = writeln!(body, "<h2>[UNK]</h2>\n{}", seen.unknown());
     Ok(document(&format!("Pre-training data: {}", folder.display()), STYLE, &body))
 }
@@ -73,7 +73,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn read(folder: &Path, manifest: &Manifest, vocabulary: &Vocabulary, instances: usize) -> Result<Self> {
+    fn read(data: &DataSet, instances: usize) -> Result<Self> {
+        let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
         let mut seen = Self {
             rows: 0,
             tokens: 0,
@@ -84,7 +85,7 @@ impl Seen {
             unknown_examples: Vec::new(),
             instances: String::new(),
         };
-        let mut rows = StoredRows::new(folder, manifest, vocabulary);
+        let mut rows = StoredRows::new(data);
         let (mut texts, mut rows_before) = (HashSet::new(), HashSet::new());
         let mut ids = Vec::new();
         while seen.rows < rows.len().min(COUNTED_ROWS) {

@@ -11,11 +11,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use crate::bucket::BUCKET_TOKENS;
 use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
-use crate::packed::Width;
+use crate::id_width::Width;
 
-/// Tokens of a bucket, roughly: 8 MB of two bytes each.
-pub(crate) const BUCKET_TOKENS: u64 = 1 << 22;
 /// The most documents of a bucket, so that short ones do not make very many rows.
 const BUCKET_DOCUMENTS: u64 = 1 << 18;
 /// Bytes of a shard on disk where `--num-shards` is not given, roughly.
@@ -185,7 +184,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{ByteSize, Tuning};
+    use crate::budget::Tuning;
+    use crate::byte_size::ByteSize;
     use crate::document::Counts;
 
     fn plan(shards: Option<usize>, dupe_factor: usize, documents: u64, tokens: u64) -> Plan {

@@ -3,13 +3,11 @@
 //! In go rows, out come lines of words in which masks are marked: `[MASK:word]` hidden, `[KEPT:word]` shown as it is,
 //! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
 
-use std::path::Path;
-
 use crate::config::Nsp;
+use crate::data_set::DataSet;
 use crate::error::Result;
-use crate::manifest::Manifest;
 use crate::report::word;
-use crate::shard_rows::Row;
+use crate::row::Row;
 use crate::stored_rows::StoredRows;
 use crate::vocabulary::Vocabulary;
 
@@ -52,14 +50,9 @@ pub fn render(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> String {
     text
 }
 
-/// The first `n` rows of a folder's shards as words; what the loader makes is that of epoch 0.
-pub(crate) fn render_first(
-    folder: &Path,
-    n: u64,
-    manifest: &Manifest,
-    vocabulary: &Vocabulary,
-) -> Result<Vec<String>> {
-    let mut rows = StoredRows::new(folder, manifest, vocabulary);
-    let render = |index| Ok(render(rows.row(index)?, vocabulary, manifest.config.nsp));
+/// The first `n` rows of a data set as words; what the loader makes is that of epoch 0.
+pub(crate) fn render_first(data: &DataSet, n: u64) -> Result<Vec<String>> {
+    let (mut rows, manifest) = (StoredRows::new(data), data.manifest());
+    let render = |index| Ok(render(rows.row(index)?, data.vocabulary(), manifest.config.nsp));
     (0..n.min(manifest.instances)).map(render).collect()
 }

@@ -11,6 +11,7 @@ use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
 
 use crate::block_text::refuse_empty;
+use crate::bucket::BUCKET_TOKENS;
 use crate::config::{BuildConfig, RandomMode};
 use crate::document::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
@@ -18,9 +19,9 @@ use crate::input::{BLOCK, Block, Format, InputEntry};
 use crate::line_check::{BadLines, LineCheck};
 use crate::long_sentence::piece_lengths;
 use crate::parallel::{in_order, share_out};
-use crate::plan::BUCKET_TOKENS;
+use crate::python_str::python_strip;
 use crate::table::{InputReader, json_text};
-use crate::tokenization::{Encoder, Tokenizer, python_strip};
+use crate::tokenization::{Encoder, Tokenizer};
 use crate::vocabulary::Vocabulary;
 
 /// How lines become sentences and documents.

@@ -8,51 +8,18 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int8Array, Int32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-use crate::hf_columns::{hf_batch, hf_schema};
+use crate::hf_columns::hf_batch;
 use crate::packed::PackedRow;
-use crate::shard_rows::Row;
+use crate::row::Row;
+use crate::schema::element;
+use crate::schema::hf_schema;
+use crate::schema::schema;
+use crate::schema::with_marks;
 use crate::word_marks::unmarked;
-
-/// The columns, in order.
-pub const COLUMNS: [&str; 5] =
-    ["input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_label"];
-
-/// The column behind the others where tokens are stored without masks and a segmenter found the words.
-pub const MARKS: &str = "continues_word";
-
-pub(crate) fn element(kind: DataType) -> FieldRef {
-    // "element" is the name that the Parquet specification gives to the items of a list.
-    Arc::new(Field::new("element", kind, false))
-}
-
-/// The columns: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
-/// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
-#[must_use]
-pub fn schema() -> SchemaRef {
-    let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);
-    Arc::new(Schema::new(vec![
-        list(COLUMNS[0], DataType::Int32),
-        list(COLUMNS[1], DataType::Int8),
-        list(COLUMNS[2], DataType::Int32),
-        list(COLUMNS[3], DataType::Int32),
-        Field::new(COLUMNS[4], DataType::Int8, false),
-    ]))
-}
-
-/// `continues_word: list<bool>`, one for each of `input_ids`.
-pub(crate) fn marks_field() -> Field {
-    Field::new(MARKS, DataType::List(element(DataType::Boolean)), false)
-}
-
-/// These columns and [`MARKS`] behind them.
-pub(crate) fn with_marks(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter().cloned().chain([Arc::new(marks_field())]);
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
 
 /// Takes the marks from ids over a vocabulary of this size, as a column beside them.
 pub(crate) fn take_marks(

@@ -9,19 +9,22 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::column::{ScratchFile, read_exact_at};
-use crate::conservation::{MadeTally, Tally};
+use crate::conservation::MadeTally;
 use crate::coverage::{Looked, Shown};
 use crate::error::{Error, Result};
+use crate::id_width::Width;
 use crate::instance::{Instance, draw_pairs};
 use crate::masking::MaskedInstance;
-use crate::packed::{PackedRow, Width, pack};
+use crate::packed::{PackedRow, pack};
+use crate::prepare::Prepared;
+use crate::progress::{BuildProgress, BuildStage};
 use crate::report::Counters;
 use crate::rng::{PythonRandom, Random};
 use crate::shard::{RowEncoder, shard_name};
 use crate::shards::{Made, ShardPiece};
 use crate::store::Store;
+use crate::tally::Tally;
 use crate::work::Work;
 
 /// The scratch file.

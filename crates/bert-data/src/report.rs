@@ -8,12 +8,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::predictions::warn_of_cap;
 use crate::config::{Layout, Masking, Nsp, RandomMode};
 use crate::conservation::same;
 use crate::coverage::Unseen;
 use crate::document::Counts;
 use crate::error::Result;
-use crate::masking::{MaskedInstance, warn_of_cap};
+use crate::masking::MaskedInstance;
 use crate::reading::ReadReport;
 use crate::resolved_config::ResolvedConfig;
 use crate::vocabulary::Vocabulary;

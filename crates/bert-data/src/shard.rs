@@ -21,15 +21,13 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::conservation::Tally;
 use crate::error::{Error, Result, ShardError};
 use crate::files::{AtomicFile, FileSystem, Written};
 use crate::footer::shard_properties;
 use crate::packed::PackedRow;
 use crate::record_batch::{BatchBuilder, RowColumns};
-
-/// Rows of one record batch on its way to the file.
-pub(crate) const BATCH: usize = 512;
+use crate::schema::BATCH;
+use crate::tally::Tally;
 
 /// Bytes of one page: small ones keep the writer's buffers small at little cost in size.
 const PAGE: usize = 1 << 17;

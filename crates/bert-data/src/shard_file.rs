@@ -9,10 +9,10 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
+use crate::data_set::DataSet;
 use crate::error::{Error, Result, ShardError};
-use crate::manifest::Manifest;
 use crate::parquet_file::{Batches, ParquetFile};
-use crate::shard_rows::check_columns;
+use crate::schema::check_columns;
 
 /// An open shard whose footer is known.
 pub(crate) struct ShardFile {
@@ -24,9 +24,9 @@ pub(crate) struct ShardFile {
 }
 
 impl ShardFile {
-    /// Opens a shard of a data folder; its digest is the caller's to compare ([`Manifest::verify_digest`]).
-    pub(crate) fn open(manifest: &Manifest, folder: &Path, shard: usize) -> Result<Self> {
-        let path = manifest.shard_path(folder, shard);
+    /// Opens a shard of a data set; its digest is the caller's to compare ([`DataSet::check_shard`]).
+    pub(crate) fn open(data: &DataSet, shard: usize) -> Result<Self> {
+        let path = data.shard_path(shard);
         let open = || File::open(&path).map_err(Error::io("open", &path));
         let unreadable = |source| ShardError::Unreadable { path: path.clone(), source };
         let opened = ParquetFile::open(open()?, |_| true).map_err(unreadable)?;
@@ -36,7 +36,12 @@ impl ShardFile {
             let rows = u64::try_from(group.num_rows()).unwrap_or(u64::MAX);
             starts.push(starts[starts.len() - 1].saturating_add(rows));
         }
-        manifest.check_rows(folder, shard, starts[starts.len() - 1], starts.len() as u64 - 1)?;
+        data.manifest().check_rows(
+            data.folder(),
+            shard,
+            starts[starts.len() - 1],
+            starts.len() as u64 - 1,
+        )?;
         // As `ParquetFile` does: the Parquet types alone decide.
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(unreadable)?;

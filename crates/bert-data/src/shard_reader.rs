@@ -3,14 +3,13 @@
 //! In goes a shard of a data folder, out come [`ShardRows`] of the row groups that are asked for: so memory is that of row
 //! groups, however large a shard is. The footer is read once. Not for whole shards of any folder ([`crate::read_shard`]).
 
-use std::path::Path;
-
 use crate::config::Columns;
+use crate::data_set::DataSet;
 use crate::error::{Error, Result, ShardError};
-use crate::manifest::Manifest;
-use crate::shard::BATCH;
+use crate::row::ShardRows;
+use crate::schema::BATCH;
 use crate::shard_file::ShardFile;
-use crate::shard_rows::{ShardRows, append_batch, check_shard_columns};
+use crate::shard_rows::{append_batch, check_shard_columns};
 
 /// An open shard.
 pub struct ShardReader {
@@ -29,13 +28,14 @@ struct RowLimits {
 }
 
 impl ShardReader {
-    /// Opens a shard of a data folder; its digest is the caller's to compare ([`Manifest::verify_digest`]).
+    /// Opens a shard of a data set; its digest is the caller's to compare ([`DataSet::check_shard`]).
     ///
     /// # Errors
     /// One of the `Shard...` variants of [`Error`], or [`Error::Io`]; [`crate::ManifestError::Count`] when it has not the
     /// manifest's number of rows.
-    pub fn open(manifest: &Manifest, folder: &Path, shard: usize) -> Result<Self> {
-        let (file, columns) = (ShardFile::open(manifest, folder, shard)?, manifest.config.columns);
+    pub fn open(data: &DataSet, shard: usize) -> Result<Self> {
+        let (file, manifest) = (ShardFile::open(data, shard)?, data.manifest());
+        let columns = manifest.config.columns;
         check_shard_columns(file.path(), file.schema(), columns)?;
         let limits = RowLimits {
             vocabulary: manifest.vocabulary.size,
@@ -93,7 +93,7 @@ impl ShardReader {
         }
         match all.is_empty() || all.has_marks() == self.limits.marks {
             true => Ok(all),
-            false => Err(crate::manifest::wrong_marks(path(), self.limits.marks)),
+            false => Err(crate::schema::wrong_marks(path(), self.limits.marks)),
         }
     }
 }

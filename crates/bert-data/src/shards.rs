@@ -10,8 +10,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use crate::build::{BuildProgress, BuildStage, Prepared};
-use crate::conservation::{MadeTally, Tally};
+use crate::conservation::MadeTally;
 use crate::coverage::{Shown, Unseen};
 use crate::error::Result;
 use crate::files::digest_file;
@@ -21,8 +20,11 @@ use crate::output::Output;
 use crate::parallel::in_order;
 use crate::part::Part;
 use crate::plan::Plan;
+use crate::prepare::Prepared;
+use crate::progress::{BuildProgress, BuildStage};
 use crate::report::Counters;
 use crate::shard::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
+use crate::tally::Tally;
 
 /// What was counted while instances were made of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

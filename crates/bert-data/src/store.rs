@@ -13,17 +13,18 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::bucket::Bucket;
-use crate::build::{BuildProgress, BuildStage, Prepared};
 use crate::casing;
 use crate::column::{ColumnDigest, ScratchFile, digest_of, read_exact_at};
 use crate::config::RandomMode;
 use crate::document::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, OutputError, PartError, Result};
 use crate::files::digest_bytes;
+use crate::id_width::Width;
 use crate::input::same_text;
 use crate::output::Output;
-use crate::packed::Width;
 use crate::part::Part;
+use crate::prepare::Prepared;
+use crate::progress::{BuildProgress, BuildStage};
 use crate::reading::{ReadReport, ReadRules, TextReader};
 use crate::work::{TEXT_FILES, Work, read_receipt_at};
 
@@ -378,11 +379,12 @@ fn refuse_other_inputs(work: &Work<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::{build_prepared, build_prepared_part, prepare};
+    use crate::build::{build_prepared, build_prepared_part};
     use crate::config::{BuildConfig, Layout};
     use crate::faults::{Fault, Faulty};
     use crate::files::{Disk, FileSystem};
     use crate::merge::merge;
+    use crate::prepare::prepare;
     use crate::test_text::{content, lettered};
 
     #[test]

@@ -4,22 +4,19 @@
 //! row group of them gives by itself in pass 0 under the data set's own seed. Masks that are not stored are made with that seed too, so that everyone who
 //! looks at a data set or evaluates on it sees the same. Not for training, which has its own order and masks.
 
-use std::path::{Path, PathBuf};
-
 use crate::config::Layout;
+use crate::data_set::DataSet;
 use crate::document_groups::DocumentGroups;
 use crate::document_pass::DocumentPasses;
 use crate::dynamic::{RowMasker, masked};
 use crate::error::{ManifestError, Result};
 use crate::manifest::{Manifest, ShardEntry};
+use crate::row::{Row, ShardRows};
 use crate::shard_reader::ShardReader;
-use crate::shard_rows::{Row, ShardRows};
-use crate::vocabulary::Vocabulary;
 
 /// Reads rows by number; fast where the numbers ascend.
 pub struct StoredRows {
-    folder: PathBuf,
-    manifest: Manifest,
+    data: DataSet,
     masks: Option<RowMasker>,
     /// Where documents are stored.
     passes: Option<DocumentPasses>,
@@ -41,9 +38,10 @@ struct Loaded {
 }
 
 impl StoredRows {
-    /// The rows of a data folder; reads no shard yet.
+    /// The rows of a data set; reads no shard yet.
     #[must_use]
-    pub fn new(folder: &Path, manifest: &Manifest, vocabulary: &Vocabulary) -> Self {
+    pub fn new(data: &DataSet) -> Self {
+        let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
         let seed = manifest.config.random_seed;
         let mut rows = 0;
         let first = |shard: &ShardEntry| {
@@ -53,11 +51,10 @@ impl StoredRows {
         Self {
             starts: manifest.shards.iter().map(first).collect(),
             open: None,
-            folder: folder.to_owned(),
-            manifest: manifest.clone(),
+            data: data.clone(),
             masks: RowMasker::fixed(manifest, vocabulary),
             passes: DocumentPasses::new(manifest, vocabulary, seed),
-            groups: DocumentGroups::new(folder, manifest),
+            groups: DocumentGroups::new(data),
             loaded: None,
         }
     }
@@ -65,7 +62,7 @@ impl StoredRows {
     /// Number of rows.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.manifest.instances
+        self.data.manifest().instances
     }
 
     /// Whether there is no row.
@@ -116,7 +113,7 @@ impl StoredRows {
             }
             // The rows before are given back before others are read.
             self.loaded = None;
-            self.loaded = Some(match self.manifest.config.layout {
+            self.loaded = Some(match self.data.manifest().config.layout {
                 Layout::Instances => self.read_group(index)?,
                 Layout::Documents => self.make_rows(first, next)?,
             });
@@ -129,9 +126,8 @@ impl StoredRows {
         let reader = match self.open.take() {
             Some((open, reader)) if open == shard => reader,
             _ => {
-                self.manifest.verify_shard(&self.folder, shard, false)?;
-                self.manifest.verify_digest(&self.folder, shard)?;
-                ShardReader::open(&self.manifest, &self.folder, shard)?
+                self.data.check_shard(shard)?;
+                ShardReader::open(&self.data, shard)?
             }
         };
         let group = reader.group_of(index - self.starts[shard]);
@@ -144,7 +140,7 @@ impl StoredRows {
     fn make_rows(&mut self, first: u64, group: u64) -> Result<Loaded> {
         let Some(passes) = &mut self.passes else { unreachable!("the layout is documents") };
         if group == self.groups.len() {
-            let (path, expected) = (Manifest::path(&self.folder), self.len());
+            let (path, expected) = (Manifest::path(self.data.folder()), self.len());
             let what = "the instances of one pass";
             return Err(ManifestError::Count { path, what, found: first, expected }.into());
         }

@@ -26,35 +26,6 @@ const CACHED_WORDS: usize = 1 << 16;
 /// Longer words are rare and not worth remembering.
 const CACHED_LENGTH: usize = 64;
 
-/// Whether Python's `str.isspace` holds; Rust's `char::is_whitespace` lacks U+001C to U+001F.
-#[must_use]
-pub fn is_python_space(c: char) -> bool {
-    matches!(c, '\u{1c}'..='\u{1f}') || c.is_whitespace()
-}
-
-/// Whether Python's `str.isalnum` holds: letters and numbers of all kinds.
-#[must_use]
-pub fn is_python_alphanumeric(c: char) -> bool {
-    use GeneralCategory as G;
-    matches!(
-        get_general_category(c),
-        G::UppercaseLetter
-            | G::LowercaseLetter
-            | G::TitlecaseLetter
-            | G::ModifierLetter
-            | G::OtherLetter
-            | G::DecimalNumber
-            | G::LetterNumber
-            | G::OtherNumber
-    )
-}
-
-/// Python's `str.strip()`.
-#[must_use]
-pub fn python_strip(text: &str) -> &str {
-    text.trim_matches(is_python_space)
-}
-
 pub(crate) fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F

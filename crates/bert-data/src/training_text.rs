@@ -4,31 +4,23 @@
 //! special tokens. Where documents are stored these are whole documents; where instances are, the segments of each
 //! instance, so that `--dupe-factor` passes show the text as often.
 
-use std::path::Path;
-
 use crate::config::Layout;
+use crate::data_set::DataSet;
 use crate::document_groups::DocumentGroups;
 use crate::error::Result;
-use crate::manifest::Manifest;
-use crate::shard_rows::Row;
-use crate::vocabulary::Vocabulary;
+use crate::row::Row;
 use crate::word_marks::unmarked;
 
 /// Fewer tokens are not worth opening a shard for.
 const LEAST_OF_A_SHARD: u64 = 1 << 20;
 
-/// Shows `see` about `most` tokens of a folder: all, or the same number from the beginning of shards that are evenly
+/// Shows `see` about `most` tokens of a data set: all, or the same number from the beginning of shards that are evenly
 /// spread. A text is shown whole, so it may be some more.
 ///
 /// # Errors
 /// When a shard cannot be read or is not what the manifest says.
-pub fn for_each_text(
-    folder: &Path,
-    manifest: &Manifest,
-    vocabulary: &Vocabulary,
-    most: u64,
-    see: &mut dyn FnMut(&[u32]),
-) -> Result<()> {
+pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32])) -> Result<()> {
+    let manifest = data.manifest();
     let shards = manifest.shards.len();
     let all = match manifest.config.layout {
         Layout::Documents => manifest.report.tokens,
@@ -47,38 +39,31 @@ pub fn for_each_text(
             see(tokens);
             seen < share
         };
-        texts_of_shard(folder, manifest, vocabulary, shard, &mut see)?;
+        texts_of_shard(data, shard, &mut see)?;
     }
     Ok(())
 }
 
 /// Shows the texts of one shard until `see` has enough.
 pub(crate) fn texts_of_shard(
-    folder: &Path,
-    manifest: &Manifest,
-    vocabulary: &Vocabulary,
+    data: &DataSet,
     shard: usize,
     see: &mut dyn FnMut(&[u32]) -> bool,
 ) -> Result<()> {
-    match manifest.config.layout {
-        Layout::Documents => documents(folder, manifest, shard, see),
-        Layout::Instances => segments(folder, manifest, vocabulary, shard, see),
+    match data.manifest().config.layout {
+        Layout::Documents => documents(data, shard, see),
+        Layout::Instances => segments(data, shard, see),
     }
 }
 
 /// Shows the documents of a shard until `see` has enough.
-fn documents(
-    folder: &Path,
-    manifest: &Manifest,
-    shard: usize,
-    see: &mut dyn FnMut(&[u32]) -> bool,
-) -> Result<()> {
-    let (mut groups, mut ids) = (DocumentGroups::new(folder, manifest), Vec::new());
+fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+    let (mut groups, mut ids) = (DocumentGroups::new(data), Vec::new());
     for group in groups.of_shard(shard) {
         for document in groups.read([group])?.documents().iter() {
             ids.clear();
             document.append_tokens(0..document.tokens(), &mut ids);
-            ids.iter_mut().for_each(|id| *id = unmarked(*id, manifest.vocabulary.size).0);
+            ids.iter_mut().for_each(|id| *id = unmarked(*id, data.vocabulary().len()).0);
             if !see(&ids) {
                 return Ok(());
             }
@@ -88,15 +73,9 @@ fn documents(
 }
 
 /// Shows the segments of a shard of instances until `see` has enough.
-fn segments(
-    folder: &Path,
-    manifest: &Manifest,
-    vocabulary: &Vocabulary,
-    shard: usize,
-    see: &mut dyn FnMut(&[u32]) -> bool,
-) -> Result<()> {
-    let special = [vocabulary.cls_id(), vocabulary.sep_id()];
-    let rows = manifest.read_verified(folder, shard)?;
+fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+    let special = [data.vocabulary().cls_id(), data.vocabulary().sep_id()];
+    let rows = data.read_rows(shard)?;
     let mut ids = Vec::new();
     for row in rows.iter() {
         original(row, &mut ids);

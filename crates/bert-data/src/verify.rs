@@ -9,16 +9,21 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+use crate::bucket::Bucket;
 use crate::config::Layout;
-use crate::conservation::{Tally, same};
+use crate::conservation::same;
+use crate::data_set::DataSet;
 use crate::document::Counts;
+use crate::document_groups::DocumentGroups;
 use crate::error::{Error, Result};
+use crate::id_width::Width;
 use crate::manifest::Manifest;
 use crate::masking::MaskedInstance;
-use crate::packed::{Width, pack};
+use crate::packed::pack;
 use crate::report::Counters;
+use crate::row::ShardRows;
 use crate::shard_reader::ShardReader;
-use crate::vocabulary::Vocabulary;
+use crate::tally::Tally;
 
 /// One file of a data folder and what is wrong with it.
 #[derive(Debug)]
@@ -107,16 +112,21 @@ pub fn verify_with(
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<Verification> {
     let manifest = Manifest::read(folder)?;
-    let vocabulary = Manifest { shards: Vec::new(), ..manifest.clone() }.verify(folder, false).err();
-    let mut files =
-        vec![CheckedFile { file: manifest.vocabulary.file.clone(), rows: 0, problem: vocabulary }];
-    let mut counter = match files[0].problem {
-        None if deep => Some(ShardCounter::new(&manifest, folder)?),
-        _ => None,
+    let (vocabulary, problem) = match manifest.check_vocabulary(folder) {
+        Ok(vocabulary) => (Some(vocabulary), None),
+        Err(problem) => (None, Some(problem)),
     };
+    let mut files = vec![CheckedFile { file: manifest.vocabulary.file.clone(), rows: 0, problem }];
+    let data = vocabulary.map(|vocabulary| DataSet::new(folder, manifest.clone(), vocabulary));
+    let mut counter = data.as_ref().filter(|_| deep).map(ShardCounter::new);
     let check = |index| -> Result<ShardCount> {
-        manifest.verify_shard(folder, index, deep && counter.is_none())?;
-        counter.as_ref().map_or(Ok(ShardCount::default()), |counter| counter.count(folder, index))
+        manifest.check_size(folder, index)?;
+        match &counter {
+            Some(counter) => counter.count(index),
+            // Without its vocabulary a shard can only be compared with its digest.
+            None if deep => manifest.check_digest(folder, index).map(|()| ShardCount::default()),
+            None => Ok(ShardCount::default()),
+        }
     };
     let checked = each_shard(&manifest, check, progress);
     for (shard, checked) in manifest.shards.iter().zip(checked) {
@@ -135,6 +145,33 @@ pub fn verify_with(
         Recount { rows, problem: counter.compare().err() }
     });
     Ok(Verification { files, law })
+}
+
+impl DataSet {
+    /// The rows of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// When the shard cannot be read or is not what the manifest says.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn read_rows(&self, shard: usize) -> Result<ShardRows> {
+        self.check_shard(shard)?;
+        let reader = ShardReader::open(self, shard)?;
+        reader.read(&(0..reader.groups()).collect::<Vec<_>>())
+    }
+
+    /// The documents of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// As [`DataSet::read_rows`].
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn read_documents(&self, shard: usize) -> Result<Bucket> {
+        let mut groups = DocumentGroups::new(self);
+        groups.read(groups.of_shard(shard))
+    }
 }
 
 /// How far work on the shards of a data set is, in bytes of them.
@@ -175,8 +212,7 @@ struct ShardCount {
 
 /// Counts what stands in the shards.
 struct ShardCounter<'a> {
-    manifest: &'a Manifest,
-    mask: u32,
+    data: &'a DataSet,
     /// Where the shards hold instances.
     rows: Tally,
     counters: Counters,
@@ -185,40 +221,36 @@ struct ShardCounter<'a> {
 }
 
 impl<'a> ShardCounter<'a> {
-    fn new(manifest: &'a Manifest, folder: &Path) -> Result<Self> {
-        Ok(Self {
-            manifest,
-            mask: Vocabulary::read(&manifest.vocabulary_path(folder))?.mask_id(),
-            rows: Tally::default(),
-            counters: Counters::new(manifest.config.max_seq_length),
-            documents: Counts::default(),
-        })
+    fn new(data: &'a DataSet) -> Self {
+        let (rows, documents) = (Tally::default(), Counts::default());
+        Self { data, rows, counters: Counters::new(data.manifest().config.max_seq_length), documents }
     }
 
     /// Counts one shard, after its digest was compared.
-    fn count(&self, folder: &Path, index: usize) -> Result<ShardCount> {
-        match self.manifest.config.layout {
-            Layout::Instances => self.count_instances(folder, index),
+    fn count(&self, index: usize) -> Result<ShardCount> {
+        match self.data.manifest().config.layout {
+            Layout::Instances => self.count_instances(index),
             Layout::Documents => {
-                let documents = self.manifest.read_verified_documents(folder, index)?.documents().counts;
+                let documents = self.data.read_documents(index)?.documents().counts;
                 Ok(ShardCount { documents, ..ShardCount::default() })
             }
         }
     }
 
-    fn count_instances(&self, folder: &Path, index: usize) -> Result<ShardCount> {
-        let (vocabulary, width) = (self.manifest.vocabulary.size, Width::of(self.manifest.id_space()));
+    fn count_instances(&self, index: usize) -> Result<ShardCount> {
+        let (vocabulary, manifest) = (self.data.vocabulary(), self.data.manifest());
+        let width = Width::of(manifest.id_space());
         let (mut instance, mut packed) = (MaskedInstance::default(), Vec::new());
-        let (mut rows, mut counters) = (Tally::default(), Counters::new(self.manifest.config.max_seq_length));
-        self.manifest.verify_digest(folder, index)?;
-        let reader = ShardReader::open(self.manifest, folder, index)?;
+        let (mut rows, mut counters) = (Tally::default(), Counters::new(manifest.config.max_seq_length));
+        self.data.check_shard(index)?;
+        let reader = ShardReader::open(self.data, index)?;
         for group in 0..reader.groups() {
             for row in reader.read(&[group])?.iter() {
-                row.copy_to(vocabulary, &mut instance);
+                row.copy_to(vocabulary.len(), &mut instance);
                 packed.clear();
                 pack(&instance, width, &mut packed);
                 rows.see(&packed);
-                counters.count(&instance, self.mask);
+                counters.count(&instance, vocabulary.mask_id());
             }
         }
         Ok(ShardCount { rows, counters: Some(counters), ..ShardCount::default() })
@@ -231,8 +263,8 @@ impl<'a> ShardCounter<'a> {
     }
 
     fn compare(&self) -> Result<()> {
-        let (law, report) = (&self.manifest.conservation, &self.manifest.report);
-        match self.manifest.config.layout {
+        let (law, report) = (&self.data.manifest().conservation, &self.data.manifest().report);
+        match self.data.manifest().config.layout {
             Layout::Instances => {
                 same("the number of rows in the shards", None, self.rows.count, law.rows)?;
                 same_fingerprint(

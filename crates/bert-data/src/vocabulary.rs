@@ -12,7 +12,7 @@ use hashbrown::hash_table::Entry;
 
 use crate::error::{Error, Result, VocabularyError};
 use crate::files::read_limited;
-use crate::tokenization::python_strip;
+use crate::python_str::python_strip;
 
 /// Padding.
 pub const PAD: &str = "[PAD]";
@@ -203,5 +203,26 @@ impl Vocabulary {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+}
+
+/// Whether a token may not stand for a word: one of the five special tokens or an `[unused...]` one.
+#[must_use]
+pub fn is_special_token(token: &str) -> bool {
+    [PAD, UNK, CLS, SEP, MASK].contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_tokens_and_no_others() {
+        for token in ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused993]"] {
+            assert!(is_special_token(token), "{token}");
+        }
+        for token in ["the", "[", "]", "[]", "[cls]", "PAD", "unused0]", "[unused0", "##[PAD]"] {
+            assert!(!is_special_token(token), "{token}");
+        }
     }
 }

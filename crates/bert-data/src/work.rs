@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, OutputError, Result};
 use crate::files::{FileSystem, create_folder, digest_bytes, remove_temporaries};
-use crate::manifest::FORMAT_VERSION;
+use crate::footer::FORMAT_VERSION;
 use crate::resolved_config::ResolvedConfig;
 use crate::rng::STREAMS_VERSION;
 use crate::sealed::{read_sealed, sealed};

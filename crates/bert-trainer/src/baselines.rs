@@ -70,7 +70,7 @@ pub fn baselines(
         return Err(Error::Mismatch { differences });
     }
     let mut blanks = blanks(held_out, instances.unwrap_or(u64::MAX))?;
-    let mut counts = NeighbourCounts::of_folder(train.folder(), train.manifest(), vocabulary, 1)?;
+    let mut counts = NeighbourCounts::of_data(train.data(), 1)?;
     let words = WordFrequencies::new(&counts);
     Ok(Baselines {
         predictions: blanks.len() as u64,

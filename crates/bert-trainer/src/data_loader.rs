@@ -24,9 +24,9 @@ mod prefetch;
 mod shard_order;
 mod shard_samples;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use bert_data::{DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
+use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
 use bert_model::BertConfig;
 use serde::{Deserialize, Serialize};
 
@@ -70,9 +70,7 @@ impl Samples {
 
 /// Reads the instances of a data folder in the order of a seed.
 pub struct DataLoader {
-    folder: PathBuf,
-    manifest: Manifest,
-    vocabulary: Vocabulary,
+    data: DataSet,
     seq_length: usize,
     buckets: Option<LengthBuckets>,
     samples: Samples,
@@ -85,25 +83,26 @@ impl DataLoader {
     /// # Errors
     /// When there is no manifest, it cannot be read, or it holds no instance.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
-        let manifest = Manifest::read(folder)?;
-        // Sizes and the vocabulary; each shard's digest is compared when it is read.
-        manifest.verify(folder, false)?;
+        Self::new(DataSet::open(folder)?, seed)
+    }
+
+    /// The instances of a data set that is open.
+    ///
+    /// # Errors
+    /// When it holds no instance.
+    pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
+        let manifest = data.manifest();
         if manifest.instances == 0 {
-            return Err(Error::NoInstances { path: folder.to_path_buf() });
+            return Err(Error::NoInstances { path: data.folder().to_path_buf() });
         }
-        let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
-        let samples = match DocumentPasses::new(&manifest, &vocabulary, seed) {
-            Some(passes) => {
-                Samples::Documents(Box::new(DocumentSamples::new(folder, &manifest, passes, seed)))
-            }
-            None => Samples::Shards(Box::new(ShardSamples::new(folder, &manifest, &vocabulary, seed))),
+        let samples = match DocumentPasses::new(manifest, data.vocabulary(), seed) {
+            Some(passes) => Samples::Documents(Box::new(DocumentSamples::new(&data, passes, seed))),
+            None => Samples::Shards(Box::new(ShardSamples::new(&data, seed))),
         };
         Ok(Self {
-            folder: folder.to_path_buf(),
             seq_length: manifest.config.max_seq_length,
-            stored: StoredRows::new(folder, &manifest, &vocabulary),
-            manifest,
-            vocabulary,
+            stored: StoredRows::new(&data),
+            data,
             buckets: None,
             samples,
         })
@@ -143,22 +142,27 @@ impl DataLoader {
     /// Number of instances in an epoch. Where the documents are stored it is that of pass 0 under the data set's own
     /// seed; other passes have about as many.
     pub fn rows(&self) -> u64 {
-        self.manifest.instances
+        self.data.manifest().instances
+    }
+
+    /// The data set.
+    pub fn data(&self) -> &DataSet {
+        &self.data
     }
 
     /// The data folder.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.data.folder()
     }
 
     /// The folder's manifest.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        self.data.manifest()
     }
 
     /// The folder's vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
-        &self.vocabulary
+        self.data.vocabulary()
     }
 
     /// Checks that a model can read this data: its vocabulary and its number of positions are large
@@ -168,7 +172,7 @@ impl DataLoader {
     /// [`Error::Mismatch`] with every difference.
     pub fn check_fits(&self, model: &BertConfig, vocabulary: Option<&Path>) -> Result<(), Error> {
         let mut differences = Vec::new();
-        let (size, length) = (self.manifest.vocabulary.size, self.seq_length);
+        let (size, length) = (self.data.manifest().vocabulary.size, self.seq_length);
         // A table may be larger than the vocabulary (padded to a multiple of 8, say), never smaller.
         if model.vocab_size < size {
             differences
@@ -180,8 +184,8 @@ impl DataLoader {
         }
         if let Some(path) = vocabulary.filter(|path| path.exists()) {
             // Words, not bytes: a copy may end its lines otherwise.
-            if Vocabulary::read(path)?.tokens() != self.vocabulary.tokens() {
-                let (ours, theirs) = (self.folder.display(), path.display());
+            if Vocabulary::read(path)?.tokens() != self.data.vocabulary().tokens() {
+                let (ours, theirs) = (self.data.folder().display(), path.display());
                 differences.push(format!("{ours} was made with another vocabulary than {theirs}"));
             }
         }
@@ -197,7 +201,7 @@ impl DataLoader {
     /// When a shard cannot be read or does not match the manifest.
     pub fn batch(&mut self, start: u64, size: usize) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity(size, self.seq_length);
-        let pad_id = self.vocabulary.pad_id() as i32;
+        let pad_id = self.data.vocabulary().pad_id() as i32;
         for index in start..start + size as u64 {
             batch.push(self.samples.row(index, self.buckets.as_ref())?, pad_id);
         }
@@ -214,7 +218,7 @@ impl DataLoader {
     /// As [`DataLoader::batch`].
     pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
-        let pad_id = self.vocabulary.pad_id() as i32;
+        let pad_id = self.data.vocabulary().pad_id() as i32;
         for index in start..end {
             batch.push(self.stored.row(index)?, pad_id);
         }

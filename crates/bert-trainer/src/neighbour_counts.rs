@@ -2,10 +2,8 @@
 //!
 //! Memory goes with the different pairs in the text, some 30 bytes for each; threads change no bit.
 
-use std::path::Path;
-
+use bert_data::DataSet;
 use bert_data::training_text::for_each_text;
-use bert_data::{Manifest, Vocabulary};
 use rayon::prelude::*;
 
 use crate::error::Error;
@@ -34,15 +32,10 @@ pub(crate) struct Side {
 }
 
 impl NeighbourCounts {
-    /// Counts the text of a data folder up to this distance, of large text some 67 million tokens.
-    pub(crate) fn of_folder(
-        folder: &Path,
-        manifest: &Manifest,
-        vocabulary: &Vocabulary,
-        distance: usize,
-    ) -> Result<Self, Error> {
-        let mut counts = Self::new(vocabulary.len(), distance);
-        for_each_text(folder, manifest, vocabulary, MOST_TOKENS, &mut |text| counts.add(text))?;
+    /// Counts the text of a data set up to this distance, of large text some 67 million tokens.
+    pub(crate) fn of_data(data: &DataSet, distance: usize) -> Result<Self, Error> {
+        let mut counts = Self::new(data.vocabulary().len(), distance);
+        for_each_text(data, MOST_TOKENS, &mut |text| counts.add(text))?;
         Ok(counts)
     }
 

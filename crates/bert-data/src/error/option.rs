@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::budget::ByteSize;
+use crate::byte_size::ByteSize;
 
 /// What is wrong with an option or a configuration file.
 #[derive(Debug, thiserror::Error)]

@@ -213,7 +213,7 @@ fn long_lines_are_cut_between_words() {
     .unwrap();
     assert_eq!(outcome.manifest.report.cut_sentences, 2);
     let vocabulary = Vocabulary::read(&vocab).unwrap();
-    let bucket = bert_data::read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    let bucket = bert_data::read_all_documents(&outcome.data_set().unwrap()).unwrap();
     let documents = bucket.documents();
     assert!(documents.sentences() > 2 * 180 / 61, "{}", documents.sentences());
     let sentences =

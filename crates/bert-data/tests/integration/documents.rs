@@ -11,9 +11,9 @@ use bert_data::faults::{Fault, Faulty};
 use bert_data::files::{Disk, digest_bytes};
 use bert_data::sealed::sealed;
 use bert_data::{
-    BuildConfig, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking, Nsp,
-    OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary, build_on,
-    inspect, read_all_documents, verify,
+    BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking,
+    Nsp, OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary,
+    build_on, inspect, read_all_documents, verify,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -55,7 +55,7 @@ fn every_sentence_is_stored_once_and_its_place_is_known() {
     let world = world();
     let outcome = run(&world.config).unwrap();
     let manifest = &outcome.manifest;
-    let documents = read_all_documents(&outcome.output, manifest).unwrap();
+    let documents = read_all_documents(&outcome.data_set().unwrap()).unwrap();
     let vocabulary = world.vocabulary();
     let tokenizer = Tokenizer::new(&vocabulary, true);
     let mut encoder = tokenizer.encoder();
@@ -88,7 +88,7 @@ fn every_sentence_is_stored_once_and_its_place_is_known() {
     let numbers: Vec<u64> = (0..90).map(|place| documents.number(place)).collect();
     assert!(numbers.into_iter().eq(0..90));
     // A shard is a sample of the text.
-    let mut groups = DocumentGroups::new(&outcome.output, manifest);
+    let mut groups = DocumentGroups::new(&outcome.data_set().unwrap());
     assert_eq!(groups.len(), 3);
     let first = groups.read([0]).unwrap();
     let below = |limit| (0..first.len()).filter(|&place| first.number(place) < limit).count();
@@ -170,7 +170,7 @@ fn more_shards_than_documents_are_empty_and_read() {
     let config = BuildConfig { num_shards: Some(5), input: vec![text], ..world.config.clone() };
     let outcome = run(&config).unwrap();
     assert_eq!(outcome.manifest.shards.len(), 5);
-    assert_eq!(read_all_documents(&outcome.output, &outcome.manifest).unwrap().len(), 2);
+    assert_eq!(read_all_documents(&outcome.data_set().unwrap()).unwrap().len(), 2);
     assert!(verify(&outcome.output, true).unwrap().is_good());
 }
 
@@ -205,7 +205,7 @@ fn passes_are_those_of_the_builder() {
         let mut expected: Vec<String> =
             shards(&stored).iter().flat_map(ShardRows::iter).map(canonical).collect();
         let outcome = run(&documents).unwrap();
-        let text = read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+        let text = read_all_documents(&outcome.data_set().unwrap()).unwrap();
         let mut passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
         let mut made = Vec::new();
         for (pass, document) in (0..PASSES).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
@@ -246,7 +246,7 @@ fn a_glance_reads_what_it_shows() {
                 seen += 1;
             }
         }
-        let mut all = StoredRows::new(&outcome.output, &outcome.manifest, &world.vocabulary());
+        let mut all = StoredRows::new(&outcome.data_set().unwrap());
         let all = (0..all.len()).find_map(|row| all.row(row).err());
         assert!(
             matches!(all, Some(Error::Manifest(ManifestError::FileDigest { .. }))),
@@ -264,7 +264,7 @@ fn what_is_shown_and_counted_is_pass_0() {
     let config = BuildConfig { preview: 2, num_shards: Some(1), ..world.config.clone() };
     let outcome = run(&config).unwrap();
     let manifest = &outcome.manifest;
-    let mut rows = StoredRows::new(&outcome.output, manifest, &world.vocabulary());
+    let mut rows = StoredRows::new(&outcome.data_set().unwrap());
     let report = &manifest.report;
     assert_eq!((rows.len(), report.instances), (manifest.instances, manifest.instances));
     let (mut tokens, mut masked, mut random) = (0, 0, 0);
@@ -381,13 +381,14 @@ fn damage_is_found() {
     let world = world();
     let outcome = run(&BuildConfig { num_shards: Some(2), ..world.config.clone() }).unwrap();
     let (manifest, folder) = (&outcome.manifest, &outcome.output);
+    let under = |manifest: &Manifest| DataSet::new(folder, manifest.clone(), world.vocabulary());
     let path = manifest.shard_path(folder, 1);
     let bytes = std::fs::read(&path).unwrap();
     for place in (0..bytes.len()).step_by(7) {
         let mut damaged = bytes.clone();
         damaged[place] ^= 1 << (place % 8);
         std::fs::write(&path, &damaged).unwrap();
-        let error = read_all_documents(folder, manifest).unwrap_err();
+        let error = read_all_documents(&under(manifest)).unwrap_err();
         assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
         // With a manifest that vouches for it it is an error or other documents, never a panic.
         let size = manifest.vocabulary.size;
@@ -400,15 +401,15 @@ fn damage_is_found() {
     std::fs::write(&path, &bytes).unwrap();
     let mut other = manifest.clone();
     other.report.tokens += 1;
-    let error = read_all_documents(folder, &other).unwrap_err();
+    let error = read_all_documents(&under(&other)).unwrap_err();
     assert!(error.to_string().contains("the tokens of all shards"), "{error}");
     let mut rows = manifest.clone();
     rows.shards[1].rows += 1;
-    assert!(read_all_documents(folder, &rows).unwrap_err().to_string().contains("the shard's rows"));
+    assert!(read_all_documents(&under(&rows)).unwrap_err().to_string().contains("the shard's rows"));
     // More instances than the documents give are an error, not a search without end.
     let mut more = manifest.clone();
     more.instances += 1;
-    let mut rows = StoredRows::new(folder, &more, &world.vocabulary());
+    let mut rows = StoredRows::new(&under(&more));
     let error = rows.row(manifest.instances).unwrap_err();
     assert!(error.to_string().contains("the instances of one pass"), "{error}");
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
+use bert_data::verify;
 use bert_data::{BuildConfig, Error, Manifest, OutputError, build_on};
 
 use crate::support::{config, small_text, small_vocabulary};
@@ -44,8 +45,8 @@ impl World {
         let output = self.folder.path().join(name);
         let committed = Manifest::path(&output).exists();
         if committed {
-            let manifest = Manifest::read(&output).unwrap_or_else(|error| panic!("{what}: {error}"));
-            manifest.verify(&output, true).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let verified = verify(&output, true).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(verified.is_good(), "{what}: {verified}");
         }
         match build_on(&Faulty::never(), &self.to(name), &mut |_| {}) {
             Ok(_) => {}

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::masking::number_to_predict;
+use bert_data::config::predictions::number_to_predict;
 use bert_data::segmenter::ChineseSegmenter;
 use bert_data::word_marks::unmarked;
 use bert_data::{
-    BuildConfig, DocumentPasses, Error, Layout, Manifest, Masking, OptionError, RandomMode, Row, RowMasker,
-    RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_all_documents, read_shard,
-    verify,
+    BuildConfig, DataSet, DocumentPasses, Error, Layout, Manifest, Masking, OptionError, RandomMode, Row,
+    RowMasker, RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_all_documents,
+    read_shard, verify,
 };
 
 use crate::support::{canonical, config, documents_of, golden, run, shards, shared};
@@ -255,7 +255,7 @@ fn layouts_agree() {
     for outcome in [&fixed, &dynamic, &without, &documents] {
         assert!(verify(&outcome.output, true).unwrap().is_good());
     }
-    let text = read_all_documents(&documents.output, &documents.manifest).unwrap();
+    let text = read_all_documents(&documents.data_set().unwrap()).unwrap();
     let seed = world.config.random_seed;
     let mut passes = DocumentPasses::new(&documents.manifest, &vocabulary, seed).unwrap();
     let mut made = Vec::new();
@@ -352,7 +352,8 @@ fn wrong_marks_are_found() {
     for (ours, theirs) in [(&marked, &plain), (&plain, &marked)] {
         let mut manifest: Manifest = ours.manifest.clone();
         manifest.shards.clone_from(&theirs.manifest.shards);
-        let error = manifest.read_verified(&theirs.output, 0).unwrap_err();
+        let error =
+            DataSet::of(&theirs.output, manifest.clone()).and_then(|data| data.read_rows(0)).unwrap_err();
         assert!(
             matches!(&error, Error::Shard(ShardError::Column { column, .. }) if column == "continues_word"),
             "{error}"

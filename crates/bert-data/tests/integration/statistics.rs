@@ -325,7 +325,7 @@ fn document_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>)
     })
     .unwrap();
     let vocabulary = Vocabulary::read(config.vocab.as_ref().unwrap()).unwrap();
-    let documents = read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    let documents = read_all_documents(&outcome.data_set().unwrap()).unwrap();
     let sample = |seed| {
         let mut passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
         let mut tally = Tally::new(config, continues, vocabulary.mask_id() as i32);
@@ -462,7 +462,7 @@ fn buckets_leave_no_trace() {
     let mut pairs = [[0f64; 12]; 12];
     let (mut places, mut rows_of) = ([0f64; 12], [0f64; 12]);
     for shard in 0..2 {
-        let rows = made.manifest.read_verified(&made.output, shard).unwrap();
+        let rows = made.data_set().unwrap().read_rows(shard).unwrap();
         for (place, row) in rows.iter().enumerate() {
             let first = row.segment_ids.iter().position(|&segment| segment == 1).unwrap();
             let (a, b) = (row.input_ids[1] as usize - 5, row.input_ids[first] as usize - 5);

@@ -196,5 +196,9 @@ pub(crate) fn documents_of(
         bytes: bytes.len() as u64,
         blake3: bert_data::files::digest_bytes(&bytes),
     }];
-    bert_data::DocumentGroups::new(path.parent().unwrap(), &manifest).read(0..groups as u64)
+    let words = (0..vocabulary).map(|id| format!("[unused{id}]\n")).collect::<String>();
+    let words = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", &words].concat();
+    let words = bert_data::Vocabulary::from_bytes(words.into_bytes(), path).unwrap();
+    let data = bert_data::DataSet::new(path.parent().unwrap(), manifest, words);
+    bert_data::DocumentGroups::new(&data).read(0..groups as u64)
 }

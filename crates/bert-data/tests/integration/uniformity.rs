@@ -158,7 +158,7 @@ fn any_other_document_is_the_random_next_one_in_the_loader() {
     let config = BuildConfig { layout: Layout::Documents, ..random_next_config(folder.path()) };
     let outcome = run(&config).unwrap();
     let vocabulary = Vocabulary::read(config.vocab.as_ref().unwrap()).unwrap();
-    let documents = read_all_documents(&outcome.output, &outcome.manifest).unwrap();
+    let documents = read_all_documents(&outcome.data_set().unwrap()).unwrap();
     let mut found = RandomNext::none();
     for seed in 1..6 {
         let passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();

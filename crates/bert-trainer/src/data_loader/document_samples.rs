@@ -16,10 +16,10 @@
 //! are the documents and the pairs of one block (some 160,000 instances of 128 tokens), however many there are, and
 //! nothing is read before it is needed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bert_data::rng::{Domain, Stream};
-use bert_data::{DocumentGroups, DocumentPasses, Manifest, Permutation, Row, ShardRows};
+use bert_data::{DataSet, DocumentGroups, DocumentPasses, Permutation, Row, ShardRows};
 
 use super::Place;
 use super::length_buckets::LengthBuckets;
@@ -79,13 +79,13 @@ impl Block {
 }
 
 impl DocumentSamples {
-    pub(super) fn new(folder: &Path, manifest: &Manifest, passes: DocumentPasses, seed: u64) -> Self {
-        let groups = DocumentGroups::new(folder, manifest);
+    pub(super) fn new(data: &DataSet, passes: DocumentPasses, seed: u64) -> Self {
+        let groups = DocumentGroups::new(data);
         Self {
-            folder: folder.to_path_buf(),
+            folder: data.folder().to_path_buf(),
             seed,
             passes,
-            blocks: Blocks::new(groups.len(), manifest.report.tokens),
+            blocks: Blocks::new(groups.len(), data.manifest().report.tokens),
             groups,
             start: Place::default(),
             order: None,

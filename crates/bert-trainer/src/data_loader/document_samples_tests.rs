@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, Layout, Row, StoredRows, Vocabulary, build};
+use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
 
 use super::document_samples::Blocks;
 use super::{DataLoader, Place, PretrainingBatch, Samples};
@@ -105,9 +105,7 @@ fn passes_of_the_builder(world: &World) -> Vec<Instance> {
     // One shard, and so one bucket a pass, like the loader.
     world.build("instances", |config| (config.dupe_factor, config.num_shards) = (3, Some(1)));
     let folder = world.at("instances");
-    let manifest = bert_data::Manifest::read(&folder).unwrap();
-    let vocabulary = Vocabulary::read(&world.at("vocab.txt")).unwrap();
-    let mut stored = StoredRows::new(&folder, &manifest, &vocabulary);
+    let mut stored = StoredRows::new(&bert_data::DataSet::open(&folder).unwrap());
     (0..stored.len()).map(|index| of_row(stored.row(index).unwrap())).collect()
 }
 

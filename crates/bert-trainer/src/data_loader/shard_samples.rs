@@ -14,11 +14,9 @@
 //! `instance` (counted over the shards in stored order) is masked in epoch `epoch` by draws keyed by (seed, epoch, instance).
 //! In memory is one block at a time. Not for pairing, which the data builder has done.
 
-use std::path::{Path, PathBuf};
-
 use bert_data::dynamic::masked;
 use bert_data::rng::{Domain, Random, Stream};
-use bert_data::{Manifest, Row, RowMasker, ShardReader, ShardRows, Vocabulary};
+use bert_data::{DataSet, Row, RowMasker, ShardReader, ShardRows};
 
 use super::length_buckets::LengthBuckets;
 use super::shard_order::ShardOrder;
@@ -29,8 +27,7 @@ const BLOCK_TOKENS: u64 = 1 << 24;
 
 /// The rows of a data folder in the order of a seed.
 pub(super) struct ShardSamples {
-    folder: PathBuf,
-    manifest: Manifest,
+    data: DataSet,
     seed: u64,
     /// The number of each shard's first row.
     first_rows: Vec<u64>,
@@ -67,20 +64,20 @@ struct LoadedBlock {
 }
 
 impl ShardSamples {
-    pub(super) fn new(folder: &Path, manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Self {
+    pub(super) fn new(data: &DataSet, seed: u64) -> Self {
+        let manifest = data.manifest();
         let mut rows = 0;
         let first = |shard: &bert_data::manifest::ShardEntry| {
             rows += shard.rows;
             rows - shard.rows
         };
         Self {
-            folder: folder.to_path_buf(),
+            data: data.clone(),
             seed,
             first_rows: manifest.shards.iter().map(first).collect(),
             block_rows: BLOCK_TOKENS / manifest.config.max_seq_length as u64,
-            masks: RowMasker::new(manifest, vocabulary, seed),
+            masks: RowMasker::new(manifest, data.vocabulary(), seed),
             verified: vec![false; manifest.shards.len()],
-            manifest: manifest.clone(),
             order: None,
             open: None,
         }
@@ -93,9 +90,10 @@ impl ShardSamples {
 
     /// Sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
-        let (epoch, position) = (index / self.manifest.instances, index % self.manifest.instances);
+        let (epoch, position) =
+            (index / self.data.manifest().instances, index % self.data.manifest().instances);
         if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
-            let rows = self.manifest.shards.iter().map(|shard| shard.rows);
+            let rows = self.data.manifest().shards.iter().map(|shard| shard.rows);
             self.order = Some((epoch, ShardOrder::new(rows, self.seed, epoch)));
         }
         let (_, order) = self.order.as_ref().expect("set above");
@@ -117,12 +115,11 @@ impl ShardSamples {
         let reader = match self.open.take() {
             Some(open) if open.shard == shard => open.reader,
             _ => {
-                self.manifest.verify_shard(&self.folder, shard, false)?;
                 if !self.verified[shard] {
-                    self.manifest.verify_digest(&self.folder, shard)?;
+                    self.data.check_shard(shard)?;
                     self.verified[shard] = true;
                 }
-                ShardReader::open(&self.manifest, &self.folder, shard)?
+                ShardReader::open(&self.data, shard)?
             }
         };
         let mut random = Stream::new(self.seed, Domain::LoaderRows, &[epoch, shard as u64]);
@@ -234,14 +231,13 @@ mod tests {
             num_shards: Some(1),
             ..BuildConfig::default()
         };
-        let manifest = build(&config, &mut |_| {}).unwrap().manifest;
-        let vocabulary = Vocabulary::read(&at("vocab.txt")).unwrap();
+        let data = build(&config, &mut |_| {}).unwrap().data_set().unwrap();
         let samples = |block_rows| {
-            let mut samples = ShardSamples::new(&at("data"), &manifest, &vocabulary, 7);
+            let mut samples = ShardSamples::new(&data, 7);
             samples.block_rows = block_rows;
             samples
         };
-        let rows = manifest.instances;
+        let rows = data.manifest().instances;
         let row = |samples: &mut ShardSamples, index| -> Vec<i32> {
             let row = samples.row(index, None).unwrap();
             [row.input_ids, row.masked_lm_positions, row.masked_lm_ids].concat()

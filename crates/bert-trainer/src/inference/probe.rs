@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
-use bert_data::{Manifest, StoredRows, Vocabulary};
+use bert_data::{StoredRows, Vocabulary};
 use bert_model::read_pretrained_config;
 use serde::Serialize;
 
@@ -205,11 +205,11 @@ impl Prober {
             return Err(Error::Configuration { flag: "data", reason });
         }
         let config = read_pretrained_config(folder)?;
-        DataLoader::open(data, 0)?.check_fits(&config, Some(&folder.join("vocab.txt")))?;
-        let manifest = Manifest::read(data)?;
-        let mut rows = StoredRows::new(data, &manifest, &self.words().vocabulary);
+        let loader = DataLoader::open(data, 0)?;
+        loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
+        let mut rows = StoredRows::new(loader.data());
         let mut probes = Vec::new();
-        for index in 0..instances.min(manifest.instances) {
+        for index in 0..instances.min(rows.len()) {
             let row = rows.row(index)?;
             let encoded = EncodedPair {
                 input_ids: row.input_ids.iter().map(|&id| id as u32).collect(),

@@ -1,8 +1,8 @@
 //! The fit of a log-bilinear model to counts, by Adam.
 
 use bert_data::Vocabulary;
-use bert_data::masking::is_special_token;
 use bert_data::rng::{Domain, Random, Stream};
+use bert_data::vocabulary::is_special_token;
 use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 

@@ -16,7 +16,7 @@ mod fit;
 
 use std::path::Path;
 
-use bert_data::{Manifest, Vocabulary};
+use bert_data::DataSet;
 use bert_model::{BertConfig, LogBilinear};
 
 use crate::error::Error;
@@ -30,9 +30,9 @@ use fit::fit;
 /// neighbour heads, or when the default device is not in this build.
 pub fn log_bilinear(folder: &Path, model: &BertConfig, seed: u64) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
-    let manifest = Manifest::read(folder)?;
-    let vocabulary = Vocabulary::read(&manifest.vocabulary_path(folder))?;
+    let data = DataSet::open(folder)?;
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = NeighbourCounts::of_folder(folder, &manifest, &vocabulary, farthest as usize)?;
-    fit(counts, &vocabulary, &shape, seed)?.ok_or_else(|| Error::NoInstances { path: folder.to_path_buf() })
+    let counts = NeighbourCounts::of_data(&data, farthest as usize)?;
+    fit(counts, data.vocabulary(), &shape, seed)?
+        .ok_or_else(|| Error::NoInstances { path: folder.to_path_buf() })
 }

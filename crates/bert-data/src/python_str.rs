@@ -1,0 +1,32 @@
+//! Python's classes of characters, where they differ from Rust's.
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+
+/// Whether Python's `str.isspace` holds; Rust's `char::is_whitespace` lacks U+001C to U+001F.
+#[must_use]
+pub fn is_python_space(c: char) -> bool {
+    matches!(c, '\u{1c}'..='\u{1f}') || c.is_whitespace()
+}
+
+/// Whether Python's `str.isalnum` holds: letters and numbers of all kinds.
+#[must_use]
+pub fn is_python_alphanumeric(c: char) -> bool {
+    use GeneralCategory as G;
+    matches!(
+        get_general_category(c),
+        G::UppercaseLetter
+            | G::LowercaseLetter
+            | G::TitlecaseLetter
+            | G::ModifierLetter
+            | G::OtherLetter
+            | G::DecimalNumber
+            | G::LetterNumber
+            | G::OtherNumber
+    )
+}
+
+/// Python's `str.strip()`.
+#[must_use]
+pub fn python_strip(text: &str) -> &str {
+    text.trim_matches(is_python_space)
+}

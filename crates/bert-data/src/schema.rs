@@ -1,0 +1,159 @@
+//! The columns of shards, their types, and whether a file has them.
+
+use crate::error::{Error, Result, RowProblem, ShardError};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The columns, in order.
+pub const COLUMNS: [&str; 5] =
+    ["input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_label"];
+
+/// The column behind the others where tokens are stored without masks and a segmenter found the words.
+pub const MARKS: &str = "continues_word";
+
+pub(crate) fn element(kind: DataType) -> FieldRef {
+    // "element" is the name that the Parquet specification gives to the items of a list.
+    Arc::new(Field::new("element", kind, false))
+}
+
+/// The columns: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
+/// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
+#[must_use]
+pub fn schema() -> SchemaRef {
+    let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);
+    Arc::new(Schema::new(vec![
+        list(COLUMNS[0], DataType::Int32),
+        list(COLUMNS[1], DataType::Int8),
+        list(COLUMNS[2], DataType::Int32),
+        list(COLUMNS[3], DataType::Int32),
+        Field::new(COLUMNS[4], DataType::Int8, false),
+    ]))
+}
+
+/// `continues_word: list<bool>`, one for each of `input_ids`.
+pub(crate) fn marks_field() -> Field {
+    Field::new(MARKS, DataType::List(element(DataType::Boolean)), false)
+}
+
+/// These columns and [`MARKS`] behind them.
+pub(crate) fn with_marks(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().cloned().chain([Arc::new(marks_field())]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The columns, in order.
+pub const HF_COLUMNS: [&str; 5] =
+    ["input_ids", "token_type_ids", "attention_mask", "labels", "next_sentence_label"];
+
+/// The columns: `input_ids: list<int32>` (behind the tokens the id of `[PAD]`), `token_type_ids: list<int8>` (0 and 1,
+/// behind the tokens 0), `attention_mask: list<int8>` (1 for tokens, 0 behind them), `labels: list<int32>` (the original
+/// id of a masked token, else -100), all of `max_seq_length`, and `next_sentence_label: int8` (1 = B is random). Nothing
+/// is nullable.
+#[must_use]
+pub fn hf_schema() -> SchemaRef {
+    let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);
+    Arc::new(Schema::new(vec![
+        list(HF_COLUMNS[0], DataType::Int32),
+        list(HF_COLUMNS[1], DataType::Int8),
+        list(HF_COLUMNS[2], DataType::Int8),
+        list(HF_COLUMNS[3], DataType::Int32),
+        Field::new(HF_COLUMNS[4], DataType::Int8, false),
+    ]))
+}
+
+/// Rows of one record batch on its way to the file.
+pub(crate) const BATCH: usize = 512;
+
+/// The first row with a null, or with a null inside a list, and the column it is in.
+pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<(usize, &'static str)> {
+    let has_null = |column: &dyn Array, row: usize| {
+        column.is_null(row)
+            || column
+                .as_list_opt::<i32>()
+                .is_some_and(|list| list.values().null_count() > 0 && list.value(row).null_count() > 0)
+    };
+    names.iter().chain([&MARKS]).zip(batch.columns()).find_map(|(&name, column)| {
+        (0..column.len()).find(|&row| has_null(column, row)).map(|row| (row, name))
+    })
+}
+
+/// The marks of words behind `columns` other columns, one for each token; none where they are not stored. No null may
+/// be among them.
+pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Vec<bool> {
+    match batch.columns().get(columns) {
+        None => Vec::new(),
+        Some(column) => column.as_list::<i32>().values().as_boolean().values().iter().collect(),
+    }
+}
+
+/// Whether the marks of words have the lengths of the tokens, if they are stored; the row where they have not.
+pub(crate) fn check_marks(batch: &RecordBatch, columns: usize) -> Result<(), (usize, RowProblem)> {
+    let Some(column) = batch.columns().get(columns) else { return Ok(()) };
+    let lengths = |column: &ArrayRef| column.as_list::<i32>().offsets().lengths().collect::<Vec<_>>();
+    let (tokens, marks) = (lengths(batch.column(0)), lengths(column));
+    match tokens.iter().zip(&marks).position(|(tokens, marks)| tokens != marks) {
+        None => Ok(()),
+        Some(row) => Err((row, RowProblem::MarkCount { marks: marks[row], tokens: tokens[row] })),
+    }
+}
+
+/// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
+/// looked for in the rows.
+pub(crate) fn check_columns(
+    path: &Path,
+    found: &Schema,
+    expected: &Schema,
+    marks_may_follow: bool,
+) -> Result<()> {
+    fn describe(kind: &DataType) -> String {
+        match kind {
+            DataType::List(item) => format!("list<{}>", describe(item.data_type())),
+            other => other.to_string().to_lowercase(),
+        }
+    }
+    for (index, field) in expected.fields().iter().enumerate() {
+        let wanted = describe(field.data_type());
+        let actual = found.fields().get(index).filter(|actual| actual.name() == field.name());
+        let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
+        if actual != wanted {
+            let column = field.name().clone();
+            return Err(ShardError::Column {
+                path: path.to_owned(),
+                column,
+                found: actual,
+                expected: wanted,
+            }
+            .into());
+        }
+    }
+    let mut next = expected.fields().len();
+    let marks = marks_field();
+    if found.fields().get(next).is_some_and(|field| {
+        marks_may_follow
+            && field.name() == marks.name()
+            && describe(field.data_type()) == describe(marks.data_type())
+    }) {
+        next += 1;
+    }
+    if let Some(extra) = found.fields().get(next) {
+        return Err(ShardError::Column {
+            path: path.to_owned(),
+            column: extra.name().clone(),
+            found: describe(extra.data_type()),
+            expected: "no further column".to_owned(),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// The error of a shard that has marks of words where it should not, or has none where it should.
+pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
+    let (missing, none) = ("missing", "no such column");
+    let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
+    let column = MARKS.to_owned();
+    Error::Shard(ShardError::Column { path, column, found: found.to_owned(), expected: expected.to_owned() })
+}

@@ -1,0 +1,38 @@
+//! Sets compared by their number and an order-free fingerprint: the wrapping sum of a 64-bit hash of each member.
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+/// A set of things seen one after another, in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tally {
+    pub(crate) count: u64,
+    pub(crate) fingerprint: u64,
+}
+
+impl Tally {
+    pub(crate) fn see(&mut self, bytes: &[u8]) {
+        self.add(Self { count: 1, fingerprint: XxHash3_64::oneshot(bytes) });
+    }
+
+    pub(crate) fn see_document(&mut self, document: DocumentHash) {
+        self.add(Self { count: 1, fingerprint: document.0 });
+    }
+
+    /// A sum that no set reaches stays at the largest number, and then agrees with nothing.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.fingerprint = self.fingerprint.wrapping_add(other.fingerprint);
+    }
+}
+
+/// The hash of a document: of the packed tokens of its sentences, one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DocumentHash(u64);
+
+impl DocumentHash {
+    pub(crate) fn see_sentence(&mut self, packed: &[u8]) {
+        self.0 = XxHash3_64::oneshot_with_seed(self.0, packed);
+    }
+}
