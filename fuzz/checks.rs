@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use bert_data::files::sealed::{sealed, unsealed};
+use bert_data::input::table::{InputReader, json_text};
 use bert_data::input::{BlockReader, Format};
-use bert_data::sealed::{sealed, unsealed};
-use bert_data::table::{InputReader, json_text};
 use bert_data::{BuildConfig, DataSet, Manifest, Tokenizer, Vocabulary, build, read_shard};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;

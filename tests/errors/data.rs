@@ -1,6 +1,6 @@
 //! Data folders that are not what they should be, for every program that opens them.
 
-use bert_data::footer::FORMAT_VERSION;
+use bert_data::shard::footer::FORMAT_VERSION;
 
 use super::{check, check_with};
 use crate::common::{Folder, QUICK, articles};

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bert_data::files::sealed::{read_sealed, write_sealed_on};
 use bert_data::files::{self, Disk, FileSystem, create_folder, digest_bytes, digest_file};
-use bert_data::sealed::{read_sealed, write_sealed_on};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
@@ -410,7 +410,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["../x", "..", "a/b", "/x", "a/../b"] {
             let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });
-            fs::write(folder.path().join(MARKER), bert_data::sealed::sealed(&marker)).unwrap();
+            fs::write(folder.path().join(MARKER), bert_data::files::sealed::sealed(&marker)).unwrap();
             let said = verify(folder.path()).unwrap_err().to_string();
             assert!(said.contains("names a file outside the folder"), "{name}: {said}");
         }

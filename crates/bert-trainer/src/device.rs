@@ -141,7 +141,7 @@ fn open_cuda(index: usize) -> Result<Device, Error> {
     use burn::tensor::{Distribution, Tensor};
 
     let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index), reason };
-    let opened = bert_data::contained::contained(|| {
+    let opened = bert_data::parquet::catch_panic::contained(|| {
         let device = Device::cuda(index);
         let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);
         let value = x.clone().matmul(x).sum().into_scalar::<f32>();

@@ -3,7 +3,7 @@
 //! Memory goes with the different pairs in the text, some 30 bytes for each; threads change no bit.
 
 use bert_data::DataSet;
-use bert_data::training_text::for_each_text;
+use bert_data::inspect::training_text::for_each_text;
 use rayon::prelude::*;
 
 use crate::error::Error;

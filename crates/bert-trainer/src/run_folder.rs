@@ -7,8 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_data::files::sealed::{SealError, read_sealed, write_sealed_on};
 use bert_data::files::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
-use bert_data::sealed::{SealError, read_sealed, write_sealed_on};
 use bert_data::{Manifest, ResolvedConfig};
 use bert_model::BertConfig;
 use serde_json::{Map, Value, json};

@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(file) = &args.html {
         let file = file.clone().map_or_else(|| beside(&args.data), Ok)?;
-        let page = bert_data::page::page(&args.data, args.instances.unwrap_or(20))?;
+        let page = bert_data::inspect::page::page(&args.data, args.instances.unwrap_or(20))?;
         write_page(&file, &page)?;
         return print(&file.display().to_string());
     }

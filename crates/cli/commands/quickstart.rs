@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for folder in ["pretrain", "finetune"] {
         write_page(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
     }
-    write_page(&at("data/train.html"), &bert_data::page::page(&at("data/train"), 20)?)?;
+    write_page(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
 
     print(&table(&Found { before, after, counting, tuned, fresh }))?;
     print(&format!(

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ManifestError {
     /// A folder holds no manifest: no data set, or one that was never finished.
-    #[error("{} holds no {name}: it is no finished data set", path.display(), name = crate::manifest::MANIFEST)]
+    #[error("{} holds no {name}: it is no finished data set", path.display(), name = crate::dataset::manifest::MANIFEST)]
     Missing {
         /// The folder.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum ManifestError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: crate::sealed::SealError,
+        source: crate::files::sealed::SealError,
     },
     /// A manifest of another format version.
     #[error("{} has format version {found}, this program reads {expected}", path.display())]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::byte_size::ByteSize;
+use crate::config::byte_size::ByteSize;
 
 /// What is wrong with an option or a configuration file.
 #[derive(Debug, thiserror::Error)]

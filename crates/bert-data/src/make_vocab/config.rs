@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::block_text::TextRules;
 use crate::error::{OptionError, Result};
-use crate::line_check::BadLines;
+use crate::input::line_check::BadLines;
+use crate::input::texts::TextRules;
 
 /// Different words that are counted: those of some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;

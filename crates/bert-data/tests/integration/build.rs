@@ -1,6 +1,6 @@
 //! The public interface, end to end.
 
-use bert_data::page::page;
+use bert_data::inspect::page::page;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, Layout, Manifest, Masking, Nsp, Vocabulary, build, dry_run,
     inspect, verify,

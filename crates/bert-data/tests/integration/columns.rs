@@ -5,8 +5,8 @@ use std::path::Path;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Int8Type, Int32Type};
-use bert_data::hf_columns::NO_LABEL;
-use bert_data::schema::HF_COLUMNS;
+use bert_data::shard::hf_columns::NO_LABEL;
+use bert_data::shard::schema::HF_COLUMNS;
 use bert_data::{
     BuildConfig, BuildOutcome, Columns, DataSet, Layout, Manifest, Masking, Vocabulary, inspect, read_shard,
     verify,

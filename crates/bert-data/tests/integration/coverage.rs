@@ -123,7 +123,7 @@ fn a_data_set_of_documents_counts_those_without_an_instance() {
 fn forge(folder: &Path, forge: impl FnOnce(&mut Manifest)) {
     let mut manifest = Manifest::read(folder).unwrap();
     forge(&mut manifest);
-    std::fs::write(Manifest::path(folder), bert_data::sealed::sealed(&manifest)).unwrap();
+    std::fs::write(Manifest::path(folder), bert_data::files::sealed::sealed(&manifest)).unwrap();
 }
 
 fn problem(folder: &Path) -> String {
@@ -150,7 +150,7 @@ fn the_law_is_counted_again_from_the_shards() {
     forge(&data, |manifest| {
         let rows = manifest.shards[0].rows;
         let more = rows.wrapping_sub(manifest.shards[1].rows);
-        manifest.shards[1] = bert_data::manifest::ShardEntry {
+        manifest.shards[1] = bert_data::dataset::manifest::ShardEntry {
             file: manifest.shards[1].file.clone(),
             ..manifest.shards[0].clone()
         };

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::document_shard::DOCUMENT_COLUMNS;
 use bert_data::faults::{Fault, Faulty};
+use bert_data::files::sealed::sealed;
 use bert_data::files::{Disk, digest_bytes};
-use bert_data::sealed::sealed;
+use bert_data::shard::documents::DOCUMENT_COLUMNS;
 use bert_data::{
     BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking,
     Nsp, OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary,
@@ -285,7 +285,7 @@ fn what_is_shown_and_counted_is_pass_0() {
     assert_eq!(bert_data::inspect::instance(&outcome.output, 11).unwrap(), shown.instances[11]);
     assert!(shown.to_string().contains("in one pass; the loader makes other ones in every epoch"));
     assert!(shown.to_string().contains("shown as [MASK]"));
-    let page = bert_data::page::page(&outcome.output, 3).unwrap();
+    let page = bert_data::inspect::page::page(&outcome.output, 3).unwrap();
     assert!(page.contains("The documents are stored") && page.contains("class=\"m\""));
     let card = std::fs::read_to_string(outcome.output.join("README.md")).unwrap();
     assert!(card.contains("`sentence_lengths`") && card.contains("| passes over the text | one an epoch |"));

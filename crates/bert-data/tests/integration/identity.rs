@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::faults::{Fault, Faulty};
 use bert_data::files::Disk;
+use bert_data::files::sealed::{read_sealed, sealed};
 use bert_data::rng::STREAMS_VERSION;
-use bert_data::sealed::{read_sealed, sealed};
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, Error, Manifest, OutputError, build_on, build_part, merge, verify,
 };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use bert_data::html::{escape, grouped};
-use bert_data::page::page;
+use bert_data::inspect::page::page;
 use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, Tokenizer, Vocabulary, verify};
 
 use crate::support::{canonical, config, run, shards, small_text, small_vocabulary};

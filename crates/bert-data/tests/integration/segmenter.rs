@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, BooleanArray, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::config::predictions::number_to_predict;
-use bert_data::segmenter::ChineseSegmenter;
-use bert_data::word_marks::unmarked;
+use bert_data::tokenization::chinese_words::ChineseSegmenter;
+use bert_data::tokenization::word_marks::unmarked;
 use bert_data::{
     BuildConfig, DataSet, DocumentPasses, Error, Layout, Manifest, Masking, OptionError, RandomMode, Row,
     RowMasker, RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_all_documents,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use bert_data::python_str::is_python_space;
+use bert_data::tokenization::python_str::is_python_space;
 use bert_data::{Tokenizer, Vocabulary};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;

@@ -1,8 +1,8 @@
 //! Whole-word masking of the keyed mode: no word is half masked, no word reaches over `[SEP]`.
 
 use bert_data::config::predictions::number_to_predict;
-use bert_data::instance::Instance;
-use bert_data::masking::{MaskRules, MaskedInstance, Masker};
+use bert_data::instance::masking::{MaskRules, MaskedInstance, Masker};
+use bert_data::instance::pairs::Instance;
 use bert_data::rng::{Domain, Stream};
 use bert_data::{BuildConfig, Row, Vocabulary};
 

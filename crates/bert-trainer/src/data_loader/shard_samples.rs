@@ -14,7 +14,7 @@
 //! `instance` (counted over the shards in stored order) is masked in epoch `epoch` by draws keyed by (seed, epoch, instance).
 //! In memory is one block at a time. Not for pairing, which the data builder has done.
 
-use bert_data::dynamic::masked;
+use bert_data::dataset::row_masker::masked;
 use bert_data::rng::{Domain, Random, Stream};
 use bert_data::{DataSet, Row, RowMasker, ShardReader, ShardRows};
 
@@ -67,7 +67,7 @@ impl ShardSamples {
     pub(super) fn new(data: &DataSet, seed: u64) -> Self {
         let manifest = data.manifest();
         let mut rows = 0;
-        let first = |shard: &bert_data::manifest::ShardEntry| {
+        let first = |shard: &bert_data::dataset::manifest::ShardEntry| {
             rows += shard.rows;
             rows - shard.rows
         };

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bert_data::python_str::python_strip;
+use bert_data::tokenization::python_str::python_strip;
 use bert_model::BertModel;
 use burn::tensor::Device;
 

@@ -2,7 +2,7 @@
 
 use bert_data::Vocabulary;
 use bert_data::rng::{Domain, Random, Stream};
-use bert_data::vocabulary::is_special_token;
+use bert_data::tokenization::vocabulary::is_special_token;
 use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bert_data::python_str::{is_python_alphanumeric, is_python_space};
+use bert_data::tokenization::python_str::{is_python_alphanumeric, is_python_space};
 use serde::Serialize;
 
 use super::squad::{Question, QuestionSet};

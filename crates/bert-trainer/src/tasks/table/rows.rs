@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bert_data::text_rows::text_rows;
+use bert_data::parquet::text_rows::text_rows;
 use serde_json::{Map, Value};
 
 use super::super::error::TaskError;

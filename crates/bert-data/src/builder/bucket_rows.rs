@@ -1,0 +1,189 @@
+//! From documents to row groups of shards, a bucket at a time, in keyed mode.
+//!
+//! In goes a unit of the [`Plan`] (a bucket of documents in a pass), out come its row groups, encoded for their shards, and what
+//! was counted on the way: rows, masked and shuffled, or (`--layout documents`) the documents themselves in the order of the
+//! pass. All of it is a pure function of the options, the text and the unit's address: a random next sentence comes from
+//! another document of the bucket, and which documents these are is drawn anew in every pass, so that every other
+//! document of the text is equally likely. Memory is a bucket and its rows. Not for the reference's mode (`reference`), nor
+//! for writing shards (`shards`).
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use crate::builder::plan::{Plan, row_groups};
+use crate::builder::prepare::Prepared;
+use crate::builder::token_store::{Store, StoreReader};
+use crate::builder::write_shards::{Made, ShardPiece};
+use crate::config::{BuildConfig, Layout};
+use crate::dataset::report::Counters;
+use crate::documents::bucket::order_of_pass;
+use crate::documents::tally::Tally;
+use crate::error::Result;
+use crate::instance::coverage::{Looked, Unseen};
+use crate::instance::keyed::KeyedInstances;
+use crate::permutation::Permutation;
+use crate::rng::{Domain, Random, Stream};
+use crate::shard::documents::DocumentEncoder;
+use crate::shard::packed_row::{PackedRow, pack};
+use crate::shard::writer::{RowEncoder, shard_name};
+
+/// The order of the documents in every pass.
+pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {
+    let order = |pass| order_of_pass(config.random_seed, pass, documents);
+    (0..config.passes() as u64).map(order).collect()
+}
+
+/// What making row groups needs to know.
+pub(crate) struct BucketJob<'a> {
+    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) store: &'a Store,
+    pub(crate) plan: &'a Plan,
+    pub(crate) orders: &'a [Permutation],
+}
+
+impl BucketJob<'_> {
+    /// The documents at the places of a pass, by their numbers in the order of the text.
+    fn numbers(&self, pass: u64, places: Range<u64>) -> Vec<u64> {
+        let order = &self.orders[pass as usize];
+        places.map(|place| order.at(place)).collect()
+    }
+
+    fn nothing_made(&self) -> Made {
+        Made { counters: Counters::new(self.prepared.config.max_seq_length), ..Made::default() }
+    }
+
+    fn path(&self, shard: usize) -> PathBuf {
+        PathBuf::from(shard_name(shard, self.plan.shards))
+    }
+}
+
+/// A thread's buffers.
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
+pub(crate) struct BucketMaker<'a> {
+    job: &'a BucketJob<'a>,
+    store: StoreReader<'a>,
+    keyed: KeyedInstances,
+    encoder: Encoder,
+    rows: Vec<u8>,
+}
+
+enum Encoder {
+    Rows(RowEncoder),
+    Documents(DocumentEncoder),
+}
+
+impl<'a> BucketMaker<'a> {
+    pub(crate) fn new(job: &'a BucketJob<'a>) -> Result<Self> {
+        let prepared = job.prepared;
+        Ok(Self {
+            job,
+            store: job.store.reader(),
+            keyed: prepared.config.keyed(&prepared.vocabulary),
+            encoder: match prepared.config.layout {
+                Layout::Instances => Encoder::Rows(RowEncoder::new(prepared.row_columns())?),
+                Layout::Documents => Encoder::Documents(DocumentEncoder::new(prepared.marked())?),
+            },
+            rows: Vec::new(),
+        })
+    }
+
+    /// Makes a unit: of what goes to shards that are `wanted`.
+    pub(crate) fn make(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
+        let Self { job, store, keyed, encoder, rows } = self;
+        match encoder {
+            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), unit, wanted),
+            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, unit, wanted),
+        }
+    }
+}
+
+/// The rows of a unit, shuffled. What was counted goes with the shard that the unit begins in.
+fn make_rows(
+    job: &BucketJob<'_>,
+    store: &mut StoreReader<'_>,
+    keyed: &mut KeyedInstances,
+    (encoder, rows): (&mut RowEncoder, &mut Vec<u8>),
+    unit: u64,
+    wanted: &[bool],
+) -> Result<Vec<ShardPiece>> {
+    let (config, plan) = (job.prepared.config, job.plan);
+    let (pass, number) = plan.address(unit);
+    let mut numbers = job.numbers(pass, plan.places(number));
+    let (bucket, tokens_before) = store.read(&mut numbers)?;
+    let (looked, mut made) = (Looked::new(job.store.counts.tokens), job.nothing_made());
+    let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
+    rows.clear();
+    for (place, document) in bucket.documents().iter().enumerate() {
+        made.tally.see_document(pass, document.hash());
+        keyed.make_with(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
+            offsets.push(rows.len() as u32);
+            pack(row, plan.width, rows);
+            made.counters.count(row, mask);
+            made.counters.shown += pair.own_tokens();
+            for segment in pair.segments() {
+                looked.show(tokens_before[segment.document as usize], segment.range(), &mut made.shown);
+            }
+            Ok(())
+        })?;
+    }
+    made.shown.tidy();
+    drop(bucket);
+    Stream::new(config.random_seed, Domain::ShardOrder, &[pass, number]).shuffle(&mut offsets);
+    let mut made = Some(made);
+    let mut pieces = Vec::new();
+    for piece in plan.pieces(unit) {
+        let made = made.take();
+        if !wanted[piece.shard] {
+            continue;
+        }
+        let (mut tally, mut groups, path) = (Tally::default(), Vec::new(), job.path(piece.shard));
+        for group in row_groups(piece.rows(offsets.len() as u64)) {
+            let packed = |&offset: &u32| PackedRow::first_of(&rows[offset as usize..], plan.width);
+            offsets[group.clone()].iter().for_each(|offset| tally.see(packed(offset).bytes()));
+            groups.push(encoder.encode(&path, offsets[group].iter().map(packed))?);
+        }
+        pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made });
+    }
+    Ok(pieces)
+}
+
+/// The documents of a unit as they are, in the order of the pass, and the counts of the instances that each row group gives by
+/// itself. The rows of such a data set are its documents.
+fn copy_documents(
+    job: &BucketJob<'_>,
+    store: &mut StoreReader<'_>,
+    keyed: &mut KeyedInstances,
+    encoder: &mut DocumentEncoder,
+    unit: u64,
+    wanted: &[bool],
+) -> Result<Vec<ShardPiece>> {
+    let (pass, number) = job.plan.address(unit);
+    let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(number));
+    let mut pieces = Vec::new();
+    for piece in job.plan.pieces(unit).filter(|piece| wanted[piece.shard]) {
+        let (mut groups, mut made) = (Vec::new(), job.nothing_made());
+        let (mut tally, path) = (Tally::default(), job.path(piece.shard));
+        for group in row_groups(piece.rows(all.end - all.start)) {
+            let numbers = job.numbers(pass, all.start + group.start as u64..all.start + group.end as u64);
+            let (bucket, _) = store.read(&mut numbers.clone())?;
+            for (place, document) in bucket.documents().iter().enumerate() {
+                let (hash, tokens, mut gives) = (document.hash(), document.tokens() as u64, false);
+                made.tally.see_document(pass, hash);
+                tally.see_document(hash);
+                keyed.make_with(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
+                    made.counters.count(row, mask);
+                    made.counters.shown += pair.own_tokens();
+                    gives = true;
+                    Ok(())
+                })?;
+                // What one pass cuts off, another may show; a document that gives no row never will.
+                made.unseen.add(Unseen { of: tokens, tokens: if gives { 0 } else { tokens } });
+            }
+            let places = numbers.iter().filter_map(|&number| bucket.place_of(number));
+            groups.push(encoder.encode(&path, bucket.documents(), places)?);
+        }
+        pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made: Some(made) });
+    }
+    Ok(pieces)
+}

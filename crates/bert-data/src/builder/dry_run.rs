@@ -1,0 +1,486 @@
+//! What a build would make and cost, from a sample of the text; writes nothing.
+//!
+//! In goes a [`BuildConfig`], out comes an [`Estimate`] of documents, instances, bytes, memory and time. All inputs
+//! are read through once (which counts them exactly, and refuses files that are no text), but only blocks at equal distances are kept, at most
+//! 64 of them (16 MB); these are tokenized, made into instances for one or two passes, and written as a shard to
+//! nowhere, with a clock beside. Not for exact numbers: those are in the manifest of a build. The reference has
+//! nothing like it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::builder::memory::Tuning;
+use crate::builder::plan::{Plan, PlanFigures, row_groups};
+use crate::builder::prepare::{Prepared, prepare};
+use crate::config::{BuildConfig, Layout, RandomMode};
+use crate::dataset::report::Counters;
+use crate::documents::casing;
+use crate::documents::id_width::Width;
+use crate::documents::read::{ReadRules, Sampled, sample_documents};
+use crate::documents::{Counts, Documents};
+use crate::error::Result;
+use crate::files::{Durable, FileSystem};
+use crate::input::Block;
+use crate::input::line_check::{BadLines, LineCheck};
+use crate::input::table::InputReader;
+use crate::instance::keyed::KeyedInstances;
+use crate::parallel::share_out;
+use crate::rng::{Domain, Random, Stream};
+use crate::shard::documents::{DocumentEncoder, document_form};
+use crate::shard::packed_row::{PackedRow, pack};
+use crate::shard::writer::{RowEncoder, ShardForm, ShardWriter};
+
+/// Numbers of parts for which the time is shown.
+const PARTS: [u64; 4] = [1, 8, 64, 512];
+/// Blocks that are kept: enough for a per cent, little enough for a second.
+const BLOCKS: usize = 64;
+/// Instances that are made of them, if so many can be.
+const ROWS: u64 = 40_000;
+
+/// What a build would make and cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Files.
+    pub files: usize,
+    /// Bytes of text in them after decompression.
+    pub text_bytes: u64,
+    /// Share of the text that was looked at.
+    pub sampled: f64,
+    /// Documents with at least one token.
+    pub documents: u64,
+    /// Sentences of the text.
+    pub sentences: u64,
+    /// Word pieces of the text.
+    pub tokens: u64,
+    /// Rows of the data set.
+    pub instances: u64,
+    /// Parquet files.
+    pub shards: usize,
+    /// Bytes of the Parquet files together.
+    pub bytes: u64,
+    /// The most bytes on disk before the end: the tokens, the rows on their way, and the shards, which wait in the work
+    /// folder of the output until all are written.
+    pub scratch: u64,
+    /// Peak resident memory in bytes.
+    pub memory: u64,
+    /// Seconds on this machine with these threads, as busy as it is now.
+    pub seconds: f64,
+    /// CPU seconds, all threads together.
+    pub cpu_seconds: f64,
+    /// How the work divides.
+    pub plan: PlanFigures,
+    /// What does not fit the text.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        let mut line =
+            |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<28}{:>14}", value.to_string());
+        line("files", &self.files)?;
+        line("text", &megabytes(self.text_bytes))?;
+        line("  of which looked at", &format!("{:.1} %", 100.0 * self.sampled))?;
+        line("documents, about", &self.documents)?;
+        line("sentences, about", &self.sentences)?;
+        line("tokens, about", &self.tokens)?;
+        line("instances, about", &self.instances)?;
+        line("shards", &self.shards)?;
+        line("bytes on disk, about", &megabytes(self.bytes))?;
+        line("  while building, about", &megabytes(self.scratch))?;
+        line("peak memory, about", &megabytes(self.memory))?;
+        line("time, about", &format!("{:.1} s", self.seconds))?;
+        line("CPU time, about", &format!("{:.1} s", self.cpu_seconds))?;
+        let plan = &self.plan;
+        line("buckets of documents", &format!("{} in {} pass(es)", plan.buckets, plan.passes))?;
+        line("  documents in each, about", &plan.documents_of_bucket)?;
+        line("row groups of a shard, about", &plan.row_groups_of_shard)?;
+        line("reads of a shard, at most", &plan.reads_of_shard)?;
+        line("open files, at most", &plan.open_files)?;
+        for (parts, hours) in PARTS.map(|parts| (parts, self.cpu_seconds / 3600.0 / parts as f64)) {
+            if hours > 0.5 {
+                line(&format!("hours of CPU on {parts} part(s)"), &format!("{hours:.1}"))?;
+            }
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
+    }
+}
+
+/// Estimates what [`crate::build`] would make of a configuration; the output folder is neither needed nor touched.
+///
+/// # Errors
+/// As [`crate::build`] for options and inputs. What is wrong with text that was not looked at is not found.
+pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
+    let start = Instant::now();
+    let prepared = prepare(config)?;
+    let sample = Sample::read(&prepared)?;
+    let read = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let mut sampled = sample_documents(
+        &sample.blocks,
+        &prepared.files,
+        &prepared.tokenizer(),
+        &prepared.vocabulary,
+        // The lines were judged when all were read.
+        &ReadRules { bad_lines: BadLines::Any, ..ReadRules::new(config) },
+        &prepared.pool,
+    )?;
+    let tokenize = start.elapsed().as_secs_f64();
+    if config.layout == Layout::Documents {
+        // As they are stored: neighbours in the text may have phrases in common.
+        sampled.documents.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
+    }
+    let scale = sample.text_bytes as f64 / sample.sampled_bytes.max(1) as f64;
+    let of_text = |count: u64| (count as f64 * scale).round() as u64;
+
+    let (made, making) = second_time(|| make(&prepared, &sampled.documents))?;
+    let per_row = making / made.rows.len().max(1) as f64;
+    // Each pass makes about the same number of instances.
+    let rows = (made.rows.len() as f64 * scale * config.passes() as f64 / made.passes as f64).round();
+
+    let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
+    let tokens = of_text(sampled.documents.tokens());
+    let plan = Plan::new(config, documents, tokens, prepared.id_space());
+    let threads = prepared.pool.current_num_threads();
+    let tuning = Tuning::new(prepared.budget, threads, plan.unit_bytes());
+    let (written, writing) = second_time(|| match config.layout {
+        Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
+        Layout::Documents => {
+            let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
+            write_documents_nowhere(&prepared, &plan, &tuning, &sampled, shards, made.rows.len())
+        }
+    })?;
+    let writing_per_row = writing / made.rows.len().max(1) as f64;
+    // A small text has fewer buckets than there are threads.
+    let at_once = plan.units().min(tuning.workers as u64) as f64;
+    let idle = if config.random == RandomMode::Reference { 1.0 } else { threads as f64 / at_once };
+
+    let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences()), documents };
+    let bytes = (rows * written.bytes_per_row) as u64;
+    // Done beside the rest, and so shared among the threads.
+    let shared = read / threads as f64;
+    // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
+    let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
+    let work = shared + tokenize * scale + rows * (per_row + writing_per_row);
+    let seconds = shared + tokenize * scale + rows * (per_row + writing_per_row) * idle + syncs;
+    Ok(Estimate {
+        files: sample.files,
+        text_bytes: sample.text_bytes,
+        sampled: sample.sampled_bytes as f64 / sample.text_bytes.max(1) as f64,
+        documents,
+        sentences: sizes.sentences,
+        tokens,
+        instances: rows as u64,
+        shards: plan.shards,
+        bytes,
+        scratch: bytes + scratch(config, &plan, &sizes, &written),
+        memory: memory(config, &plan, &tuning, threads, &sizes, &written),
+        seconds,
+        cpu_seconds: work * if config.random == RandomMode::Reference { 1.0 } else { threads as f64 },
+        plan: plan.figures(rows, threads),
+        warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
+    })
+}
+
+/// What work gives, and the seconds it takes when it is done again: a build does it for long, so that what the first
+/// time costs (threads that start, memory that is new) does not count.
+fn second_time<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
+    work()?;
+    let start = Instant::now();
+    Ok((work()?, start.elapsed().as_secs_f64()))
+}
+
+/// Blocks at equal distances in the text.
+struct Sample {
+    blocks: Vec<Block>,
+    files: usize,
+    text_bytes: u64,
+    sampled_bytes: u64,
+}
+
+impl Sample {
+    fn read(prepared: &Prepared<'_>) -> Result<Self> {
+        let (mut kept, mut text_bytes) = (Vec::new(), 0);
+        let bad_lines = ReadRules::new(prepared.config).bad_lines;
+        let (mut number, mut distance) = (0usize, 1);
+        for (index, path) in prepared.files.iter().enumerate() {
+            let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+            let mut lines = LineCheck::default();
+            while let Some(block) = reader.next_block()? {
+                text_bytes += block.bytes.len() as u64;
+                lines.add(LineCheck::of(&block, path, bad_lines)?);
+                lines.check(path, block.ends_file, bad_lines)?;
+                if number.is_multiple_of(distance) {
+                    kept.push((number, block));
+                }
+                number += 1;
+                if kept.len() > BLOCKS {
+                    distance *= 2;
+                    kept.retain(|(number, _)| number.is_multiple_of(distance));
+                }
+            }
+        }
+        let blocks: Vec<Block> = kept.into_iter().map(|(_, block)| block).collect();
+        let sampled_bytes = blocks.iter().map(|block| block.bytes.len() as u64).sum();
+        Ok(Self { blocks, files: prepared.files.len(), text_bytes, sampled_bytes })
+    }
+}
+
+/// Rows of the sample, packed.
+struct Made {
+    bytes: Vec<u8>,
+    /// Where each row begins in `bytes`.
+    rows: Vec<u32>,
+    passes: usize,
+}
+
+/// Makes the instances of a few passes over the sample, with as many threads as the build would.
+fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
+    let config = prepared.config;
+    let width = Width::of(prepared.id_space());
+    let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
+    let serial = config.random == RandomMode::Reference;
+    let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
+    let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
+    let mask = prepared.vocabulary.mask_id();
+    while made.passes < config.passes() && (made.rows.len() as u64) < ROWS {
+        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>)> {
+            let (mut rows, mut starts) = (Vec::new(), Vec::new());
+            let mut counters = Counters::new(config.max_seq_length);
+            keyed.make(documents, made.passes as u64, document, |row| {
+                starts.push(rows.len() as u32);
+                pack(row, width, &mut rows);
+                counters.count(row, mask);
+                Ok(())
+            })?;
+            Ok((rows, starts))
+        };
+        let all = (0..documents.len()).collect();
+        let units = prepared.pool.install(|| share_out(&mut makers, all, unit));
+        for unit in units {
+            let (rows, starts) = unit?;
+            let base = made.bytes.len() as u32;
+            made.rows.extend(starts.into_iter().map(|start| base + start));
+            made.bytes.extend_from_slice(&rows);
+        }
+        made.passes += 1;
+    }
+    Ok(made)
+}
+
+/// What writing the sample's rows took, or its documents, for each row that the loader makes of them.
+struct WrittenSample {
+    bytes_per_row: f64,
+    packed_per_row: f64,
+}
+
+/// Writes the documents themselves, which are not packed.
+fn write_documents_nowhere(
+    prepared: &Prepared<'_>,
+    plan: &Plan,
+    tuning: &Tuning,
+    sampled: &Sampled,
+    shards: usize,
+    rows: usize,
+) -> Result<WrittenSample> {
+    let (path, footer) = (Path::new("nowhere.parquet"), prepared.footer(plan.shards));
+    let (form, documents) = (document_form(prepared.marked()), &sampled.documents);
+    let encoder = |_| DocumentEncoder::new(prepared.marked());
+    let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
+    // All threads have something to do, and every shard has the same number of row groups.
+    let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
+    let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
+    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(path, documents, some);
+    let encoded = prepared.pool.install(|| share_out(&mut encoders, items, encode));
+    let mut encoded = encoded.into_iter();
+    let mut bytes = 0;
+    for shard in 0..shards {
+        let mut writer = ShardWriter::create(&Nowhere, path, &form, footer.of_shard(shard))?;
+        for group in encoded.by_ref().take(groups / shards) {
+            writer.append(group?)?;
+        }
+        bytes += writer.finish()?.file.bytes;
+    }
+    Ok(WrittenSample { bytes_per_row: bytes as f64 / rows.max(1) as f64, packed_per_row: 0.0 })
+}
+
+fn write_nowhere(
+    prepared: &Prepared<'_>,
+    plan: &Plan,
+    tuning: &Tuning,
+    made: &Made,
+) -> Result<WrittenSample> {
+    let mut order = made.rows.clone();
+    Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
+    let path = Path::new("nowhere.parquet");
+    let footer = prepared.footer(plan.shards).of_shard(0);
+    let form = ShardForm::of_rows(prepared.row_columns());
+    let mut shard = ShardWriter::create(&Nowhere, path, &form, footer)?;
+    let encoder = |_| RowEncoder::new(prepared.row_columns());
+    let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
+    let items = row_groups(0..order.len()).collect();
+    let encode = |encoder: &mut RowEncoder, rows: Range<usize>| {
+        let packed = |&row: &u32| PackedRow::first_of(&made.bytes[row as usize..], plan.width);
+        encoder.encode(path, order[rows].iter().map(packed))
+    };
+    for group in prepared.pool.install(|| share_out(&mut encoders, items, encode)) {
+        shard.append(group?)?;
+    }
+    let bytes = shard.finish()?.file.bytes;
+    let rows = order.len().max(1) as f64;
+    Ok(WrittenSample { bytes_per_row: bytes as f64 / rows, packed_per_row: made.bytes.len() as f64 / rows })
+}
+
+/// How large the corpus and its data set are.
+struct Sizes {
+    rows: f64,
+    tokens: u64,
+    sentences: u64,
+    documents: u64,
+}
+
+impl Sizes {
+    fn counts(&self) -> Counts {
+        let Self { documents, sentences, tokens, .. } = *self;
+        Counts { documents, sentences, tokens, ..Counts::default() }
+    }
+}
+
+/// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows.
+fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
+    let text: u64 = sizes.counts().bytes(plan.width).iter().sum();
+    let rows = match config.random {
+        RandomMode::Keyed => 0.0,
+        RandomMode::Reference => sizes.rows * written.packed_per_row,
+    };
+    text + rows as u64
+}
+
+/// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index of the
+/// documents where it fits, in reference mode the text and where each row is. The constants were measured on the bench corpus.
+fn memory(
+    config: &BuildConfig,
+    plan: &Plan,
+    tuning: &Tuning,
+    threads: usize,
+    sizes: &Sizes,
+    written: &WrittenSample,
+) -> u64 {
+    let [text, index] = sizes.counts().bytes(plan.width);
+    let held = match config.random {
+        RandomMode::Reference => text as f64 + 12.0 * sizes.rows,
+        RandomMode::Keyed if index <= tuning.index => index as f64,
+        RandomMode::Keyed => 0.0,
+    };
+    let packed = match config.layout {
+        Layout::Instances => sizes.rows * written.packed_per_row / plan.units() as f64,
+        Layout::Documents => (plan.width.bytes() as u64 * sizes.tokens / plan.units()) as f64,
+    };
+    let workers = plan.units().min(tuning.workers as u64);
+    let making = held + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
+    let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD;
+    (BASE + tokenizing.max(making)) as u64
+}
+
+/// Writing a file through to a solid-state disk.
+const SECONDS_PER_SYNC: f64 = 0.004;
+/// The program and a vocabulary of 30,000 words.
+const BASE: f64 = 9e6;
+/// The tokenizer, which is gone when instances are made.
+const TOKENIZER: f64 = 2e6;
+/// The words that a thread's tokenizer remembers.
+const WORDS_PER_THREAD: f64 = 3.4e6;
+/// Dictionaries, pages and compression of a row group.
+const MAKING: f64 = 8e6;
+/// A bucket on its way: documents, packed rows, a row group as columns, compressed ones that wait for their turn.
+const MAKING_PER_PACKED: f64 = 3.5;
+
+/// A file system on which nothing is kept.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Write for Nowhere {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Durable for Nowhere {
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl FileSystem for Nowhere {
+    fn create(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
+        Ok(Box::new(Self))
+    }
+
+    fn append(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
+        Ok(Box::new(Self))
+    }
+
+    fn open_lock(&self, _: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_file(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_dir_all(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_the_largest_stage() {
+        let config = BuildConfig { num_shards: Some(2), dupe_factor: 10, ..BuildConfig::default() };
+        let plan = Plan::new(&config, 100, 1_000_000, 30_000);
+        assert_eq!(plan.units(), 10);
+        let sizes = Sizes { rows: 1e5, tokens: 1_000_000, sentences: 1_000, documents: 100 };
+        let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
+        let of = |config: &BuildConfig, index, workers| {
+            memory(config, &plan, &Tuning { index, workers }, 2, &sizes, &written) as f64
+        };
+        let index = 16.0 * (1e2 + 1.0);
+        assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD);
+        let unit = 100.0 * 1e5 / 10.0;
+        let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
+        assert_eq!(of(&config, 1 << 30, 3), BASE + index + making);
+        assert_eq!(of(&config, 1000, 3), BASE + making, "the index stays on disk");
+        let reference = BuildConfig { random: RandomMode::Reference, ..config.clone() };
+        let text = 2.0 * 1e6 + 4.0 * 1e3;
+        assert_eq!(of(&reference, 0, 3), BASE + text + 12.0 * 1e5 + making);
+        let documents = BuildConfig { layout: Layout::Documents, ..config };
+        let of_bucket = MAKING + MAKING_PER_PACKED * 2.0 * 100_000.0;
+        assert_eq!(of(&documents, 0, 3), BASE + 3.0 * of_bucket);
+    }
+}

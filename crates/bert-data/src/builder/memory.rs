@@ -1,0 +1,172 @@
+//! How much memory a build may take, and what it is used for.
+//!
+//! In goes `--memory-budget`, the number of threads and the size of the text; out comes a [`Tuning`]: what of the text is
+//! held in memory, how much is made and sorted at a time, how many row groups are written at once. None of it changes a
+//! byte of the data set. Not a limit that the operating system enforces.
+
+use crate::config::byte_size::ByteSize;
+use crate::error::{OptionError, Result};
+
+/// One mebibyte.
+const MIB: u64 = 1 << 20;
+
+/// The program, a vocabulary of 30,000 words and its tokenizer.
+pub(crate) const PROGRAM: u64 = 28 * MIB;
+/// What each thread takes: the words its tokenizer remembers, blocks of text.
+pub(crate) const PER_THREAD: u64 = 10 * MIB;
+/// What making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded form.
+const PER_UNIT_BYTE: f64 = 3.0;
+/// And beside them: dictionaries, pages and compression.
+pub(crate) const PER_WORKER: u64 = 10 * MIB;
+/// The least that a build can be asked to use beside [`PROGRAM`] and [`PER_THREAD`].
+const LEAST: u64 = 16 * MIB;
+
+/// What is held in memory, and how much is done at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    /// Bytes that the index of the store may take.
+    pub(crate) index: u64,
+    /// Buckets whose rows are made at a time, or shards of documents that are written.
+    pub(crate) workers: usize,
+}
+
+/// The memory that a build uses unless told otherwise, where it has not more threads than that is enough for.
+const DEFAULT: u64 = 256 * MIB;
+/// What a thread makes of a bucket of usual size.
+const BUCKET: u64 = 64 * MIB;
+
+/// The least budget with so many threads.
+fn least(threads: usize) -> u64 {
+    PROGRAM + threads as u64 * PER_THREAD + LEAST
+}
+
+/// The budget: what was asked for, or the default.
+///
+/// # Errors
+/// [`OptionError::BudgetTooSmall`] for one that cannot be kept.
+pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
+    let least = least(threads);
+    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + threads as u64 * BUCKET)));
+    if budget.0 >= least {
+        return Ok(budget);
+    }
+    Err(OptionError::BudgetTooSmall { budget, least: ByteSize(least), threads }.into())
+}
+
+impl Tuning {
+    /// Shares out a budget. `unit_bytes` is the size of the packed rows of a bucket.
+    pub(crate) fn new(budget: ByteSize, threads: usize, unit_bytes: f64) -> Self {
+        let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
+        let worker = PER_WORKER + (PER_UNIT_BYTE * unit_bytes) as u64;
+        let workers = (free / worker).clamp(1, threads as u64);
+        Self { index: free.saturating_sub(workers * worker), workers: workers as usize }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::merge::merge;
+    use crate::builder::prepare::prepare;
+    use crate::builder::{build_prepared, build_prepared_part};
+    use crate::config::{BuildConfig, Layout, RandomMode};
+    use crate::files::Disk;
+    use crate::test_text::{content, lettered};
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        for (text, bytes) in
+            [("400M", 400 << 20), ("2g", 2 << 30), ("1KiB", 1 << 10), ("77", 77), ("1TB", 1 << 40)]
+        {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)));
+            assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
+        }
+        for (bytes, text) in [(3 << 30, "3G"), (1536 << 20, "1536M"), (5 << 10, "5120"), (0, "0")] {
+            assert_eq!(ByteSize(bytes).to_string(), text);
+        }
+        for wrong in ["", "M", "1.5G", "-1", "4 M", "12X", "99999999999999999999", "18446744073709551615K"] {
+            assert!(wrong.parse::<ByteSize>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_parts_fit_the_budget() {
+        for budget in [64, 100, 256, 4096] {
+            for threads in [1, 2, 16] {
+                for unit in [1e3, 1e6, 2e7] {
+                    let budget = ByteSize(budget * MIB);
+                    if resolve(Some(budget), threads).is_err() {
+                        continue;
+                    }
+                    let tuning = Tuning::new(budget, threads, unit);
+                    assert!(tuning.workers >= 1 && tuning.workers <= threads);
+                    let workers = tuning.workers as u64 * (PER_WORKER + (PER_UNIT_BYTE * unit) as u64);
+                    let all = PROGRAM + threads as u64 * PER_THREAD + workers + tuning.index;
+                    // One bucket is made whatever it takes.
+                    assert!(all <= budget.0 || tuning.workers == 1, "{tuning:?}");
+                }
+            }
+        }
+        let with = |bytes| resolve(Some(ByteSize(bytes)), 2);
+        assert!(with(least(2)).is_ok() && with(least(2) - 1).is_err());
+        for threads in [1, 16, 1000] {
+            let default = resolve(None, threads).unwrap();
+            assert!(default.0 > least(threads));
+            assert_eq!(Tuning::new(default, threads, 16e6).workers, threads);
+        }
+        assert_eq!(resolve(None, 2).unwrap(), ByteSize(256 * MIB));
+    }
+
+    fn with_tuning(config: &BuildConfig, tuning: Option<Tuning>) {
+        let mut prepared = prepare(config).unwrap();
+        prepared.tuning = tuning;
+        match config.part {
+            None => drop(build_prepared(&Disk, &prepared, &mut |_| {}).unwrap()),
+            Some(_) => drop(build_prepared_part(&Disk, &prepared, &mut |_| {}).unwrap()),
+        }
+    }
+
+    /// The index of the store in memory or not; one bucket at a time, or three.
+    fn assert_same_bytes(change: &dyn Fn(BuildConfig) -> BuildConfig) {
+        let folder = tempfile::tempdir().unwrap();
+        let text = lettered(folder.path(), 0);
+        let document =
+            |at: usize| "a b c d e.\nf g h i j k.\nl m n.\n".repeat(if at % 7 == 3 { 6 } else { 1 });
+        std::fs::write(&text.input[0], (0..200).map(|at| document(at) + "\n").collect::<String>()).unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let to =
+            |name: &str, threads| change(BuildConfig { output: Some(path(name)), threads, ..text.clone() });
+        with_tuning(&to("whole", 2), None);
+        let whole = content(&path("whole"));
+        // The index is on disk, or in memory.
+        for (threads, tuning) in
+            [(1, Tuning { index: 0, workers: 1 }), (3, Tuning { index: 3300, workers: 3 })]
+        {
+            let name = format!("{}", tuning.index);
+            with_tuning(&to(&name, threads), Some(tuning));
+            assert!(content(&path(&name)) == whole, "{tuning:?}");
+            let parts = format!("{name}-parts");
+            for part in [1, 2] {
+                let config = BuildConfig { part: Some(part), parts: Some(2), ..to(&parts, threads) };
+                if config.random == RandomMode::Keyed {
+                    with_tuning(&config, Some(tuning));
+                }
+            }
+            if path(&parts).exists() {
+                merge(&path(&parts)).unwrap();
+                assert!(content(&path(&parts)) == whole, "{tuning:?} in parts");
+            }
+        }
+    }
+
+    #[test]
+    fn instances_do_not_depend_on_what_is_held_in_memory() {
+        assert_same_bytes(&|config| BuildConfig { num_shards: Some(3), ..config });
+    }
+
+    #[test]
+    fn documents_do_not_depend_on_what_is_held_in_memory() {
+        let (layout, num_shards) = (Layout::Documents, Some(3));
+        assert_same_bytes(&|config| BuildConfig { layout, num_shards, dupe_factor: 10, ..config });
+    }
+}

@@ -1,0 +1,393 @@
+//! The data builder, start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
+//!
+//! In goes a [`BuildConfig`], out comes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`, or
+//! an error and, once there is something to keep, a work folder from which the same command goes on. The stages are other
+//! modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
+
+pub(crate) mod bucket_rows;
+pub(crate) mod dry_run;
+pub(crate) mod memory;
+pub(crate) mod merge;
+pub(crate) mod output;
+pub(crate) mod plan;
+pub(crate) mod prepare;
+pub(crate) mod progress;
+pub(crate) mod reference_rows;
+pub(crate) mod token_store;
+pub(crate) mod write_shards;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::builder::bucket_rows::{BucketJob, BucketMaker, orders};
+use crate::builder::memory::Tuning;
+use crate::builder::output::Output;
+use crate::builder::output::card::{CARD, card};
+use crate::builder::output::part_receipt::PartReceipt;
+use crate::builder::output::work_folder::{Identity, is_text_file};
+use crate::builder::plan::{Plan, row_groups};
+use crate::builder::prepare::Prepared;
+use crate::builder::prepare::prepare;
+use crate::builder::progress::BuildProgress;
+use crate::builder::reference_rows::make_reference;
+use crate::builder::token_store::{Division, Store};
+use crate::builder::write_shards::{ShardJob, ShardReceipt, make_shards};
+use crate::config::part::Part;
+use crate::config::resolved::ResolvedConfig;
+use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::dataset::DataSet;
+use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
+use crate::dataset::render::render_first;
+use crate::documents::Counts;
+use crate::error::{Error, InputError, OptionError, OutputError, Result};
+use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
+use crate::input::same_text;
+use crate::shard::documents::document_form;
+use crate::shard::footer::Footer;
+use crate::shard::record_batch::RowColumns;
+use crate::shard::writer::{RowEncoder, ShardForm};
+use crate::tokenization::Tokenizer;
+use crate::tokenization::chinese_words::ChineseSegmenter;
+
+/// What a build made.
+#[derive(Clone, Debug)]
+pub struct BuildOutcome {
+    /// The folder.
+    pub output: PathBuf,
+    /// The manifest as it was written, with the report.
+    pub manifest: Manifest,
+    /// The first instances of the first shard as words, as many as `--preview` asked for.
+    pub preview: Vec<String>,
+}
+
+impl BuildOutcome {
+    /// The data set, opened.
+    ///
+    /// # Errors
+    /// As [`DataSet::of`].
+    pub fn data_set(&self) -> Result<DataSet> {
+        DataSet::of(&self.output, self.manifest.clone())
+    }
+}
+
+/// Builds a data set.
+///
+/// # Errors
+/// Any [`Error`]; the output folder then holds no new data set.
+pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<BuildOutcome> {
+    build_on(&Disk, config, progress)
+}
+
+/// [`build`] on a file system of choice.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_on(
+    files: &dyn FileSystem,
+    config: &BuildConfig,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<BuildOutcome> {
+    config.output()?;
+    if config.part()? != Part::WHOLE {
+        let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
+        return Err(OptionError::Conflict { option: "part", with, reason }.into());
+    }
+    build_prepared(files, &prepare(config)?, progress)
+}
+
+pub(crate) fn build_prepared(
+    files: &dyn FileSystem,
+    prepared: &Prepared<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<BuildOutcome> {
+    let mut output = prepared.open(files)?;
+    if let Some(manifest) = output.committed()? {
+        if same_text(&manifest.inputs, &prepared.files)? {
+            let preview = prepared.preview(&manifest, &output.folder)?;
+            return Ok(BuildOutcome { output: output.folder.clone(), manifest, preview });
+        }
+        // It is complete, but of other text: as any other finished data set.
+        drop(output);
+        output = prepared.open(files)?;
+    }
+    let made = prepared.make(&output, progress)?;
+    let manifest = Manifest::of_parts(vec![made])?;
+    write_beside_shards(files, &output, prepared, &manifest)?;
+    let folder = output.folder.clone();
+    output.commit(&manifest)?;
+    let preview = prepared.preview(&manifest, &folder)?;
+    Ok(BuildOutcome { output: folder, manifest, preview })
+}
+
+fn write_beside_shards(
+    files: &dyn FileSystem,
+    output: &Output<'_>,
+    prepared: &Prepared<'_>,
+    manifest: &Manifest,
+) -> Result<()> {
+    let bytes = prepared.vocabulary.bytes();
+    write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(bytes))?;
+    write_atomic_on(files, &output.work.path(CARD), |out| out.write_all(card(manifest).as_bytes()))?;
+    Ok(())
+}
+
+/// What a part of a build made.
+#[derive(Clone, Debug)]
+pub struct PartOutcome {
+    /// The folder that the parts share.
+    pub output: PathBuf,
+    /// Shards that this part made; none where there are more parts than shards.
+    pub shards: usize,
+    /// Their rows.
+    pub rows: u64,
+    /// Whether the part was finished before.
+    pub was_finished: bool,
+}
+
+/// Makes one part of a data set, as `--part` and `--parts` say; [`crate::builder::merge`] makes a data set of all parts.
+///
+/// # Errors
+/// Any [`Error`]; the part is then not finished.
+pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartOutcome> {
+    build_part_on(&Disk, config, progress)
+}
+
+/// [`build_part`] on a file system of choice.
+///
+/// # Errors
+/// As [`build_part`].
+pub fn build_part_on(
+    files: &dyn FileSystem,
+    config: &BuildConfig,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PartOutcome> {
+    config.output()?;
+    build_prepared_part(files, &prepare(config)?, progress)
+}
+
+pub(crate) fn build_prepared_part(
+    files: &dyn FileSystem,
+    prepared: &Prepared<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PartOutcome> {
+    let part = prepared.config.part()?;
+    let output = prepared.open(files)?;
+    let division = Division::new(prepared)?;
+    let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
+        output: output.folder.clone(),
+        shards: receipt.shards.len(),
+        rows: receipt.shards.iter().map(|shard| shard.entry.rows).sum(),
+        was_finished,
+    };
+    if let Some(receipt) = PartReceipt::read(&output.folder, part)? {
+        let same_options = receipt.identity == output.work.identity.digest();
+        if same_options && !division.is_changed(prepared, &output.work)? {
+            output.work.keep();
+            division.tokenize(prepared, &output.work, progress)?;
+            if division.store(prepared, &output)?.build == receipt.build {
+                output.work.clear_but(is_text_file)?;
+                return Ok(outcome(&receipt, true));
+            }
+        }
+        let option = "--part".to_owned();
+        let found =
+            if same_options { "a finished part of other text" } else { "a finished part of another build" };
+        let (found, expected) = (found.to_owned(), part.index.to_string());
+        return Err(OutputError::Unfinished { path: output.folder.clone(), option, found, expected }.into());
+    }
+    let made = prepared.make(&output, progress)?;
+    write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(prepared.vocabulary.bytes()))?;
+    output.start_publishing()?;
+    output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
+    made.write(files, &output.folder)?;
+    // Other parts read the text.
+    output.work.clear_but(is_text_file)?;
+    output.work.keep();
+    Ok(outcome(&made, false))
+}
+
+/// What a part of a build tokenized.
+#[derive(Clone, Debug)]
+pub struct PartText {
+    /// The folder that the parts share.
+    pub output: PathBuf,
+    /// Documents in this part's share of the text.
+    pub documents: u64,
+    /// Their tokens.
+    pub tokens: u64,
+}
+
+/// Tokenizes the share of the text that is one part's, as `--part` and `--parts` say: what [`build_part`] does first, and
+/// what it needs of every other part.
+///
+/// # Errors
+/// Any [`Error`].
+pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
+    config.output()?;
+    let prepared = &prepare(config)?;
+    let output = prepared.open(&Disk)?;
+    let text = Division::new(prepared)?.tokenize(prepared, &output.work, progress)?;
+    output.work.keep();
+    Ok(PartText { output: output.folder.clone(), documents: text.documents, tokens: text.tokens })
+}
+
+/// Refuses a corpus of which no instance can be made.
+fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
+    let all_have_one = text.sentences == text.documents;
+    match config.nsp {
+        Nsp::On if config.random == RandomMode::Keyed && all_have_one && text.documents == 1 => {
+            Err(InputError::NoInstances { sentences: 1 }.into())
+        }
+        Nsp::Sop if all_have_one => {
+            Err(InputError::NoSentencePairs { documents: text.documents as usize }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Prepared<'_> {
+    /// The tokenizer that the options ask for.
+    pub(crate) fn tokenizer(&self) -> Tokenizer {
+        let tokenizer = Tokenizer::new(&self.vocabulary, self.config.do_lower_case);
+        match self.config.segmenter {
+            Segmenter::None => tokenizer,
+            Segmenter::Chinese => tokenizer.with_segmenter(ChineseSegmenter::new()),
+        }
+    }
+
+    /// How many different ids its tokens have, marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.config.segmenter.id_space(self.vocabulary.len())
+    }
+
+    /// The size of the vocabulary, where the shards have marks of words beside the ids.
+    pub(crate) fn marked(&self) -> Option<usize> {
+        let stored =
+            self.config.segmenter != Segmenter::None && self.config.stored_masking() == Masking::Dynamic;
+        stored.then(|| self.vocabulary.len())
+    }
+
+    /// The columns of its shards, where they hold instances.
+    pub(crate) fn row_columns(&self) -> RowColumns {
+        match self.config.columns {
+            Columns::Reference => RowColumns::Reference { marked: self.marked() },
+            Columns::Hf => {
+                RowColumns::Hf { length: self.config.max_seq_length, pad: self.vocabulary.pad_id() as i32 }
+            }
+        }
+    }
+
+    /// What its shards say of themselves.
+    pub(crate) fn footer(&self, shards: usize) -> Footer {
+        let resolved = ResolvedConfig::new(self.config, shards, self.tables);
+        Footer::new(&resolved, digest_bytes(self.vocabulary.bytes()))
+    }
+
+    fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Opens the output folder, locked, or refuses it.
+    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
+        let (folder, part) = (self.config.output()?, self.config.part()?);
+        let options = ResolvedConfig::new(self.config, self.config.num_shards.unwrap_or(0), self.tables);
+        let identity = Identity::new(options, self.vocabulary.bytes());
+        output::check(folder, self.config.overwrite, part, &identity)?;
+        let scratch = self.config.scratch.as_deref();
+        Output::open(files, folder, scratch, self.config.overwrite, part, identity)
+    }
+
+    /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
+    pub(crate) fn make(
+        &self,
+        output: &Output<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<PartReceipt> {
+        let (config, part) = (self.config, self.config.part()?);
+        let division = Division::new(self)?;
+        division.tokenize(self, &output.work, progress)?;
+        let store = division.store(self, output).and_then(|store| {
+            check_instances(config, &store.counts)?;
+            Ok(store)
+        });
+        match &store {
+            // Nothing comes of this text.
+            Err(Error::Input(_)) => output.work.discard(),
+            // From here on an error leaves something to go on from.
+            _ => output.work.keep(),
+        }
+        let mut store = store?;
+        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.id_space());
+        let shards = self.make_shards(output, &mut store, &plan, progress)?;
+        let vocabulary = VocabularyEntry {
+            file: VOCABULARY.to_owned(),
+            size: self.vocabulary.len(),
+            blake3: digest_bytes(self.vocabulary.bytes()),
+        };
+        if part.index > 1 {
+            // One part names them, which may be a million.
+            store.read.inputs.clear();
+        }
+        Ok(PartReceipt {
+            identity: output.work.identity.digest(),
+            build: store.build,
+            part: part.index,
+            parts: part.of,
+            config: ResolvedConfig::new(config, plan.shards, self.tables),
+            vocabulary,
+            read: store.read,
+            counts: store.counts,
+            shards,
+        })
+    }
+
+    /// Makes the shards of this part.
+    fn make_shards(
+        &self,
+        output: &Output<'_>,
+        store: &mut Store,
+        plan: &Plan,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Vec<ShardReceipt>> {
+        let (config, part, build) = (self.config, self.config.part()?, &store.build.clone());
+        let tuning = Tuning::new(self.budget, self.threads(), plan.unit_bytes());
+        let tuning = self.tuning.unwrap_or(tuning);
+        let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
+        let form = match config.layout {
+            Layout::Instances => ShardForm::of_rows(self.row_columns()),
+            Layout::Documents => document_form(self.marked()),
+        };
+        let job = ShardJob { prepared: self, output, plan, part, form, build, footer };
+        if config.random == RandomMode::Reference {
+            let rows = make_reference(self, store, plan.width, &output.work, progress)?;
+            let encoder = |_| RowEncoder::new(self.row_columns());
+            let mut encoders = (0..workers).map(encoder).collect::<Result<Vec<_>>>()?;
+            let items = |wanted: &[bool]| match wanted {
+                [true] => row_groups(0..rows.len()).collect(),
+                _ => Vec::new(),
+            };
+            let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool]| {
+                let made = (range.start == 0).then(|| rows.made.clone());
+                rows.piece(encoder, range, plan.width, made)
+            };
+            return make_shards(&job, &mut encoders, items, work, progress);
+        }
+        store.hold_index(tuning.index)?;
+        let orders = &orders(config, store.counts.documents);
+        let buckets = BucketJob { prepared: self, store, plan, orders };
+        let mut makers = (0..workers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
+        let items = |wanted: &[bool]| -> Vec<u64> {
+            (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()
+        };
+        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool]| maker.make(unit, wanted);
+        make_shards(&job, &mut makers, items, work, progress)
+    }
+
+    /// The first instances as words, as many as `--preview` asks for, from shards in a folder.
+    fn preview(&self, manifest: &Manifest, folder: &Path) -> Result<Vec<String>> {
+        match self.config.preview {
+            0 => Ok(Vec::new()),
+            n => render_first(&DataSet::new(folder, manifest.clone(), self.vocabulary.clone()), n as u64),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What one part of a build hands over: enough to make the manifest of all parts.
+//!
+//! In goes what a part read, made and wrote, out comes a hidden JSON file beside the shards, and from all of them the
+//! manifest ([`Manifest::of_parts`]), after the law of conservation was checked over their union. A build in one go is
+//! the one part of one. Not for going on after a failure (`work`).
+
+use std::path::Path;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Serialize};
+
+use crate::builder::write_shards::{Made, ShardReceipt};
+use crate::config::Layout;
+use crate::config::part::Part;
+use crate::config::resolved::ResolvedConfig;
+use crate::dataset::conservation::Conservation;
+use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
+use crate::dataset::report::{Counters, DataReport};
+use crate::documents::Counts;
+use crate::documents::read::ReadReport;
+use crate::error::{Error, ManifestError, PartError, Result};
+use crate::files::FileSystem;
+use crate::files::sealed::{SealError, read_sealed, write_sealed_on};
+use crate::instance::coverage::Coverage;
+use crate::shard::footer::FORMAT_VERSION;
+use crate::shard::writer::shard_name;
+
+/// What a part read, made and wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartReceipt {
+    /// The digest of the options, the vocabulary and the versions of streams and formats.
+    pub(crate) identity: String,
+    /// The digest of these and of the text.
+    pub(crate) build: String,
+    pub(crate) part: usize,
+    pub(crate) parts: usize,
+    pub(crate) config: ResolvedConfig,
+    pub(crate) vocabulary: VocabularyEntry,
+    pub(crate) read: ReadReport,
+    pub(crate) counts: Counts,
+    pub(crate) shards: Vec<ShardReceipt>,
+}
+
+impl PartReceipt {
+    /// The receipt of a part in the folder that the parts share; `None` where there is none.
+    pub(crate) fn read(folder: &Path, part: Part) -> Result<Option<Self>> {
+        if part.is_whole() {
+            return Ok(None);
+        }
+        let path = folder.join(part.receipt_name());
+        let json = match read_sealed(&path) {
+            Ok(json) => json,
+            Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
+            Err(source) => return Err(ManifestError::Seal { path, source }.into()),
+        };
+        let receipt: Self = serde_json::from_slice(&json)
+            .map_err(|source| PartError::Invalid { path: path.clone(), source })?;
+        receipt.check(&path)?;
+        Ok(Some(receipt))
+    }
+
+    /// Every file has the name that the program gives it, and what is divided by or counted from is there.
+    fn check(&self, path: &Path) -> Result<()> {
+        let shards = self.config.num_shards;
+        let named = |shard: &ShardReceipt| usize::try_from(shard.shard).map(|at| shard_name(at, shards));
+        let foreign = self.shards.iter().find(|shard| named(shard).ok().as_ref() != Some(&shard.entry.file));
+        let foreign = foreign.map(|shard| &shard.entry.file);
+        let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
+        if let Some(file) = foreign {
+            return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
+        }
+        let mut of_shards =
+            self.shards.iter().filter_map(|shard| shard.made.as_ref()).map(|made| &made.counters);
+        if shards == 0 || !of_shards.all(|counters| counters.fits(self.config.max_seq_length)) {
+            let source = serde_json::Error::custom("no shards, or counts of other lengths");
+            return Err(PartError::Invalid { path: path.to_owned(), source }.into());
+        }
+        Ok(())
+    }
+
+    /// Writes it beside the shards, which finishes the part.
+    pub(crate) fn write(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
+        let part = Part { index: self.part, of: self.parts };
+        write_sealed_on(files, &folder.join(part.receipt_name()), self).map(drop)
+    }
+}
+
+impl Manifest {
+    /// The manifest of parts that belong together, after the law was checked over all of them.
+    ///
+    /// Where the parts found the inputs in other places, it names those of the first.
+    pub(crate) fn of_parts(parts: Vec<PartReceipt>) -> Result<Self> {
+        let mut parts = parts.into_iter();
+        let Some(first) = parts.next() else {
+            return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
+        };
+        let mut made = Made { counters: Counters::new(first.config.max_seq_length), ..Made::default() };
+        let mut shards = first.shards;
+        for part in parts {
+            shards.extend(part.shards);
+        }
+        shards.sort_by_key(|shard| shard.shard);
+        let mut coverage = Coverage::new(first.counts.tokens);
+        for of_shard in shards.iter().filter_map(|shard| shard.made.as_ref()) {
+            made.tally.add(&of_shard.tally);
+            made.counters.add(&of_shard.counters);
+            made.unseen.add(of_shard.unseen);
+            coverage.add(&of_shard.shown);
+        }
+        let unseen = match first.config.layout {
+            Layout::Instances => coverage.unseen(),
+            Layout::Documents => made.unseen,
+        };
+        let Made { tally: made, counters, .. } = made;
+        let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
+        let conservation =
+            Conservation::check(&first.config, &first.counts, &made, counters.shown, &written)?;
+        let report = DataReport::new(&first.config, &first.counts, &first.read, &counters, unseen);
+        Ok(Self {
+            format_version: FORMAT_VERSION,
+            program: PROGRAM.to_owned(),
+            config: first.config,
+            inputs: first.read.inputs,
+            vocabulary: first.vocabulary,
+            instances: report.instances,
+            shards: shards.into_iter().map(|shard| shard.entry).collect(),
+            conservation,
+            report,
+        })
+    }
+}

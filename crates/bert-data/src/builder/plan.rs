@@ -1,0 +1,283 @@
+//! How a build divides: buckets of documents, shards, and which rows of which bucket go to which shard.
+//!
+//! In go the options and the number of documents and tokens, out comes a [`Plan`]. It depends on nothing else, not on
+//! memory, threads or parts. In every pass the documents are dealt to buckets at random; a *unit* is one bucket in one
+//! pass, and units are numbered pass by pass. The rows of a unit are made by themselves and shuffled. All units, one after
+//! another, are cut into shards of equal shares. Shards of a large text are whole units; where the border of one falls into a
+//! unit, the unit's rows are divided there, and whoever makes either shard makes the unit.
+//! The reference is told its number of files.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
+use crate::documents::bucket::BUCKET_TOKENS;
+use crate::documents::id_width::Width;
+
+/// The most documents of a bucket, so that short ones do not make very many rows.
+const BUCKET_DOCUMENTS: u64 = 1 << 18;
+/// Bytes of a shard on disk where `--num-shards` is not given, roughly.
+const SHARD_BYTES: f64 = 128e6;
+/// Bytes on disk of a token of a row, roughly, and of one of a document.
+const BYTES_PER_TOKEN: [f64; 2] = [1.9, 1.4];
+/// The most shards where `--num-shards` is not given: larger sets have larger ones.
+const MOST_SHARDS: u64 = 20_000;
+/// Rows of a row group, at least, where a piece of a unit has so many.
+const GROUP_ROWS: u64 = 10_000;
+
+/// The layout of the data set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Plan {
+    documents: u64,
+    passes: u64,
+    /// Buckets of a pass.
+    buckets: u64,
+    pub(crate) shards: usize,
+    pub(crate) width: Width,
+    /// Bytes of all rows when packed, estimated from above.
+    pub(crate) bytes: f64,
+}
+
+/// The rows of a unit that go to one shard: from one share of them to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) shard: usize,
+    from: (u64, u64),
+    to: (u64, u64),
+}
+
+impl Piece {
+    /// Which of the unit's rows these are, when it has so many.
+    pub(crate) fn rows(&self, of: u64) -> Range<usize> {
+        let place =
+            |(part, whole): (u64, u64)| (u128::from(of) * u128::from(part) / u128::from(whole)) as usize;
+        place(self.from)..place(self.to)
+    }
+}
+
+/// Row groups of so many rows: of nearly equal size.
+pub(crate) fn row_groups(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, i16::MAX as u64) as usize;
+    let at = move |group: usize| rows.start + rows.len() * group / groups;
+    (0..groups).map(move |group| at(group)..at(group + 1))
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// How a build divides, in figures: a function of counts alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PlanFigures {
+    /// Passes over the documents that are made.
+    pub passes: u64,
+    /// Buckets of all passes: units of work that depend on nothing but the text.
+    pub buckets: u64,
+    /// Documents of a bucket.
+    pub documents_of_bucket: u64,
+    /// Parquet files.
+    pub shards: u64,
+    /// Row groups of a shard, roughly.
+    pub row_groups_of_shard: u64,
+    /// Reads from the text for one shard: of each of its documents one, and one for its place where the index is not in memory.
+    pub reads_of_shard: u64,
+    /// Files that are open at the same time, with the three of the terminal.
+    pub open_files: u64,
+    /// Bytes of the packed rows of a bucket, of which a thread takes a few times as much.
+    pub bucket_bytes: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(config: &BuildConfig, documents: u64, tokens: u64, vocabulary: usize) -> Self {
+        let width = Width::of(vocabulary);
+        let passes = config.passes() as u64;
+        // Random next sentences add about 27 % to the text; rows are about 92 % full.
+        let extra = if config.nsp == Nsp::On { 1.27 } else { 1.0 };
+        let by_tokens = passes as f64 * tokens as f64 * extra / (0.92 * config.max_seq_length as f64);
+        let rows = by_tokens.max((passes * documents) as f64);
+        let bytes = rows * width.bytes() as f64 * config.max_seq_length as f64 * 1.3;
+        let wanted = tokens.div_ceil(BUCKET_TOKENS).max(documents.div_ceil(BUCKET_DOCUMENTS));
+        // A document by itself has no other for a random next sentence.
+        let most = (documents / 2).max(1);
+        let wanted = wanted.clamp(1, most);
+        let whole = Self { documents, passes, buckets: wanted, shards: 1, width, bytes };
+        let shards = match (config.random, config.num_shards) {
+            (RandomMode::Reference, _) => return whole,
+            (RandomMode::Keyed, Some(shards)) => shards as u64,
+            (RandomMode::Keyed, None) => {
+                let per_token = match config.layout {
+                    Layout::Instances => extra * BYTES_PER_TOKEN[0],
+                    Layout::Documents => BYTES_PER_TOKEN[1],
+                };
+                let on_disk = passes as f64 * tokens as f64 * per_token;
+                ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MOST_SHARDS.min(passes * wanted))
+            }
+        };
+        // So many buckets that shards are whole units, unless these would be small.
+        let step = shards / greatest_common_divisor(shards, passes);
+        let aligned = wanted.next_multiple_of(step);
+        let buckets = if aligned <= (2 * wanted).min(most) { aligned } else { wanted };
+        Self { buckets, shards: shards as usize, ..whole }
+    }
+
+    /// All units.
+    pub(crate) fn units(&self) -> u64 {
+        self.passes * self.buckets
+    }
+
+    /// The pass of a unit, and its bucket.
+    pub(crate) fn address(&self, unit: u64) -> (u64, u64) {
+        (unit / self.buckets, unit % self.buckets)
+    }
+
+    /// The places of a bucket's documents in the order of a pass.
+    pub(crate) fn places(&self, bucket: u64) -> Range<u64> {
+        let at =
+            |bucket: u64| (u128::from(self.documents) * u128::from(bucket) / u128::from(self.buckets)) as u64;
+        at(bucket)..at(bucket + 1)
+    }
+
+    /// The pieces into which the shards cut a unit, in the order of the shards; all of it together.
+    pub(crate) fn pieces(&self, unit: u64) -> impl Iterator<Item = Piece> + use<> {
+        let (units, shards) = (u128::from(self.units()), self.shards as u128);
+        let unit = u128::from(unit);
+        // Shard s begins at unit s * units / shards.
+        let first = unit * shards / units;
+        let last = ((unit + 1) * shards).div_ceil(units);
+        let border = move |shard: u128| {
+            let share = (shard * units).clamp(unit * shards, (unit + 1) * shards) - unit * shards;
+            (share as u64, shards as u64)
+        };
+        (first..last).map(move |shard| Piece {
+            shard: shard as usize,
+            from: border(shard),
+            to: border(shard + 1),
+        })
+    }
+
+    /// This plan in figures, where it gives so many rows with so many threads.
+    pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
+        let (shards, units) = (self.shards as u64, self.units());
+        let of_bucket = self.documents.div_ceil(self.buckets);
+        let of_shard = units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards));
+        let rows_of_unit = rows / units as f64;
+        PlanFigures {
+            passes: self.passes,
+            buckets: units,
+            documents_of_bucket: of_bucket,
+            shards,
+            row_groups_of_shard: ((rows_of_unit as u64 / GROUP_ROWS).max(1)) * units.div_ceil(shards),
+            reads_of_shard: 2 * of_bucket * of_shard,
+            // Each thread: the text and its index. The shard that is written, one that is ended, two locks, the folder.
+            open_files: 3 + 2 * threads as u64 + 5,
+            bucket_bytes: self.unit_bytes() as u64,
+        }
+    }
+
+    /// Bytes of the packed rows of one unit.
+    pub(crate) fn unit_bytes(&self) -> f64 {
+        self.bytes / self.units() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::memory::Tuning;
+    use crate::config::byte_size::ByteSize;
+    use crate::documents::Counts;
+
+    fn plan(shards: Option<usize>, dupe_factor: usize, documents: u64, tokens: u64) -> Plan {
+        let config = BuildConfig { num_shards: shards, dupe_factor, ..BuildConfig::default() };
+        Plan::new(&config, documents, tokens, 30_000)
+    }
+
+    #[test]
+    fn every_row_of_every_unit_is_in_one_shard() {
+        for (shards, passes, documents, tokens) in [
+            (1, 1, 2, 50),
+            (3, 10, 500, 9_000),
+            (16, 1, 90, 4_000),
+            (7, 3, 40_000, 90_000_000),
+            (64, 10, 1 << 20, 1 << 28),
+        ] {
+            let plan = plan(Some(shards), passes, documents, tokens);
+            assert_eq!(plan.shards, shards);
+            let mut last = (0, 0);
+            let mut in_shard = vec![0; shards];
+            for unit in 0..plan.units() {
+                let rows = 1000 + unit % 7;
+                let mut next = 0;
+                for piece in plan.pieces(unit) {
+                    let range = piece.rows(rows);
+                    assert_eq!(range.start, next, "{plan:?} {piece:?}");
+                    assert!((piece.shard, unit) >= last, "in order");
+                    last = (piece.shard, unit);
+                    in_shard[piece.shard] += range.len();
+                    next = range.end;
+                }
+                assert_eq!(next as u64, rows, "{plan:?}");
+            }
+            // Equal shares of the units, whose rows differ by 7 in 1000.
+            let mean = in_shard.iter().sum::<usize>() as f64 / shards as f64;
+            assert!(in_shard.iter().all(|&rows| (rows as f64 / mean - 1.0).abs() < 0.02), "{in_shard:?}");
+            let places: Vec<u64> = (0..plan.buckets).flat_map(|bucket| plan.places(bucket)).collect();
+            assert!(places.into_iter().eq(0..documents));
+        }
+    }
+
+    #[test]
+    fn sizes_from_a_page_to_a_terabyte() {
+        // Documents, tokens, passes -> buckets a pass, shards.
+        for (documents, tokens, passes, buckets, shards) in [
+            (1, 100, 10, 1, 1),
+            (50_000, 22_000_000, 10, 6, 4),
+            (2_000_000, 880_000_000, 10, 210, 166),
+            (500_000_000, 220_000_000_000, 10, 54_000, 20_000),
+        ] {
+            let plan = plan(None, passes, documents, tokens);
+            assert!((plan.buckets as f64 / buckets as f64 - 1.0).abs() < 0.35, "{plan:?}");
+            assert!((plan.shards as f64 / shards as f64 - 1.0).abs() < 0.1, "{plan:?}");
+            let tokens = tokens / plan.buckets;
+            assert!(tokens <= BUCKET_TOKENS && (plan.buckets == 1 || tokens > BUCKET_TOKENS / 3), "{plan:?}");
+        }
+        // Very short documents, and few long ones.
+        assert_eq!(plan(Some(1), 1, 1 << 30, 1 << 31).buckets, 1 << 12);
+        assert_eq!(plan(None, 1, 3, 1 << 30).buckets, 1);
+    }
+
+    /// A terabyte, as 5e8 documents and as 1e9, in ten passes: 1.4e10 rows and more.
+    #[test]
+    fn a_terabyte_keeps_within_its_limits() {
+        for (documents, tokens) in [(500_000_000, 220_000_000_000), (1_000_000_000, 220_000_000_000u64)] {
+            let counts = Counts { documents, tokens, sentences: tokens / 26, ..Counts::default() };
+            let plan = plan(None, 10, documents, tokens);
+            let rows = 10.0 * tokens as f64 * 1.27 / 117.0;
+            assert!(rows > 1e10);
+            let figures = plan.figures(rows, 16);
+            assert!(figures.shards <= MOST_SHARDS && figures.buckets > 100 * 512, "{figures:?}");
+            assert!(figures.open_files <= 64, "{figures:?}");
+            let of_shard = 10 * documents / figures.shards;
+            assert!(
+                figures.reads_of_shard <= 5 * of_shard / 2 && figures.row_groups_of_shard <= 400,
+                "{figures:?}"
+            );
+            // Memory of a thread, and of sixteen with the default budget's share.
+            let tuning = Tuning::new(ByteSize(1 << 30), 16, plan.unit_bytes());
+            assert!(tuning.workers >= 8, "{tuning:?}");
+            let [text, index] = counts.bytes(plan.width);
+            assert!((text + index) as f64 / tokens as f64 <= 2.25, "scratch of {} bytes", text + index);
+            assert_eq!(index, 16 * (documents + 1));
+        }
+    }
+
+    #[test]
+    fn row_groups_have_ten_thousand_rows() {
+        for (rows, groups) in [(0, 1), (9_999, 1), (19_999, 1), (43_000, 4)] {
+            let all: Vec<_> = row_groups(7..7 + rows).collect();
+            assert_eq!(all.len(), groups);
+            assert!(all.iter().flat_map(|group| group.clone()).eq(7..7 + rows));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Everything that is checked and loaded before text is read: options, vocabulary, the list of inputs, threads.
+
+use crate::builder::memory::{self, Tuning};
+use crate::builder::token_store::SEGMENT;
+use crate::config::byte_size::ByteSize;
+use crate::config::{BuildConfig, RandomMode};
+use crate::error::{Error, InputError, OptionError, Result};
+use crate::input::{Format, expand, first_duplicate, refuse_too_many};
+use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::path::PathBuf;
+
+/// Everything that is checked and loaded before text is read.
+pub(crate) struct Prepared<'a> {
+    pub(crate) config: &'a BuildConfig,
+    pub(crate) budget: ByteSize,
+    /// Instead of what the budget gives, in tests.
+    pub(crate) tuning: Option<Tuning>,
+    /// Bytes of input that are tokenized together, at least; fewer in tests.
+    pub(crate) segment: u64,
+    pub(crate) vocabulary: Vocabulary,
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether an input is JSON Lines or Parquet.
+    pub(crate) tables: bool,
+    pub(crate) pool: ThreadPool,
+}
+
+pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
+    config.check()?;
+    let files = expand(&config.input)?;
+    refuse_too_many(files.len(), files.iter().map(|path| path.as_os_str().len() as u64).sum())?;
+    if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
+        return Err(InputError::Twice { path: path.clone() }.into());
+    }
+    let mut tables = false;
+    for file in &files {
+        tables |= Format::of(file)?.is_table();
+    }
+    config.check_tables(tables)?;
+    let vocabulary = Vocabulary::read(config.vocab()?)?;
+    if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
+        let reason = "it has no other tokens";
+        return Err(OptionError::Conflict {
+            option: "random-word-skip-special",
+            with: "this --vocab",
+            reason,
+        }
+        .into());
+    }
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(config.threads)
+        .build()
+        .map_err(|source| Error::Threads { threads: config.threads, source })?;
+    let budget = memory::resolve(config.memory_budget, pool.current_num_threads())?;
+    Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, files, tables, pool })
+}

@@ -1,0 +1,134 @@
+//! The reference's mode: its instances, exactly, in its order.
+//!
+//! In go documents, out come rows in one scratch file and the permutation in which they go to the one shard. All draws
+//! are serial: shuffle the documents, make and mask all instances, shuffle the instances. A restart makes them again from
+//! the first draw; what it keeps is the tokenized text. In memory are the text, 2.2 bytes a token, and twelve bytes for each
+//! row. Ports `main`, `create_training_instances` and their order of draws.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::builder::output::work_folder::Work;
+use crate::builder::prepare::Prepared;
+use crate::builder::progress::{BuildProgress, BuildStage};
+use crate::builder::token_store::Store;
+use crate::builder::write_shards::{Made, ShardPiece};
+use crate::dataset::conservation::MadeTally;
+use crate::dataset::report::Counters;
+use crate::documents::id_width::Width;
+use crate::documents::tally::Tally;
+use crate::error::{Error, Result};
+use crate::files::scratch::{ScratchFile, read_exact_at};
+use crate::instance::coverage::{Looked, Shown};
+use crate::instance::masking::MaskedInstance;
+use crate::instance::pairs::{Instance, draw_pairs};
+use crate::rng::{PythonRandom, Random};
+use crate::shard::packed_row::{PackedRow, pack};
+use crate::shard::writer::{RowEncoder, shard_name};
+
+/// The scratch file.
+const ROWS: &str = "rows";
+
+/// All rows, and their order.
+pub(crate) struct ReferenceRows {
+    file: File,
+    path: PathBuf,
+    /// Where each row begins in the file, and where the last one ends.
+    borders: Vec<u64>,
+    permutation: Vec<u32>,
+    pub(crate) made: Made,
+}
+
+/// Makes all rows and their order.
+pub(crate) fn make_reference(
+    prepared: &Prepared<'_>,
+    store: &Store,
+    width: Width,
+    work: &Work<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<ReferenceRows> {
+    let config = prepared.config;
+    let mut random = PythonRandom::new(config.random_seed);
+    let (mut documents, _) = store.reader().read_ascending(0..store.counts.documents)?;
+    documents.shuffle(&mut random);
+    let path = work.path(ROWS);
+    let mut file = ScratchFile::create(work.files, &path)?;
+    let (mut made, mut counters) = (MadeTally::default(), Counters::new(config.max_seq_length));
+    let vocabulary = &prepared.vocabulary;
+    let (mut masker, rules, mask) =
+        (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
+    let (mut instance, mut masked) = (Instance::default(), MaskedInstance::default());
+    let mut packed = Vec::new();
+    let (looked, mut shown) = (Looked::new(store.counts.tokens), Shown::default());
+    let mut borders = vec![0];
+    let total = store.counts.documents * config.dupe_factor as u64;
+    for done in 0..total {
+        let pass = done / store.counts.documents;
+        let document = (done % store.counts.documents) as usize;
+        made.see_document(pass, documents.document(document).hash());
+        draw_pairs(&documents, document, &rules, &mut random, |random, pair| {
+            pair.fill(&documents, &rules, &mut instance);
+            masker.mask(&instance, random, &mut masked);
+            counters.count(&masked, mask);
+            counters.shown += pair.own_tokens();
+            for segment in pair.segments() {
+                let before = documents.tokens_before(segment.document as usize);
+                looked.show(before, segment.range(), &mut shown);
+            }
+            packed.clear();
+            pack(&masked, width, &mut packed);
+            file.push(&packed)?;
+            borders.push(file.length());
+            Ok(())
+        })?;
+        if done % 64 == 63 || done + 1 == total {
+            progress(BuildProgress { stage: BuildStage::Instances, done: done + 1, total });
+        }
+    }
+    file.finish()?;
+    let mut permutation: Vec<u32> = (0..borders.len() as u32 - 1).collect();
+    random.shuffle(&mut permutation);
+    let file = File::open(&path).map_err(Error::io("open", &path))?;
+    shown.tidy();
+    let made = Made { tally: made, counters, shown, ..Made::default() };
+    Ok(ReferenceRows { file, path, borders, permutation, made })
+}
+
+impl ReferenceRows {
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.permutation.len()
+    }
+
+    /// Some rows, packed, in their final order, and where each begins.
+    pub(crate) fn load(&self, rows: Range<usize>) -> Result<(Vec<u8>, Vec<u32>)> {
+        let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
+        for &row in &self.permutation[rows] {
+            let (start, end) = (self.borders[row as usize], self.borders[row as usize + 1]);
+            offsets.push(bytes.len() as u32);
+            let before = bytes.len();
+            bytes.resize(before + (end - start) as usize, 0);
+            read_exact_at(&self.file, &mut bytes[before..], start).map_err(Error::io("read", &self.path))?;
+        }
+        Ok((bytes, offsets))
+    }
+}
+
+impl ReferenceRows {
+    /// Some rows as a row group of the one shard.
+    pub(crate) fn piece(
+        &self,
+        encoder: &mut RowEncoder,
+        rows: Range<usize>,
+        width: Width,
+        made: Option<Made>,
+    ) -> Result<Vec<ShardPiece>> {
+        let (bytes, offsets) = self.load(rows)?;
+        let packed = |&offset: &u32| PackedRow::first_of(&bytes[offset as usize..], width);
+        let mut tally = Tally::default();
+        offsets.iter().for_each(|offset| tally.see(packed(offset).bytes()));
+        let group = encoder.encode(Path::new(&shard_name(0, 1)), offsets.iter().map(packed))?;
+        Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows: tally, made }])
+    }
+}

@@ -1,0 +1,544 @@
+//! The tokenized text in the work folder: made once, read by every pass.
+//!
+//! In go the inputs, out comes a [`Store`], from which documents are read by their numbers. The input files are divided into segments by their sizes; each segment becomes
+//! two files (documents, and an index of them) and, when they are complete, a receipt with their digests and those of its
+//! inputs. So the same command goes on behind the last finished segment, wherever the inputs lie then, and
+//! parts of a build tokenize a share each and read the others' from the folder that they share. Not for making instances.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::builder::output::Output;
+use crate::builder::output::work_folder::{TEXT_FILES, Work, read_receipt_at};
+use crate::builder::prepare::Prepared;
+use crate::builder::progress::{BuildProgress, BuildStage};
+use crate::config::RandomMode;
+use crate::config::part::Part;
+use crate::documents::bucket::Bucket;
+use crate::documents::casing;
+use crate::documents::id_width::Width;
+use crate::documents::read::{ReadReport, ReadRules, TextReader};
+use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
+use crate::error::{Error, InputError, OutputError, PartError, Result};
+use crate::files::digest_bytes;
+use crate::files::scratch::{ColumnDigest, ScratchFile, digest_of, read_exact_at};
+use crate::input::same_text;
+
+/// Bytes of input of a segment, at least, where there are so many.
+pub(crate) const SEGMENT: u64 = 16 << 20;
+/// The most segments.
+const SEGMENTS: u64 = 256;
+
+/// Input files that are tokenized together: consecutive ones, until they have their share of the bytes.
+fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> {
+    let total: u64 = sizes.iter().sum();
+    // Of the reference a document goes on behind the end of a file.
+    let share = if reference { u64::MAX } else { least.max(total.div_ceil(SEGMENTS)) };
+    let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (file, size) in sizes.iter().enumerate() {
+        bytes += size;
+        if bytes >= share {
+            segments.push(start..file + 1);
+            (start, bytes) = (file + 1, 0);
+        }
+    }
+    if start < sizes.len() {
+        segments.push(start..sizes.len());
+    }
+    segments
+}
+
+/// What a segment holds and what it was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SegmentReceipt {
+    /// The digest of the identity that it was made under.
+    identity: String,
+    /// Its number, and how many there are.
+    segment: u64,
+    segments: u64,
+    read: ReadReport,
+    counts: Counts,
+    columns: [ColumnDigest; 2],
+}
+
+/// What became of a segment that an earlier run may have made.
+enum Kept {
+    None,
+    Whole(Box<SegmentReceipt>),
+    /// Of other text; so many documents.
+    Changed(u64),
+}
+
+fn column_name(column: usize, segment: usize) -> String {
+    format!("{}-{segment:05}", TEXT_FILES[column])
+}
+
+fn receipt_name(segment: usize) -> String {
+    format!("{}-{segment:05}.json", TEXT_FILES[2])
+}
+
+/// The inputs as the store divides them.
+pub(crate) struct Division {
+    ranges: Vec<Range<usize>>,
+    sizes: Vec<u64>,
+    part: Part,
+}
+
+impl Division {
+    pub(crate) fn new(prepared: &Prepared<'_>) -> Result<Self> {
+        let size =
+            |path: &PathBuf| std::fs::metadata(path).map(|data| data.len()).map_err(Error::io("read", path));
+        let sizes = prepared.files.iter().map(size).collect::<Result<Vec<_>>>()?;
+        let ranges = segments_of(&sizes, prepared.segment, prepared.config.random == RandomMode::Reference);
+        Ok(Self { ranges, sizes, part: prepared.config.part()? })
+    }
+
+    /// The segments that this part tokenizes.
+    fn own(&self) -> impl Iterator<Item = usize> {
+        let part = self.part;
+        (0..self.ranges.len()).filter(move |&segment| part.has_segment(segment))
+    }
+
+    fn bytes(&self, segment: usize) -> u64 {
+        self.sizes[self.ranges[segment].clone()].iter().sum()
+    }
+
+    /// What there is of a segment in this part's work folder.
+    fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize) -> Result<Kept> {
+        let Some(receipt) = work.read_text_receipt::<SegmentReceipt>(&receipt_name(segment)) else {
+            return Ok(Kept::None);
+        };
+        let same = receipt.segments == self.ranges.len() as u64
+            && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()])?;
+        if !same {
+            return Ok(Kept::Changed(receipt.counts.documents));
+        }
+        let mut holds = receipt.identity == work.identity.digest() && receipt.segment == segment as u64;
+        for (column, digest) in receipt.columns.iter().enumerate() {
+            holds =
+                holds && digest_of(&work.text_path(&column_name(column, segment)))?.as_ref() == Some(digest);
+        }
+        Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
+    }
+
+    /// What there is of all segments of this part.
+    fn all_kept(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<Vec<(usize, Kept)>> {
+        let own: Vec<usize> = self.own().collect();
+        let kept = |segment| Ok((segment, self.kept(&prepared.files, work, segment)?));
+        prepared.pool.install(|| own.into_par_iter().map(kept).collect())
+    }
+
+    /// Whether a segment of this part is of other text than the inputs hold now.
+    pub(crate) fn is_changed(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<bool> {
+        let kept = self.all_kept(prepared, work)?;
+        Ok(kept.iter().any(|(_, kept)| matches!(kept, Kept::Changed(_))))
+    }
+
+    /// Has the segments of this part in its work folder: those of an earlier run where they hold, the others made now.
+    pub(crate) fn tokenize(
+        &self,
+        prepared: &Prepared<'_>,
+        work: &Work<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Counts> {
+        let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
+        for (segment, kept) in self.all_kept(prepared, work)? {
+            match kept {
+                Kept::Whole(receipt) => counts.add(&receipt.counts),
+                Kept::None => missing.push(segment),
+                Kept::Changed(documents) => *changed.get_or_insert(0) += documents,
+            }
+        }
+        if let Some(total) = changed {
+            if !prepared.config.overwrite {
+                refuse_other_inputs(work)?;
+            }
+            progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
+            // Of other text: everything else is, too.
+            work.begin_anew()?;
+            (missing, counts) = (self.own().collect(), Counts::default());
+        } else if counts.documents > 0 {
+            let total = counts.documents;
+            progress(BuildProgress { stage: BuildStage::KeptText, done: total, total });
+        } else if work.other_inputs().is_some() {
+            work.begin_anew()?;
+        }
+        if missing.is_empty() {
+            return Ok(counts);
+        }
+        let total = missing.iter().map(|&segment| self.bytes(segment)).sum();
+        let (rules, tokenizer) = (ReadRules::new(prepared.config), prepared.tokenizer());
+        let mut reader = TextReader::new(&tokenizer, prepared.vocabulary.unk_id(), &rules, &prepared.pool);
+        let mut before = 0;
+        for segment in missing {
+            let told = &mut |done| {
+                progress(BuildProgress { stage: BuildStage::Reading, done: before + done, total });
+            };
+            counts.add(&self.make(prepared, work, &mut reader, segment, told)?);
+            before += self.bytes(segment);
+            if self.ranges.len() > 1 {
+                // From here on an error leaves something to go on from.
+                work.keep();
+            }
+        }
+        drop(reader);
+        // Of many words: a worker takes it apart while the others go on.
+        prepared.pool.spawn(move || drop(tokenizer));
+        Ok(counts)
+    }
+
+    fn make(
+        &self,
+        prepared: &Prepared<'_>,
+        work: &Work<'_>,
+        reader: &mut TextReader<'_>,
+        segment: usize,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Counts> {
+        let warning = match segment {
+            0 => casing::warning(prepared.config, &prepared.vocabulary, &prepared.files)?,
+            _ => None,
+        };
+        let create = |column| ScratchFile::create(work.files, &work.text_path(&column_name(column, segment)));
+        let builder = DocumentsBuilder::to_files(prepared.id_space(), [create(0)?, create(1)?]);
+        let (builder, mut read) =
+            reader.read(&prepared.files[self.ranges[segment].clone()], builder, told)?;
+        read.warnings.extend(warning);
+        let (counts, columns) = builder.finish_files()?;
+        let receipt = SegmentReceipt {
+            identity: work.identity.digest(),
+            segment: segment as u64,
+            segments: self.ranges.len() as u64,
+            read,
+            counts,
+            columns,
+        };
+        work.write_text_receipt(&receipt_name(segment), &receipt)?;
+        Ok(counts)
+    }
+
+    /// The whole text, of which each part has its segments in its work folder.
+    pub(crate) fn store(&self, prepared: &Prepared<'_>, output: &Output<'_>) -> Result<Store> {
+        let identity = output.work.identity.digest();
+        let mut store = Store {
+            width: Width::of(prepared.id_space()),
+            segments: Vec::new(),
+            read: ReadReport::default(),
+            counts: Counts::default(),
+            build: String::new(),
+        };
+        let (mut missing, mut late) = (0, self.part.index);
+        let mut decisive = Vec::new();
+        for (segment, range) in self.ranges.iter().enumerate() {
+            let part = self.part.of_segment(segment);
+            let folder = output.text_folder(part);
+            let Some(receipt) = read_receipt_at::<SegmentReceipt>(&folder, &receipt_name(segment)) else {
+                (missing, late) = (missing + 1, if missing == 0 { part.index } else { late });
+                continue;
+            };
+            let differs = |what| Err(PartError::Differs { part: part.index, what }.into());
+            if receipt.identity != identity {
+                return differs("options");
+            }
+            let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
+            if receipt.segments != self.ranges.len() as u64
+                || !sizes.eq(self.sizes[range.clone()].iter().copied())
+            {
+                return differs("text");
+            }
+            let SegmentReceipt { mut read, counts, columns, .. } = receipt;
+            decisive.push((read.without_paths(), counts, columns));
+            for (entry, path) in read.inputs.iter_mut().zip(&prepared.files[range.clone()]) {
+                // Where it lies now.
+                entry.path = path.to_string_lossy().into_owned();
+            }
+            let [text, index] = [0, 1].map(|column| folder.join(column_name(column, segment)));
+            store.segments.push(Segment { text, index, in_memory: None, before: store.counts });
+            store.read.add(read);
+            store.counts.add(&counts);
+        }
+        if missing > 0 {
+            let (parts, segments) = (self.part.of, self.ranges.len());
+            return Err(PartError::TextMissing { part: late, parts, missing, segments }.into());
+        }
+        if store.counts.documents == 0 {
+            let lines = store.read.inputs.iter().map(|input| input.lines).sum();
+            return Err(InputError::NoText { files: store.read.inputs.len(), lines }.into());
+        }
+        store.build =
+            digest_bytes(serde_json::to_string(&(identity, decisive)).unwrap_or_default().as_bytes());
+        Ok(store)
+    }
+}
+
+/// The tokenized text of all parts.
+pub(crate) struct Store {
+    width: Width,
+    segments: Vec<Segment>,
+    pub(crate) read: ReadReport,
+    pub(crate) counts: Counts,
+    /// What every later receipt of this build names: one name for options, vocabulary, program and text.
+    pub(crate) build: String,
+}
+
+/// The files of a segment.
+struct Segment {
+    text: PathBuf,
+    index: PathBuf,
+    /// The index, where it may be in memory.
+    in_memory: Option<Vec<u8>>,
+    /// What the segments before it have.
+    before: Counts,
+}
+
+impl Store {
+    /// Holds the index in memory, if it takes no more than this.
+    pub(crate) fn hold_index(&mut self, most: u64) -> Result<()> {
+        let [_, index] = self.counts.bytes(self.width);
+        for segment in self.segments.iter_mut().filter(|_| index <= most) {
+            let path = &segment.index;
+            segment.in_memory = Some(std::fs::read(path).map_err(Error::io("read", path))?);
+        }
+        Ok(())
+    }
+
+    /// A reader with files of its own, open one at a time.
+    pub(crate) fn reader(&self) -> StoreReader<'_> {
+        StoreReader { store: self, segment: 0, text: None, index: None }
+    }
+}
+
+/// Reads documents by their numbers.
+pub(crate) struct StoreReader<'a> {
+    store: &'a Store,
+    /// Which segment's files are open.
+    segment: usize,
+    text: Option<File>,
+    index: Option<File>,
+}
+
+impl StoreReader<'_> {
+    /// These documents, in the order of the text, which the numbers have afterwards, and how many tokens stand before each.
+    pub(crate) fn read(&mut self, numbers: &mut [u64]) -> Result<(Bucket, Vec<u64>)> {
+        numbers.sort_unstable();
+        let (documents, before) = self.read_ascending(numbers.iter().copied())?;
+        Ok((Bucket::ascending(documents, numbers.to_vec()), before))
+    }
+
+    /// These documents, whose numbers ascend.
+    pub(crate) fn read_ascending(
+        &mut self,
+        numbers: impl Iterator<Item = u64>,
+    ) -> Result<(Documents, Vec<u64>)> {
+        let store = self.store;
+        let (mut documents, mut tokens_before) = (Documents::empty(store.width), Vec::new());
+        for number in numbers {
+            let at = store.segments.partition_point(|segment| segment.before.documents <= number) - 1;
+            let segment = &store.segments[at];
+            if self.segment != at {
+                (self.segment, self.text, self.index) = (at, None, None);
+            }
+            let place = INDEX * (number - segment.before.documents);
+            let mut entries = [0; 2 * INDEX as usize];
+            match &segment.in_memory {
+                Some(index) => entries.copy_from_slice(&index[place as usize..][..2 * INDEX as usize]),
+                None => read_at(&mut self.index, &segment.index, &mut entries, place)?,
+            }
+            let [start, end] = [0, INDEX as usize].map(|at| Start::of_bytes(&entries[at..]));
+            let (sentences, tokens) = (end.sentences - start.sentences, end.tokens - start.tokens);
+            documents.append(sentences, tokens, |bytes| {
+                read_at(&mut self.text, &segment.text, bytes, start.byte(store.width))
+            })?;
+            tokens_before.push(segment.before.tokens + start.tokens);
+        }
+        Ok((documents, tokens_before))
+    }
+}
+
+/// Fills `bytes` from a place in a file, which is opened if it is not yet.
+fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], place: u64) -> Result<()> {
+    let file = match open {
+        Some(file) => file,
+        None => open.insert(File::open(path).map_err(Error::io("open", path))?),
+    };
+    read_exact_at(file, bytes, place).map_err(Error::io("read", path))
+}
+
+/// Refuses to discard what was made of inputs with other names; text that changed under its name is made anew.
+fn refuse_other_inputs(work: &Work<'_>) -> Result<()> {
+    let Some((found, expected)) = work.other_inputs() else { return Ok(()) };
+    let (path, option) = (work.output().to_owned(), "--input".to_owned());
+    Err(OutputError::Unfinished { path, option, found, expected }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::merge::merge;
+    use crate::builder::prepare::prepare;
+    use crate::builder::{build_prepared, build_prepared_part};
+    use crate::config::{BuildConfig, Layout};
+    use crate::faults::{Fault, Faulty};
+    use crate::files::{Disk, FileSystem};
+    use crate::test_text::{content, lettered};
+
+    #[test]
+    fn segments_are_of_similar_size_and_not_too_many() {
+        let mib = 1 << 20;
+        let ends = |sizes: &[u64], reference| -> Vec<usize> {
+            segments_of(sizes, SEGMENT, reference).iter().map(|segment| segment.end).collect()
+        };
+        assert!(ends(&[], false).is_empty());
+        assert_eq!(ends(&[5 * mib, 3, 7], false), [3]);
+        assert_eq!(ends(&[90 * mib, mib, 15 * mib, mib], false), [1, 3, 4]);
+        assert_eq!(ends(&[90 * mib, 90 * mib], true), [2]);
+        for (files, size) in [(10_000, 4 * mib), (1_000_000, 4 << 10), (300, 4 << 30)] {
+            let segments = segments_of(&vec![size; files], SEGMENT, false);
+            assert!(segments.len() as u64 <= SEGMENTS, "{}", segments.len());
+            assert!(segments.len() > 100, "{}", segments.len());
+            assert!(segments.iter().flat_map(|segment| segment.clone()).eq(0..files));
+        }
+    }
+
+    /// A build in segments of at least so many bytes.
+    fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
+        let mut prepared = prepare(config)?;
+        prepared.segment = segment;
+        let mut told = Vec::new();
+        let mut progress = |at| told.push(at);
+        match config.part {
+            None => drop(build_prepared(files, &prepared, &mut progress)?),
+            Some(_) => drop(build_prepared_part(files, &prepared, &mut progress)?),
+        }
+        Ok(told)
+    }
+
+    /// Eleven files, one of them without text.
+    fn eleven_files(folder: &Path, layout: Layout) -> BuildConfig {
+        let config = lettered(folder, 0);
+        let input = (0..11usize).map(|file| {
+            let path = folder.join(format!("{file:02}.txt"));
+            let line = if file == 4 { "" } else { "a b c d e.\nf g h i j k.\nl m n.\n\n" };
+            std::fs::write(&path, line.repeat(3 + file) + &"g h.\n".repeat(usize::from(file != 4))).unwrap();
+            path
+        });
+        BuildConfig { input: input.collect(), layout, num_shards: Some(3), dupe_factor: 10, ..config }
+    }
+
+    #[test]
+    fn segments_and_parts_change_no_byte() {
+        for layout in [Layout::Instances, Layout::Documents] {
+            let folder = tempfile::tempdir().unwrap();
+            let config = eleven_files(folder.path(), layout);
+            let to = |name: &str| BuildConfig { output: Some(folder.path().join(name)), ..config.clone() };
+            build(&Disk, &to("whole"), SEGMENT).unwrap();
+            let whole = content(&folder.path().join("whole"));
+            for segment in [1, 300, 700] {
+                let name = format!("segments-{segment}");
+                build(&Disk, &to(&name), segment).unwrap();
+                assert!(content(&folder.path().join(&name)) == whole, "{segment} bytes");
+            }
+            let part = |index| BuildConfig { part: Some(index), parts: Some(4), ..to("parts") };
+            for index in [2, 4, 1] {
+                let error = build(&Disk, &part(index), 1).unwrap_err();
+                assert_eq!(error.exit_code(), 75, "{error}");
+            }
+            // The last one finds the text of all.
+            for index in [3, 1, 2, 4] {
+                build(&Disk, &part(index), 1).unwrap();
+            }
+            let error = build(&Disk, &part(2), 700).unwrap_err();
+            assert!(error.to_string().contains("a finished part of other text"), "{error}");
+            build(&Disk, &part(2), 1).unwrap();
+            merge(&folder.path().join("parts")).unwrap();
+            assert!(content(&folder.path().join("parts")) == whole, "parts");
+        }
+    }
+
+    #[test]
+    fn the_text_may_lie_on_another_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), Layout::Instances);
+        build(&Disk, &config, SEGMENT).unwrap();
+        let whole = content(config.output.as_ref().unwrap());
+        let scratch = folder.path().join("scratch");
+        let to = |name: &str| {
+            let (output, scratch) = (Some(folder.path().join(name)), Some(scratch.clone()));
+            BuildConfig { output, scratch, ..config.clone() }
+        };
+        let names = |folder: &Path| -> Vec<String> {
+            let names = std::fs::read_dir(folder).unwrap().flatten();
+            let mut names: Vec<_> =
+                names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        };
+        let stopped = Faulty::new(Fault::Full, 60);
+        build(&stopped, &to("other"), 300).unwrap_err();
+        assert!(names(&scratch.join(".build")).contains(&"documents-00000".to_owned()));
+        assert!(!names(&folder.path().join("other/.build")).contains(&"documents-00000".to_owned()));
+        let told = build(&Disk, &to("other"), 300).unwrap();
+        assert_eq!(told[0].stage, BuildStage::KeptText);
+        assert!(content(&folder.path().join("other")) == whole);
+        assert_eq!(names(&scratch), [".lock-00001-of-00001"]);
+        let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..to("parts") };
+        assert_eq!(build(&Disk, &part(1), 300).unwrap_err().exit_code(), 75);
+        build(&Disk, &part(2), 300).unwrap();
+        build(&Disk, &part(1), 300).unwrap();
+        merge(&folder.path().join("parts")).unwrap();
+        assert!(content(&folder.path().join("parts")) == whole);
+        std::fs::write(scratch.join("notes.txt"), "mine").unwrap();
+        crate::clear_scratch(&Disk, &scratch).unwrap();
+        assert_eq!(names(&scratch), ["notes.txt"]);
+    }
+
+    /// Stopped anywhere while it tokenizes, a build goes on behind the last finished segment.
+    #[test]
+    fn finished_segments_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), Layout::Instances);
+        build(&Disk, &config, 1).unwrap();
+        let whole = content(config.output.as_ref().unwrap());
+        let mut kept = Vec::new();
+        for operation in (0..120).step_by(3) {
+            let config =
+                BuildConfig { output: Some(folder.path().join(operation.to_string())), ..config.clone() };
+            if build(&Faulty::new(Fault::Full, operation), &config, 1).is_ok() {
+                break;
+            }
+            let told = build(&Disk, &config, 1).unwrap();
+            let kept_text = told.iter().find(|at| at.stage == BuildStage::KeptText);
+            kept.push(kept_text.map_or(0, |at| at.done));
+            assert!(content(config.output.as_ref().unwrap()) == whole, "{operation}");
+        }
+        assert!(kept.is_sorted(), "{kept:?}");
+        kept.dedup();
+        assert!(kept.len() > 8 && kept[0] == 0, "{kept:?}");
+    }
+
+    /// Damage in one segment is mended by tokenizing that one again.
+    #[test]
+    fn one_damaged_segment_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), Layout::Instances);
+        let part = BuildConfig { part: Some(1), parts: Some(2), ..config };
+        assert_eq!(build(&Disk, &part, 1).unwrap_err().exit_code(), 75);
+        let damaged = part.output.as_ref().unwrap().join(".build-00001-of-00002/documents-00002");
+        let good = std::fs::read(&damaged).unwrap();
+        let mut bytes = good.clone();
+        bytes[3] ^= 1;
+        std::fs::write(&damaged, bytes).unwrap();
+        let mut prepared = prepare(&part).unwrap();
+        prepared.segment = 1;
+        let output = prepared.open(&Disk).unwrap();
+        let mut read = 0;
+        let mut told = |at: BuildProgress| read += u64::from(at.stage == BuildStage::Reading);
+        Division::new(&prepared).unwrap().tokenize(&prepared, &output.work, &mut told).unwrap();
+        assert_eq!((read, std::fs::read(&damaged).unwrap()), (1, good));
+    }
+}

@@ -1,0 +1,247 @@
+//! From encoded rows to finished shards.
+//!
+//! In go pieces of shards, made on any thread, out come Parquet files in the work folder, each with a receipt. Pieces are
+//! written in order by whoever has the next one; a thread that only waits for the disk ends the files. Shards that an
+//! earlier run finished are kept if they verify. Not for making rows (`buckets`, `reference`).
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::builder::output::Output;
+use crate::builder::plan::Plan;
+use crate::builder::prepare::Prepared;
+use crate::builder::progress::{BuildProgress, BuildStage};
+use crate::config::part::Part;
+use crate::dataset::conservation::MadeTally;
+use crate::dataset::manifest::ShardEntry;
+use crate::dataset::report::Counters;
+use crate::documents::tally::Tally;
+use crate::error::Result;
+use crate::files::digest_file;
+use crate::instance::coverage::{Shown, Unseen};
+use crate::parallel::in_order;
+use crate::shard::footer::Footer;
+use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
+
+/// What was counted while instances were made of some documents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Made {
+    pub(crate) tally: MadeTally,
+    pub(crate) counters: Counters,
+    /// Where the shards hold instances.
+    pub(crate) shown: Shown,
+    /// Where they hold documents.
+    pub(crate) unseen: Unseen,
+}
+
+impl Made {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.tally.add(&other.tally);
+        self.counters.add(&other.counters);
+        self.shown.add(&other.shown);
+        self.unseen.add(other.unseen);
+    }
+}
+
+/// Some rows of one shard, encoded.
+pub(crate) struct ShardPiece {
+    pub(crate) shard: usize,
+    pub(crate) groups: Vec<EncodedRowGroup>,
+    /// The rows as they were made.
+    pub(crate) rows: Tally,
+    /// Of the documents that were counted with this piece.
+    pub(crate) made: Option<Made>,
+}
+
+/// What a finished shard holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShardReceipt {
+    /// Of which build.
+    build: String,
+    /// Its place among the shards.
+    pub(crate) shard: u64,
+    /// The rows as they were written.
+    pub(crate) rows: Tally,
+    /// What was made of the documents that were counted with it, and the rows that were made for it.
+    pub(crate) made: Option<Made>,
+    pub(crate) entry: ShardEntry,
+}
+
+fn receipt_name(shard: usize) -> String {
+    format!("shard-{shard:05}.json")
+}
+
+/// The receipt of a shard that an earlier run finished, if it holds.
+fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> Result<Option<ShardReceipt>> {
+    let Some(receipt) = output.work.read_receipt::<ShardReceipt>(&receipt_name(shard)) else {
+        return Ok(None);
+    };
+    let name = shard_name(shard, shards);
+    let path = output.find(&name);
+    let named = (receipt.build.as_str(), receipt.shard, &receipt.entry.file) == (build, shard as u64, &name);
+    let holds = named && path.exists() && digest_file(&path)? == receipt.entry.blake3;
+    Ok(holds.then_some(receipt))
+}
+
+/// What writing shards needs to know.
+pub(crate) struct ShardJob<'a> {
+    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) output: &'a Output<'a>,
+    pub(crate) plan: &'a Plan,
+    pub(crate) part: Part,
+    pub(crate) form: ShardForm,
+    pub(crate) build: &'a str,
+    /// What the shards say of themselves.
+    pub(crate) footer: &'a Footer,
+}
+
+impl ShardJob<'_> {
+    /// Where a shard is made.
+    fn path(&self, shard: usize) -> PathBuf {
+        self.output.work.path(&shard_name(shard, self.plan.shards))
+    }
+}
+
+/// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go to
+/// shards that are wanted; of all items, in order, the pieces come in the order of the shards. `told` hears of each.
+pub(crate) fn make_shards<W: Send, T: Send + Clone>(
+    job: &ShardJob<'_>,
+    workers: &mut [W],
+    items: impl FnOnce(&[bool]) -> Vec<T>,
+    work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Vec<ShardReceipt>> {
+    let (mut receipts, missing) = kept_shards(job, progress)?;
+    let mut wanted = vec![false; job.plan.shards];
+    missing.iter().for_each(|&shard| wanted[shard] = true);
+    let items = items(&wanted);
+    let total = items.len() as u64;
+    thread::scope(|scope| {
+        let (finished, to_end) = mpsc::sync_channel(workers.len());
+        let ender = scope.spawn(move || end_shards(job, to_end));
+        let mut writer = PieceWriter { job, open: None, finished };
+        let mut done = 0;
+        let written = in_order(
+            &job.prepared.pool,
+            workers,
+            // As many wait to be written as are made.
+            2 * workers.len(),
+            items.into_iter().map(|item| Ok((1, item))),
+            |worker, item| work(worker, item, &wanted),
+            |pieces: Vec<ShardPiece>| {
+                for piece in pieces {
+                    if !writer.take(piece)? {
+                        return Ok(None);
+                    }
+                }
+                done += 1;
+                Ok(Some(done))
+            },
+            |done| progress(BuildProgress { stage: BuildStage::Instances, done, total }),
+        );
+        let written = written.and_then(|()| writer.end());
+        let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Where the ender failed, the writer only sees that nobody listens.
+        receipts.extend(ended?);
+        written
+    })?;
+    receipts.sort_unstable_by_key(|receipt| receipt.shard);
+    Ok(receipts)
+}
+
+/// Writes pieces into their shards.
+struct PieceWriter<'a, 'j> {
+    job: &'j ShardJob<'a>,
+    open: Option<Finished<'a>>,
+    finished: mpsc::SyncSender<Finished<'a>>,
+}
+
+impl<'a> PieceWriter<'a, '_> {
+    /// Takes a piece; false when the thread that ends files has stopped, which it does for an error only.
+    fn take(&mut self, piece: ShardPiece) -> Result<bool> {
+        let ended = self.open.as_ref().is_some_and(|open| open.shard != piece.shard);
+        if ended
+            && let Some(open) = self.open.take()
+            && self.finished.send(open).is_err()
+        {
+            return Ok(false);
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let (files, path) = (self.job.output.work.files, self.job.path(piece.shard));
+                let footer = self.job.footer.of_shard(piece.shard);
+                let writer = ShardWriter::create(files, &path, &self.job.form, footer)?;
+                self.open.insert(Finished { shard: piece.shard, writer, made: None })
+            }
+        };
+        piece.groups.into_iter().try_for_each(|group| open.writer.append(group))?;
+        let empty =
+            || Made { counters: Counters::new(self.job.prepared.config.max_seq_length), ..Made::default() };
+        let made = open.made.get_or_insert_with(empty);
+        made.tally.rows.add(piece.rows);
+        piece.made.iter().for_each(|more| made.add(more));
+        Ok(true)
+    }
+
+    /// The last shard is whole.
+    fn end(mut self) -> Result<()> {
+        if let Some(open) = self.open.take() {
+            // Nobody listens after an error, which is told elsewhere.
+            let _ = self.finished.send(open);
+        }
+        Ok(())
+    }
+}
+
+/// The receipts of the shards of this part that an earlier run finished, and the shards that are missing.
+fn kept_shards(
+    job: &ShardJob<'_>,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<(Vec<ShardReceipt>, Vec<usize>)> {
+    let own = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard));
+    let own: Vec<usize> = own.collect();
+    let (mut receipts, mut missing) = (Vec::new(), Vec::new());
+    for &shard in &own {
+        match kept_shard(job.output, job.build, shard, job.plan.shards)? {
+            Some(receipt) => receipts.push(receipt),
+            None => missing.push(shard),
+        }
+    }
+    if !receipts.is_empty() {
+        let (done, total) = (receipts.len() as u64, own.len() as u64);
+        progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
+    }
+    Ok((receipts, missing))
+}
+
+/// A shard whose row groups are all written.
+struct Finished<'a> {
+    shard: usize,
+    writer: ShardWriter<'a>,
+    made: Option<Made>,
+}
+
+/// Waits for the disk: ends each file, puts it in its place and writes its receipt.
+fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
+    let mut receipts = Vec::new();
+    for Finished { shard, writer, made } in shards {
+        let FinishedShard { rows, groups, file } = writer.finish()?;
+        let entry = ShardEntry {
+            file: shard_name(shard, job.plan.shards),
+            rows: rows.count,
+            row_groups: groups,
+            bytes: file.bytes,
+            blake3: file.blake3,
+        };
+        let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
+        job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
+        receipts.push(receipt);
+    }
+    Ok(receipts)
+}

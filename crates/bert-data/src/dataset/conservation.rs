@@ -1,0 +1,222 @@
+//! The law that nothing is lost and nothing is made twice on the way from text to shards.
+//!
+//! In go reports of the stages, each made where the work was done: which documents were read, which were made into rows
+//! in which pass, which rows were made and which were written. Out comes a [`Conservation`], or an error that names what
+//! does not add up; it is checked before a manifest is written, which records its numbers. Sets are compared by their
+//! number and an order-free fingerprint: the wrapping sum of a 64-bit hash of each member. Not for damage on disk, which
+//! digests find. The reference checks nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::resolved::ResolvedConfig;
+use crate::config::{Layout, Nsp};
+use crate::documents::Counts;
+use crate::documents::tally::{DocumentHash, Tally};
+use crate::error::{Error, Result};
+
+/// The documents of one pass that were made into rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PassTally {
+    pub(crate) pass: u64,
+    pub(crate) documents: Tally,
+}
+
+/// What was made of some (pass, document) units.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MadeTally {
+    /// The passes that were worked on.
+    pub(crate) passes: Vec<PassTally>,
+    /// The rows that were made.
+    pub(crate) rows: Tally,
+}
+
+impl MadeTally {
+    pub(crate) fn see_document(&mut self, pass: u64, document: DocumentHash) {
+        match self.passes.last_mut() {
+            Some(last) if last.pass == pass => last.documents.see_document(document),
+            _ => {
+                let mut documents = Tally::default();
+                documents.see_document(document);
+                self.passes.push(PassTally { pass, documents });
+            }
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for pass in &other.passes {
+            match self.passes.iter_mut().find(|own| own.pass == pass.pass) {
+                Some(own) => own.documents.add(pass.documents),
+                None => self.passes.push(*pass),
+            }
+        }
+        self.rows.add(other.rows);
+    }
+}
+
+/// What was checked before the data set was committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conservation {
+    /// Documents, each of which was in each pass exactly once.
+    pub documents: u64,
+    /// The sum of the documents' hashes (the tokens of each sentence), the same for the text and for each pass.
+    pub document_fingerprint: String,
+    /// Passes over the text.
+    pub passes: u64,
+    /// Tokens of the documents, all passes together.
+    pub tokens: u64,
+    /// Those of them that stand in an instance of their own document. The others were cut off or have no instance.
+    pub shown_tokens: u64,
+    /// Rows that were made, and rows in the shards. Where the shards hold documents, these are the rows.
+    pub rows: u64,
+    /// The sum of the rows' hashes, the same for the rows that were made and for those in the shards.
+    pub row_fingerprint: String,
+}
+
+/// Compares two sums of the same thing.
+pub(crate) fn same(what: &'static str, pass: Option<u64>, found: u64, expected: u64) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(Error::NotConserved { what, pass, found, expected }) }
+}
+
+/// Checks that every document of the text was in every pass once.
+pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) -> Result<()> {
+    same("the number of passes", None, made.len() as u64, passes)?;
+    let mut made = made.to_vec();
+    made.sort_unstable_by_key(|pass| pass.pass);
+    for (number, pass) in (0..).zip(&made) {
+        same("the number of the pass", Some(number), pass.pass, number)?;
+        same("the number of documents", Some(number), pass.documents.count, documents.count)?;
+        let (found, expected) = (pass.documents.fingerprint, documents.fingerprint);
+        same("the fingerprint of the documents", Some(number), found, expected)?;
+    }
+    Ok(())
+}
+
+/// Checks that of the tokens of all passes none stands in two instances of its own document, and that all stand in one
+/// where instances are single segments.
+pub(crate) fn check_tokens(all: u64, shown: u64, nsp: Nsp) -> Result<()> {
+    let what = "the number of tokens in instances of their own document";
+    if nsp == Nsp::Off || shown > all { same(what, None, shown, all) } else { Ok(()) }
+}
+
+/// Checks that what was made is what was written; of `written` each has the shard's number.
+pub(crate) fn check_rows(made: &MadeTally, written: &[(u64, Tally)]) -> Result<()> {
+    let mut sum = Tally::default();
+    written.iter().for_each(|&(_, shard)| sum.add(shard));
+    same("the number of rows in the shards", None, sum.count, made.rows.count)?;
+    same("the fingerprint of the rows in the shards", None, sum.fingerprint, made.rows.fingerprint)
+}
+
+impl Conservation {
+    /// The whole law, over all parts; `written` in the order of the shards.
+    pub(crate) fn check(
+        config: &ResolvedConfig,
+        text: &Counts,
+        made: &MadeTally,
+        shown_tokens: u64,
+        written: &[(u64, Tally)],
+    ) -> Result<Self> {
+        let (documents, passes, shards) = (text.seen, config.dupe_factor as u64, config.num_shards as u64);
+        check_passes(documents, passes, &made.passes)?;
+        let tokens = text.tokens.saturating_mul(passes);
+        check_tokens(tokens, shown_tokens, config.nsp)?;
+        check_rows(made, written)?;
+        same("the number of shards", None, written.len() as u64, shards)?;
+        for (expected, (found, _)) in (0..).zip(written) {
+            same("the number of a shard", None, *found, expected)?;
+        }
+        if config.layout == Layout::Documents {
+            let (found, expected) = (made.rows.fingerprint, documents.fingerprint);
+            same("the fingerprint of the documents in the shards", None, found, expected)?;
+        }
+        Ok(Self {
+            documents: documents.count,
+            document_fingerprint: format!("{:016x}", documents.fingerprint),
+            passes,
+            tokens,
+            shown_tokens,
+            rows: made.rows.count,
+            row_fingerprint: format!("{:016x}", made.rows.fingerprint),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::output::part_receipt::PartReceipt;
+    use crate::builder::prepare::prepare;
+    use crate::builder::write_shards::Made;
+    use crate::config::BuildConfig;
+    use crate::dataset::manifest::Manifest;
+    use crate::files::Disk;
+    use crate::test_text::lettered;
+
+    fn tally(numbers: &[u64]) -> Tally {
+        let mut tally = Tally::default();
+        for number in numbers {
+            let mut hash = DocumentHash::default();
+            hash.see_sentence(&number.to_le_bytes());
+            tally.see_document(hash);
+        }
+        tally
+    }
+
+    #[test]
+    fn every_document_is_in_every_pass_once() {
+        let text = tally(&[0, 1, 2]);
+        let pass = |pass, numbers: &[u64]| PassTally { pass, documents: tally(numbers) };
+        check_passes(text, 2, &[pass(0, &[0, 1, 2]), pass(1, &[2, 0, 1])]).unwrap();
+        for (wrong, named) in [
+            (vec![pass(0, &[0, 1, 2])], "the number of passes is 1, but must be 2"),
+            (vec![pass(0, &[0, 1, 2]), pass(0, &[0, 1, 2])], "the number of the pass of pass 1"),
+            (vec![pass(0, &[0, 1, 2]), pass(1, &[0, 1])], "the number of documents of pass 1 is 2"),
+            (vec![pass(0, &[0, 1, 2, 2]), pass(1, &[0, 1, 2])], "the number of documents of pass 0 is 4"),
+            (vec![pass(0, &[0, 1, 1]), pass(1, &[0, 1, 2])], "the fingerprint of the documents of pass 0"),
+        ] {
+            let error = check_passes(text, 2, &wrong).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+
+    /// A small build as far as its receipt, which `damage` changes before the law is checked.
+    fn build(damage: impl Fn(&mut PartReceipt)) -> Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let config = BuildConfig { num_shards: Some(3), threads: 2, ..lettered(folder.path(), 500) };
+        let prepared = prepare(&config)?;
+        let mut receipt = prepared.make(&prepared.open(&Disk)?, &mut |_| {})?;
+        assert_eq!(receipt.shards.len(), 3);
+        damage(&mut receipt);
+        Manifest::of_parts(vec![receipt]).map(drop)
+    }
+
+    #[test]
+    fn rows_that_are_lost_or_doubled_are_found() {
+        build(|_| {}).unwrap();
+        type Damage = fn(&mut PartReceipt);
+        fn of(receipt: &mut PartReceipt, shard: usize) -> &mut Made {
+            receipt.shards[shard].made.as_mut().unwrap()
+        }
+        let damages: [(&str, Damage); 6] = [
+            ("the number of rows in the shards", |receipt| receipt.shards[1].rows.count -= 1),
+            ("the number of rows in the shards", |receipt| of(receipt, 2).tally.rows.count += 1),
+            ("the fingerprint of the rows", |receipt| {
+                let rows = &mut of(receipt, 0).tally.rows;
+                rows.fingerprint = rows.fingerprint.wrapping_add(1);
+            }),
+            ("the number of documents of pass", |receipt| {
+                of(receipt, 0).tally.passes[0].documents.count += 1;
+            }),
+            ("the number of passes", |receipt| drop(receipt.shards.pop())),
+            ("the number of a shard", |receipt| receipt.shards[2].shard = 1),
+        ];
+        for (named, damage) in damages {
+            let error = build(damage).unwrap_err();
+            assert!(matches!(error, Error::NotConserved { .. }), "{error}");
+            assert!(error.to_string().contains(named), "{named}: {error}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Documents of a data folder, read a few row groups at a time (`--layout documents`).
+//!
+//! In go the numbers of row groups, counted over all shards, out comes a [`Bucket`]. The documents stand in the order of the
+//! builder's pass 0, which is random, so that row groups are samples of the text; where a document stood in the text is
+//! computed from that order, not stored. The digest of a shard is compared before its first use.
+
+use std::ops::Range;
+
+use crate::dataset::DataSet;
+use crate::dataset::manifest::{Manifest, ShardEntry};
+use crate::dataset::shard_file::ShardFile;
+use crate::documents::DocumentsBuilder;
+use crate::documents::bucket::{Bucket, order_of_pass};
+use crate::error::{Error, ManifestError, Result, ShardError};
+use crate::permutation::Permutation;
+use crate::shard::documents::{READ_AT_ONCE, append, document_schema};
+use crate::shard::schema::wrong_marks;
+
+/// Reads row groups of documents.
+pub struct DocumentGroups {
+    data: DataSet,
+    /// Of each shard: its first row group and its first document, counted over all shards.
+    starts: Vec<(u64, u64)>,
+    groups: u64,
+    order: Permutation,
+    /// Whether the digest of each shard was compared.
+    verified: Vec<bool>,
+}
+
+impl DocumentGroups {
+    /// The row groups of a data set with documents; reads none yet.
+    #[must_use]
+    pub fn new(data: &DataSet) -> Self {
+        let manifest = data.manifest();
+        let (mut groups, mut documents) = (0, 0);
+        let start = |shard: &ShardEntry| {
+            let start = (groups, documents);
+            groups += shard.row_groups;
+            documents += shard.rows;
+            start
+        };
+        let starts = manifest.shards.iter().map(start).collect();
+        let verified = vec![false; manifest.shards.len()];
+        let order = order_of_pass(manifest.config.random_seed, 0, documents);
+        Self { data: data.clone(), starts, groups, order, verified }
+    }
+
+    /// Number of row groups.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.groups
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.groups == 0
+    }
+
+    /// The row groups of a shard.
+    pub(crate) fn of_shard(&self, shard: usize) -> Range<u64> {
+        let (first, _) = self.starts[shard];
+        first..first + self.data.manifest().shards[shard].row_groups
+    }
+
+    /// The documents of these row groups, every one checked.
+    ///
+    /// # Errors
+    /// When a shard cannot be read or is not what the manifest says.
+    ///
+    /// # Panics
+    /// When there is no such row group.
+    pub fn read(&mut self, groups: impl IntoIterator<Item = u64>) -> Result<Bucket> {
+        let mut documents = DocumentsBuilder::new(self.data.manifest().id_space());
+        let mut numbers = Vec::new();
+        let mut open: Option<(usize, ShardFile)> = None;
+        for group in groups {
+            assert!(group < self.groups, "row group {group} of {}", self.groups);
+            let shard = self.starts.partition_point(|&(first, _)| first <= group) - 1;
+            let file = match open.take() {
+                Some((number, file)) if number == shard => file,
+                _ => self.open(shard)?,
+            };
+            let (first_group, first_document) = self.starts[shard];
+            let group = (group - first_group) as usize;
+            self.append(&file, group, &mut documents)?;
+            numbers.extend(file.rows_of(group).map(|row| self.order.at(first_document + row)));
+            open = Some((shard, file));
+        }
+        Bucket::sorted(documents, numbers)
+    }
+
+    fn open(&mut self, shard: usize) -> Result<ShardFile> {
+        if !self.verified[shard] {
+            self.data.check_shard(shard)?;
+            self.verified[shard] = true;
+        }
+        let file = ShardFile::open(&self.data, shard)?;
+        file.check_columns(&document_schema())?;
+        if (file.columns() > document_schema().fields().len()) != self.data.manifest().has_marks() {
+            return Err(wrong_marks(file.path().to_owned(), self.data.manifest().has_marks()));
+        }
+        Ok(file)
+    }
+
+    fn append(&self, file: &ShardFile, group: usize, documents: &mut DocumentsBuilder) -> Result<()> {
+        let mut row = file.rows_of(group).start;
+        for batch in file.batches(group, READ_AT_ONCE)? {
+            let batch = batch
+                .map_err(|source| ShardError::BatchUnreadable { path: file.path().to_owned(), source })?;
+            append(&batch, self.data.manifest().vocabulary.size, documents, |(at, problem)| {
+                let (path, row) = (file.path().to_owned(), row + at as u64);
+                Error::Shard(ShardError::Row { path, row, problem })
+            })?;
+            row += batch.num_rows() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// All documents of a data set, in memory.
+///
+/// # Errors
+/// As [`DocumentGroups::read`]; [`ManifestError::Count`] when they are not what the manifest counts.
+pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
+    let mut groups = DocumentGroups::new(data);
+    let all = groups.read(0..groups.len())?;
+    let (documents, report) = (all.documents(), &data.manifest().report);
+    for (what, found, expected) in [
+        ("the sentences of all shards", documents.sentences(), report.sentences),
+        ("the tokens of all shards", documents.tokens(), report.tokens),
+    ] {
+        if found != expected {
+            return Err(
+                ManifestError::Count { path: Manifest::path(data.folder()), what, found, expected }.into()
+            );
+        }
+    }
+    Ok(all)
+}

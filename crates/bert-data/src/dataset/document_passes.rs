@@ -1,0 +1,63 @@
+//! The instances of documents, pass by pass: the loader's part of `--layout documents`.
+//!
+//! In go a bucket of documents, a pass and a place in the bucket, out come the document's instances: pairs as a pure function of
+//! (seed, pass, document), masks of (seed, pass, document, number of the instance), each the same that the builder makes of
+//! a bucket with these documents in that pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
+
+use crate::config::{Layout, Segmenter};
+use crate::dataset::manifest::Manifest;
+use crate::dataset::row_masker::RowMasker;
+use crate::documents::bucket::Bucket;
+use crate::error::Result;
+use crate::instance::keyed::pair_stream;
+use crate::instance::pairs::{PairRules, create_instances_from_document};
+use crate::shard::row::{Row, ShardRows};
+use crate::tokenization::vocabulary::Vocabulary;
+
+/// Makes instances by the rules of a data set.
+#[derive(Clone, Debug)]
+pub struct DocumentPasses {
+    seed: u64,
+    rules: PairRules,
+    vocabulary: usize,
+    marks: bool,
+    masker: RowMasker,
+}
+
+impl DocumentPasses {
+    /// Instances by the rules of a data set under a seed, or `None` where it holds instances.
+    #[must_use]
+    pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
+        let config = &manifest.config;
+        let rules =
+            PairRules::new(vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, false);
+        let masker = match config.layout {
+            Layout::Documents => RowMasker::new(manifest, vocabulary, seed)?,
+            Layout::Instances => return None,
+        };
+        let (vocabulary, marks) = (vocabulary.len(), config.segmenter != Segmenter::None);
+        Some(Self { seed, rules, vocabulary, marks, masker })
+    }
+
+    /// Appends the instances that the document at a place of a bucket gives in a pass, without masks, to `rows`.
+    ///
+    /// # Errors
+    /// When the documents cannot be read.
+    ///
+    /// # Panics
+    /// When there is no such place.
+    pub fn append_pairs(&self, bucket: &Bucket, pass: u64, place: usize, rows: &mut ShardRows) -> Result<()> {
+        let mut random = pair_stream(self.seed, pass, bucket.number(place));
+        let documents = bucket.documents();
+        create_instances_from_document(documents, place, &self.rules, &mut random, |_, instance| {
+            rows.push_instance(instance, self.vocabulary, self.marks);
+            Ok(())
+        })
+    }
+
+    /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in the order of the text, `number` counts
+    /// the instances of the document in the pass.
+    pub fn mask<'a>(&'a mut self, row: Row<'a>, pass: u64, document: u64, number: u64) -> Row<'a> {
+        self.masker.mask_of_document(row, pass, document, number)
+    }
+}

@@ -1,0 +1,310 @@
+//! `manifest.json`: what a data folder holds, written last, so that its presence means the data set is complete.
+//!
+//! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
+//! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
+//! (parquet-rs writes no page checksums). The file itself is sealed ([`crate::files::sealed`]). Not for configuration of later stages. The reference has nothing like it.
+//!
+//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
+//! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
+//! the mask rules in `config` are then for the loader ([`crate::RowMasker`]).
+//!
+//! With `"layout": "documents"` a row is a document ([`crate::shard::documents`]); `instances` and the counts of the
+//! report are those of pass 0 under the data set's own seed, and all rules in `config` are for the loader.
+//!
+//! With `"columns": "hf"` the shards have the columns that `transformers` wants ([`crate::shard::hf_columns`]); the rows are the
+//! same.
+//!
+//! The data card beside it ([`crate::builder::output::card`]) is not listed: it may be edited, and nothing reads it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::resolved::ResolvedConfig;
+use crate::config::{BuildConfig, Layout, Masking, Segmenter};
+use crate::dataset::conservation::Conservation;
+use crate::dataset::report::DataReport;
+use crate::error::{Error, ManifestError, OptionError, Result};
+use crate::files::sealed::{LARGEST, unsealed, write_sealed_on};
+use crate::files::{FileSystem, digest_file, read_limited};
+use crate::input::InputEntry;
+use crate::shard::footer::FORMAT_VERSION;
+use crate::tokenization::vocabulary::Vocabulary;
+
+/// The file name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+/// The file name of the vocabulary's copy.
+pub const VOCABULARY: &str = "vocab.txt";
+
+/// Name and version of this program.
+pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
+
+/// One Parquet file of the data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShardEntry {
+    /// Its name inside the folder.
+    pub file: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its row groups.
+    pub row_groups: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its BLAKE3 digest in hex.
+    pub blake3: String,
+}
+
+/// The vocabulary that the ids belong to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VocabularyEntry {
+    /// Its name inside the folder.
+    pub file: String,
+    /// Number of tokens.
+    pub size: usize,
+    /// Its BLAKE3 digest in hex.
+    pub blake3: String,
+}
+
+/// What a data folder holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`FORMAT_VERSION`] of the program that wrote it.
+    pub format_version: u32,
+    /// Name and version of the program that wrote it.
+    pub program: String,
+    /// The options as they were used, the seed among them.
+    pub config: ResolvedConfig,
+    /// The files that were read.
+    pub inputs: Vec<InputEntry>,
+    /// The vocabulary, copied into the folder.
+    pub vocabulary: VocabularyEntry,
+    /// The Parquet files in order.
+    pub shards: Vec<ShardEntry>,
+    /// Instances of all shards; with `--layout documents` those of one pass.
+    pub instances: u64,
+    /// What was checked before this file was written: that no document and no row was lost or made twice.
+    pub conservation: Conservation,
+    /// What is in the data.
+    pub report: DataReport,
+}
+
+impl BuildConfig {
+    /// Reads a configuration from JSON, or what a data set was made with from its folder or its `manifest.json`. Missing
+    /// keys have their defaults, unknown keys are refused.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`OptionError::File`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let manifest = path.join(MANIFEST);
+        let path = if path.is_dir() { manifest.as_path() } else { path };
+        let text = read_limited(path, LARGEST).map_err(Error::io("read", path))?;
+        let invalid = |source| Error::Option(OptionError::File { path: path.to_owned(), source });
+        let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
+        match value.get_mut("config") {
+            None => serde_json::from_value(value).map_err(invalid),
+            Some(config) => {
+                let saved: ResolvedConfig = serde_json::from_value(config.take()).map_err(invalid)?;
+                saved.options().map_err(invalid)
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    format_version: u32,
+}
+
+impl Manifest {
+    /// The path of the manifest of a data folder.
+    #[must_use]
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join(MANIFEST)
+    }
+
+    /// The path of one of its shards.
+    #[must_use]
+    pub fn shard_path(&self, folder: &Path, shard: usize) -> PathBuf {
+        folder.join(&self.shards[shard].file)
+    }
+
+    /// The path of its vocabulary.
+    #[must_use]
+    pub fn vocabulary_path(&self, folder: &Path) -> PathBuf {
+        folder.join(&self.vocabulary.file)
+    }
+
+    /// Most masked tokens that a stored row may have: none where the loader makes the masks.
+    #[must_use]
+    pub fn max_stored_masks(&self) -> usize {
+        match self.config.masking {
+            Masking::Static => self.config.max_predictions_per_seq,
+            Masking::Dynamic => 0,
+        }
+    }
+
+    /// Whether its shards have marks of words ([`crate::tokenization::word_marks`]): where tokens are stored without masks and a
+    /// segmenter found the words.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
+    }
+
+    /// How many different ids its tokens have in memory, marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.config.segmenter.id_space(self.vocabulary.size)
+    }
+
+    /// Reads and checks the manifest of a data folder; looks at no other file.
+    ///
+    /// # Errors
+    /// One of the `Manifest...` variants of [`Error`], or [`Error::Io`].
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = Self::path(folder);
+        let bytes = match read_limited(&path, LARGEST) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(ManifestError::Missing { path: folder.to_owned() }.into());
+            }
+            Err(source) => return Err(Error::io("read", &path)(source)),
+        };
+        match unsealed(bytes.clone()) {
+            Ok(json) => Self::parse(&path, &json),
+            // What is wrong in particular says more than that the seal is.
+            Err(source) => {
+                let invalid = |source| Error::Manifest(ManifestError::Invalid { path: path.clone(), source });
+                let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
+                value.as_object_mut().map(|object| object.remove("seal"));
+                Self::parse(&path, value.to_string().as_bytes())?;
+                Err(ManifestError::Seal { path, source }.into())
+            }
+        }
+    }
+
+    fn parse(path: &Path, json: &[u8]) -> Result<Self> {
+        let invalid = |source| Error::Manifest(ManifestError::Invalid { path: path.to_owned(), source });
+        let version: Version = serde_json::from_slice(json).map_err(invalid)?;
+        if version.format_version != FORMAT_VERSION {
+            let (path, found, expected) = (path.to_owned(), version.format_version, FORMAT_VERSION);
+            return Err(ManifestError::Version { path, found, expected }.into());
+        }
+        let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
+        manifest.check(path)?;
+        Ok(manifest)
+    }
+
+    /// Writes the manifest, which commits the data set.
+    pub(crate) fn write_on(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
+        let path = Self::path(folder);
+        self.check(&path)?;
+        write_sealed_on(files, &path, self).map(drop)
+    }
+
+    fn check(&self, path: &Path) -> Result<()> {
+        for file in self.shards.iter().map(|shard| &shard.file).chain([&self.vocabulary.file]) {
+            let plain = !file.is_empty()
+                && !file.starts_with('.')
+                && !file.contains(['/', '\\', ':', '\0'])
+                && file != MANIFEST;
+            if !plain {
+                return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
+            }
+        }
+        let same = |what, found: u64, expected: u64| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(ManifestError::Count { path: path.to_owned(), what, found, expected }.into())
+        };
+        let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
+        same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
+        let stored = match self.config.layout {
+            Layout::Instances => self.instances,
+            Layout::Documents => self.report.documents,
+        };
+        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
+        for shard in &self.shards {
+            // What is read by row groups is divided by their number; a row group has a row.
+            let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(i16::MAX as u64));
+            same("the row groups of a shard", shard.row_groups, groups)?;
+        }
+        same("the number of rows in the law of conservation", self.conservation.rows, stored)?;
+        same("the number of instances in the report", self.report.instances, self.instances)
+    }
+
+    /// Compares the folder's files with the manifest: presence, sizes and the vocabulary's digest. Shards are not read.
+    ///
+    /// # Errors
+    /// The first difference, naming file, found and expected.
+    pub(crate) fn check_files(&self, folder: &Path) -> Result<()> {
+        self.check_vocabulary(folder)?;
+        (0..self.shards.len()).try_for_each(|shard| self.check_size(folder, shard))
+    }
+
+    /// The vocabulary, after its digest and size were compared.
+    ///
+    /// # Errors
+    /// As [`Manifest::check_files`].
+    pub(crate) fn check_vocabulary(&self, folder: &Path) -> Result<Vocabulary> {
+        let path = self.vocabulary_path(folder);
+        same_digest(&path, &self.vocabulary.blake3)?;
+        let vocabulary = Vocabulary::read(&path)?;
+        if vocabulary.len() != self.vocabulary.size {
+            let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
+            let path = Self::path(folder);
+            return Err(ManifestError::Count { path, what: "the vocabulary's size", found, expected }.into());
+        }
+        Ok(vocabulary)
+    }
+
+    /// Compares a shard's size.
+    ///
+    /// # Errors
+    /// As [`Manifest::check_files`].
+    pub(crate) fn check_size(&self, folder: &Path, index: usize) -> Result<()> {
+        let (path, expected) = (self.shard_path(folder, index), self.shards[index].bytes);
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.len() == expected => Ok(()),
+            Ok(metadata) => Err(ManifestError::FileSize { path, found: metadata.len(), expected }.into()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(ManifestError::FileMissing { path }.into())
+            }
+            Err(source) => Err(Error::io("read", &path)(source)),
+        }
+    }
+
+    /// Compares a shard's digest.
+    ///
+    /// # Errors
+    /// As [`Manifest::check_files`].
+    pub(crate) fn check_digest(&self, folder: &Path, index: usize) -> Result<()> {
+        same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
+    }
+
+    /// Compares a shard's numbers of rows and row groups.
+    pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
+        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        let wrong = |what, found, expected| ManifestError::Count { path, what, found, expected }.into();
+        if rows != shard.rows {
+            return Err(wrong("the shard's rows", rows, shard.rows));
+        }
+        if groups != shard.row_groups {
+            return Err(wrong("the shard's row groups", groups, shard.row_groups));
+        }
+        Ok(())
+    }
+}
+
+fn same_digest(path: &Path, expected: &str) -> Result<()> {
+    if !path.exists() {
+        return Err(ManifestError::FileMissing { path: path.to_owned() }.into());
+    }
+    let found = digest_file(path)?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(ManifestError::FileDigest { path: path.to_owned(), found, expected: expected.to_owned() }.into())
+}

@@ -1,0 +1,417 @@
+//! What is in the data: counts, shares and warnings in words.
+//!
+//! In go the rows as they are made (sums that add up in any order) and what reading saw; out comes a
+//! [`DataReport`] that is saved in the manifest and printed. Not for judging a model. Most confusion about this kind
+//! of data (labels all 1, wrong counts) would be seen here; the reference reports nothing.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::predictions::warn_of_cap;
+use crate::config::resolved::ResolvedConfig;
+use crate::config::{Layout, Masking, Nsp, RandomMode};
+use crate::dataset::conservation::same;
+use crate::documents::Counts;
+use crate::documents::read::ReadReport;
+use crate::error::Result;
+use crate::instance::coverage::Unseen;
+use crate::instance::masking::MaskedInstance;
+use crate::tokenization::vocabulary::Vocabulary;
+
+/// Number of equal ranges of the length histogram.
+const RANGES: usize = 16;
+
+/// Sums over instances. Adding is commutative, so the sums do not depend on threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counters {
+    instances: u64,
+    tokens: u64,
+    random_next: u64,
+    masked: u64,
+    mask_tokens: u64,
+    kept: u64,
+    /// Tokens of the text in an instance of their own document; random next sentences are not among them.
+    pub(crate) shown: u64,
+    lengths: Vec<u64>,
+}
+
+impl Counters {
+    pub(crate) fn new(max_seq_length: usize) -> Self {
+        Self { lengths: vec![0; max_seq_length + 1], ..Self::default() }
+    }
+
+    pub(crate) fn count(&mut self, row: &MaskedInstance, mask: u32) {
+        self.instances += 1;
+        self.tokens += row.tokens.len() as u64;
+        self.lengths[row.tokens.len()] += 1;
+        self.random_next += u64::from(row.is_random_next);
+        self.masked += row.masked_lm_positions.len() as u64;
+        for (&position, &original) in row.masked_lm_positions.iter().zip(&row.masked_lm_ids) {
+            let shown = row.tokens[position as usize];
+            self.mask_tokens += u64::from(shown == mask);
+            self.kept += u64::from(shown != mask && shown == original);
+        }
+    }
+
+    /// Sums that no text reaches stay at the largest number: only a forged receipt has such.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let own = [
+            &mut self.instances,
+            &mut self.tokens,
+            &mut self.random_next,
+            &mut self.masked,
+            &mut self.mask_tokens,
+            &mut self.kept,
+            &mut self.shown,
+        ];
+        let others = [
+            other.instances,
+            other.tokens,
+            other.random_next,
+            other.masked,
+            other.mask_tokens,
+            other.kept,
+            other.shown,
+        ];
+        for (sum, more) in
+            own.into_iter().zip(others).chain(self.lengths.iter_mut().zip(other.lengths.iter().copied()))
+        {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Whether these are counts of instances of up to so many tokens.
+    pub(crate) fn fits(&self, max_seq_length: usize) -> bool {
+        self.lengths.len().checked_sub(1) == Some(max_seq_length)
+    }
+}
+
+/// One range of the length histogram.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LengthRange {
+    /// Shortest length of the range.
+    pub from: usize,
+    /// Longest length of the range.
+    pub to: usize,
+    /// Instances in it.
+    pub instances: u64,
+}
+
+/// What is in a data set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataReport {
+    /// Documents with at least one token.
+    pub documents: u64,
+    /// Documents whose lines gave no token; left out.
+    pub empty_documents: u64,
+    /// Documents with one sentence only.
+    pub one_sentence_documents: u64,
+    /// Sentences of the text.
+    pub sentences: u64,
+    /// Word pieces of the text.
+    pub tokens: u64,
+    /// Word pieces that are `[UNK]`.
+    pub unknown_tokens: u64,
+    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
+    pub invalid_utf8_lines: u64,
+    /// Rows of tables that are null; left out.
+    #[serde(default)]
+    pub null_rows: u64,
+    /// Sentences that are longer than an instance and were cut into pieces.
+    pub cut_sentences: u64,
+    /// Share of the tokens that a pass leaves out of the instances of their own document, on average: cut off by
+    /// truncation, or in a document that gives no instance.
+    pub left_out_share: f64,
+    /// Tokens that were looked for in the instances of all passes: all of them, or a sample where there are more than 64
+    /// million. Where the shards hold documents, the passes never end, and only documents that give no instance count.
+    pub looked_for_tokens: u64,
+    /// Those of them that no instance of any pass shows.
+    pub never_shown_tokens: u64,
+    /// Rows of the data set.
+    pub instances: u64,
+    /// Tokens of all rows, `[CLS]` and `[SEP]` included. More than `tokens` times passes, because random next
+    /// sentences are extra text.
+    pub instance_tokens: u64,
+    /// What the segments are.
+    #[serde(default)]
+    pub nsp: Nsp,
+    /// Rows whose B is random, or whose segments are swapped: those with label 1.
+    pub random_next: u64,
+    /// What the shards hold. Where it is documents, all counts of instances are those of pass 0, and the loader makes
+    /// other instances in every later epoch.
+    #[serde(default)]
+    pub layout: Layout,
+    /// Who makes the masks.
+    #[serde(default)]
+    pub masking: Masking,
+    /// Masked tokens of all rows; 0 where the loader masks stored instances.
+    pub masked_tokens: u64,
+    /// Masked tokens shown as `[MASK]`.
+    pub shown_as_mask: u64,
+    /// Masked tokens shown as they are.
+    pub shown_unchanged: u64,
+    /// Masked tokens shown as another token.
+    pub shown_as_random: u64,
+    /// The longest a row may be.
+    pub max_seq_length: usize,
+    /// How long the rows are.
+    pub length_histogram: Vec<LengthRange>,
+    /// What the maker of the data should know.
+    pub warnings: Vec<String>,
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl DataReport {
+    pub(crate) fn new(
+        config: &ResolvedConfig,
+        text: &Counts,
+        read: &ReadReport,
+        counters: &Counters,
+        unseen: Unseen,
+    ) -> Self {
+        let all_passes = text.tokens.saturating_mul(config.dupe_factor as u64);
+        let mut report = Self {
+            nsp: config.nsp,
+            layout: config.layout,
+            masking: config.masking,
+            documents: text.documents,
+            empty_documents: read.empty_documents,
+            one_sentence_documents: read.one_sentence_documents,
+            sentences: text.sentences,
+            tokens: text.tokens,
+            unknown_tokens: read.unknown_tokens,
+            invalid_utf8_lines: read.invalid_utf8_lines,
+            null_rows: read.null_rows,
+            cut_sentences: read.cut_sentences,
+            left_out_share: share(all_passes.saturating_sub(counters.shown), all_passes),
+            looked_for_tokens: unseen.of,
+            never_shown_tokens: unseen.tokens,
+            instances: counters.instances,
+            instance_tokens: counters.tokens,
+            random_next: counters.random_next,
+            masked_tokens: counters.masked,
+            shown_as_mask: counters.mask_tokens,
+            shown_unchanged: counters.kept,
+            shown_as_random: counters.masked - counters.mask_tokens - counters.kept,
+            max_seq_length: counters.lengths.len() - 1,
+            length_histogram: histogram(&counters.lengths),
+            warnings: Vec::new(),
+        };
+        // Rows of tables are split always; the language says that something was.
+        let split = config.split_sentences || config.language.is_some();
+        report.warnings = read.warnings().into_iter().chain(report.find_warnings(split, config)).collect();
+        let (length, share) = (config.max_seq_length, config.masked_lm_prob);
+        report.warnings.extend(warn_of_cap(length, share, config.max_predictions_per_seq));
+        report
+    }
+
+    /// Compares the counts of instances with those of rows that were counted again.
+    pub(crate) fn agrees_with(&self, counters: &Counters) -> Result<()> {
+        let sums = [
+            ("the number of instances in the shards", counters.instances, self.instances),
+            ("the number of tokens in the shards", counters.tokens, self.instance_tokens),
+            ("the number of rows with label 1", counters.random_next, self.random_next),
+            ("the number of masked tokens in the shards", counters.masked, self.masked_tokens),
+            ("the number of tokens shown as [MASK]", counters.mask_tokens, self.shown_as_mask),
+            ("the number of masked tokens shown as they are", counters.kept, self.shown_unchanged),
+        ];
+        sums.into_iter().try_for_each(|(what, found, expected)| same(what, None, found, expected))?;
+        let lengths = histogram(&counters.lengths);
+        let ranges = lengths.iter().zip(&self.length_histogram);
+        same(
+            "the number of ranges of lengths",
+            None,
+            lengths.len() as u64,
+            self.length_histogram.len() as u64,
+        )?;
+        ranges.into_iter().try_for_each(|(found, expected)| {
+            same("the number of rows of a range of lengths", None, found.instances, expected.instances)
+        })
+    }
+
+    /// Share of the text's word pieces that are `[UNK]`.
+    #[must_use]
+    pub fn unknown_share(&self) -> f64 {
+        share(self.unknown_tokens, self.tokens)
+    }
+
+    /// Share of the text's tokens that no instance of any pass shows.
+    #[must_use]
+    pub fn never_shown_share(&self) -> f64 {
+        share(self.never_shown_tokens, self.looked_for_tokens)
+    }
+
+    /// Share of the rows whose B is random, or whose segments are swapped.
+    #[must_use]
+    pub fn random_next_share(&self) -> f64 {
+        share(self.random_next, self.instances)
+    }
+
+    /// Masked tokens over all tokens of the rows.
+    #[must_use]
+    pub fn masked_share(&self) -> f64 {
+        share(self.masked_tokens, self.instance_tokens)
+    }
+
+    /// Share of padding if every row were padded to `max_seq_length`.
+    #[must_use]
+    pub fn padding_share(&self) -> f64 {
+        let padded = self.instances * self.max_seq_length as u64;
+        share(padded - self.instance_tokens.min(padded), padded)
+    }
+
+    /// `split` says whether the lines were split into sentences.
+    fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |text: String| warnings.push(text);
+        let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
+        if self.nsp == Nsp::On {
+            self.warn_of_pairs(or_split, &mut warn);
+        }
+        if self.nsp == Nsp::Sop && 2 * self.one_sentence_documents > self.documents {
+            warn(format!(
+                "{} of {} documents have one sentence only and give no pair of sentences. Put blank lines between \
+                 documents, not between sentences{or_split}.",
+                self.one_sentence_documents, self.documents
+            ));
+        }
+        if self.never_shown_share() >= 0.01 {
+            warn(self.why_unseen(config));
+        }
+        if self.unknown_share() > 0.05 {
+            warn(format!(
+                "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
+                 fit the vocabulary.",
+                100.0 * self.unknown_share()
+            ));
+        }
+        if self.invalid_utf8_lines > 0 {
+            warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
+        }
+        if self.null_rows > 0 {
+            warn(format!("{} row(s) were null and were skipped.", self.null_rows));
+        }
+        warnings
+    }
+
+    /// Why tokens stand in no instance, and what to do.
+    fn why_unseen(&self, config: &ResolvedConfig) -> String {
+        let (never, left_out) = (self.never_shown_share(), self.left_out_share);
+        // What would be left if every pass left out others.
+        let by_chance = left_out.powi(config.dupe_factor as i32);
+        let why = if never < 2.0 * by_chance && config.layout == Layout::Instances {
+            format!(
+                "a pass leaves out {:.1} %, mostly others each time; a larger --dupe-factor shows more",
+                100.0 * left_out
+            )
+        } else if config.nsp == Nsp::Sop {
+            "documents of one sentence give no pair of sentences".to_owned()
+        } else {
+            let keyed = if config.random == RandomMode::Reference { " or --random keyed" } else { "" };
+            format!(
+                "lines of more than half an instance lose both ends in every pass; use --split-sentences, a larger \
+                 --max-seq-length{keyed}"
+            )
+        };
+        format!("{:.1} % of the tokens stand in no instance: {why}.", 100.0 * never)
+    }
+
+    fn warn_of_pairs(&self, or_split: &str, warn: &mut impl FnMut(String)) {
+        if self.documents == 1 {
+            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
+                  sentence labels teach nothing. Put blank lines between documents, or give more files."
+                .to_owned());
+        }
+        if 2 * self.one_sentence_documents > self.documents {
+            warn(format!(
+                "{} of {} documents have one sentence only, and such documents give random next sentences only. Put \
+                 blank lines between documents, not between sentences{or_split}.",
+                self.one_sentence_documents, self.documents
+            ));
+        }
+        let random = self.random_next_share();
+        if self.instances > 0 && !(0.4..=0.6).contains(&random) {
+            let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
+            warn(format!(
+                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. Short documents and \
+                 documents with one sentence are the usual cause: check that blank lines stand between documents \
+                 only{or_split}.",
+                100.0 * part
+            ));
+        }
+    }
+}
+
+fn histogram(lengths: &[u64]) -> Vec<LengthRange> {
+    let longest = lengths.len() - 1;
+    let ranges = RANGES.min(longest);
+    (0..ranges)
+        .map(|range| {
+            let (from, to) = (longest * range / ranges + 1, longest * (range + 1) / ranges);
+            LengthRange { from, to, instances: lengths[from..=to].iter().sum() }
+        })
+        .collect()
+}
+
+impl fmt::Display for DataReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |value: f64| format!("{:.2} %", 100.0 * value);
+        let mut line = |name: &str, value: &dyn fmt::Display, note: &str| {
+            let gap = if note.is_empty() { "" } else { "  " };
+            writeln!(f, "{name:<28}{:>14}{gap}{note}", value.to_string())
+        };
+        let empty = format!("{} more without text were left out", self.empty_documents);
+        line("documents", &self.documents, if self.empty_documents > 0 { &empty } else { "" })?;
+        line("  with one sentence", &self.one_sentence_documents, "")?;
+        line("sentences", &self.sentences, "")?;
+        line("tokens", &self.tokens, "")?;
+        line("  [UNK]", &percent(self.unknown_share()), "")?;
+        line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
+        if self.null_rows > 0 {
+            line("rows that are null", &self.null_rows, "")?;
+        }
+        line("  left out in a pass", &percent(self.left_out_share), "cut off, or without a pair")?;
+        line("  left out in all passes", &percent(self.never_shown_share()), "")?;
+        if self.cut_sentences > 0 {
+            line("sentences cut into pieces", &self.cut_sentences, "longer than an instance")?;
+        }
+        let of_pass = match self.layout {
+            Layout::Instances => "",
+            Layout::Documents => "in one pass; the loader makes other ones in every epoch",
+        };
+        line("instances", &self.instances, of_pass)?;
+        match self.nsp {
+            Nsp::On => line("  random next sentence", &percent(self.random_next_share()), "")?,
+            Nsp::Sop => line("  swapped sentences", &percent(self.random_next_share()), "50 % by rule")?,
+            Nsp::Off => {}
+        }
+        if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
+            line("  masked tokens", &"none", "the loader masks, in every epoch anew")?;
+        } else {
+            let of_masked = |count| percent(share(count, self.masked_tokens));
+            line("  masked tokens", &percent(self.masked_share()), "of all tokens")?;
+            line("    shown as [MASK]", &of_masked(self.shown_as_mask), "80 % by rule")?;
+            line("    unchanged", &of_masked(self.shown_unchanged), "10 % by rule")?;
+            line("    another token", &of_masked(self.shown_as_random), "10 % by rule")?;
+        }
+        line("  padding if padded", &percent(self.padding_share()), &format!("to {}", self.max_seq_length))?;
+        let most = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
+        for range in &self.length_histogram {
+            let bar = "#".repeat((40 * range.instances).div_ceil(most) as usize);
+            line(&format!("  length {} to {}", range.from, range.to), &range.instances, &bar)?;
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
+    }
+}
+
+/// The word of an id where only part of a vocabulary is at hand.
+pub(crate) fn word(vocabulary: &Vocabulary, id: i32) -> &str {
+    u32::try_from(id).map_or("[?]", |id| vocabulary.token(id))
+}

@@ -1,0 +1,296 @@
+//! Whether a finished data folder is what was committed.
+//!
+//! [`verify`] compares every file with the manifest. When all shards are good it also counts them again, row by row, and
+//! compares the sums with the law of conservation and the report: what the manifest says of the data is then what the
+//! Parquet files hold, not what the builder believed it wrote.
+
+use std::fmt;
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::config::Layout;
+use crate::dataset::DataSet;
+use crate::dataset::conservation::same;
+use crate::dataset::document_groups::DocumentGroups;
+use crate::dataset::manifest::Manifest;
+use crate::dataset::report::Counters;
+use crate::dataset::row_groups::ShardReader;
+use crate::documents::Counts;
+use crate::documents::bucket::Bucket;
+use crate::documents::id_width::Width;
+use crate::documents::tally::Tally;
+use crate::error::{Error, Result};
+use crate::instance::masking::MaskedInstance;
+use crate::shard::packed_row::pack;
+use crate::shard::row::ShardRows;
+
+/// One file of a data folder and what is wrong with it.
+#[derive(Debug)]
+pub struct CheckedFile {
+    /// Its name inside the folder.
+    pub file: String,
+    /// Its rows; 0 for the vocabulary.
+    pub rows: u64,
+    /// The problem, if any.
+    pub problem: Option<Error>,
+}
+
+/// What was found when the shards were counted again.
+#[derive(Debug)]
+pub struct Recount {
+    /// The rows of all shards.
+    pub rows: u64,
+    /// The first sum that is not the manifest's, if any.
+    pub problem: Option<Error>,
+}
+
+/// The result of checking a data folder.
+#[derive(Debug)]
+pub struct Verification {
+    /// Each file, the vocabulary first.
+    pub files: Vec<CheckedFile>,
+    /// The law of conservation; nothing where a file is not as committed, or no row was read.
+    pub law: Option<Recount>,
+}
+
+impl Verification {
+    /// Whether every file is as the manifest says, and the law holds as far as it was checked.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.problems().next().is_none()
+    }
+
+    /// The first problem.
+    #[must_use]
+    pub fn into_problem(self) -> Option<Error> {
+        let law = self.law.and_then(|law| law.problem);
+        self.files.into_iter().find_map(|file| file.problem).or(law)
+    }
+
+    fn problems(&self) -> impl Iterator<Item = &Error> {
+        let law = self.law.iter().filter_map(|law| law.problem.as_ref());
+        self.files.iter().filter_map(|file| file.problem.as_ref()).chain(law)
+    }
+}
+
+impl fmt::Display for Verification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for checked in &self.files {
+            match &checked.problem {
+                None if checked.rows == 0 => writeln!(f, "good  {}", checked.file)?,
+                None => writeln!(f, "good  {} ({} rows)", checked.file, checked.rows)?,
+                Some(problem) => writeln!(f, "BAD   {}: {problem}", checked.file)?,
+            }
+        }
+        match &self.law {
+            None => Ok(()),
+            Some(Recount { rows, problem: None }) => {
+                writeln!(f, "good  the law of conservation, from the {rows} rows in the shards")
+            }
+            Some(Recount { problem: Some(problem), .. }) => writeln!(f, "BAD   {problem}"),
+        }
+    }
+}
+
+/// Checks every file of a data folder against its manifest and goes on after a bad one. With `deep` reads every row, and
+/// counts them again when all are good.
+///
+/// # Errors
+/// Only when the manifest itself cannot be used; what is wrong with other files is in the result.
+pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
+    verify_with(folder, deep, &mut |_| {})
+}
+
+/// [`verify`] with progress. The shards are read on all threads of rayon's pool.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_with(
+    folder: &Path,
+    deep: bool,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Result<Verification> {
+    let manifest = Manifest::read(folder)?;
+    let (vocabulary, problem) = match manifest.check_vocabulary(folder) {
+        Ok(vocabulary) => (Some(vocabulary), None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let mut files = vec![CheckedFile { file: manifest.vocabulary.file.clone(), rows: 0, problem }];
+    let data = vocabulary.map(|vocabulary| DataSet::new(folder, manifest.clone(), vocabulary));
+    let mut counter = data.as_ref().filter(|_| deep).map(ShardCounter::new);
+    let check = |index| -> Result<ShardCount> {
+        manifest.check_size(folder, index)?;
+        match &counter {
+            Some(counter) => counter.count(index),
+            // Without its vocabulary a shard can only be compared with its digest.
+            None if deep => manifest.check_digest(folder, index).map(|()| ShardCount::default()),
+            None => Ok(ShardCount::default()),
+        }
+    };
+    let checked = each_shard(&manifest, check, progress);
+    for (shard, checked) in manifest.shards.iter().zip(checked) {
+        let problem = match checked {
+            Ok(count) => {
+                counter.iter_mut().for_each(|counter| counter.add(&count));
+                None
+            }
+            Err(problem) => Some(problem),
+        };
+        files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem });
+    }
+    let all_good = files.iter().all(|file| file.problem.is_none());
+    let law = counter.filter(|_| all_good).map(|counter| {
+        let rows = manifest.shards.iter().map(|shard| shard.rows).sum();
+        Recount { rows, problem: counter.compare().err() }
+    });
+    Ok(Verification { files, law })
+}
+
+impl DataSet {
+    /// The rows of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// When the shard cannot be read or is not what the manifest says.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn read_rows(&self, shard: usize) -> Result<ShardRows> {
+        self.check_shard(shard)?;
+        let reader = ShardReader::open(self, shard)?;
+        reader.read(&(0..reader.groups()).collect::<Vec<_>>())
+    }
+
+    /// The documents of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// As [`DataSet::read_rows`].
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn read_documents(&self, shard: usize) -> Result<Bucket> {
+        let mut groups = DocumentGroups::new(self);
+        groups.read(groups.of_shard(shard))
+    }
+}
+
+/// How far work on the shards of a data set is, in bytes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardProgress {
+    /// Bytes of the shards that are done.
+    pub done: u64,
+    /// Bytes of all shards.
+    pub total: u64,
+}
+
+/// Does work on every shard, as many at a time as there are threads; the results in the order of the shards.
+pub(crate) fn each_shard<T: Send>(
+    manifest: &Manifest,
+    work: impl Fn(usize) -> T + Sync,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Vec<T> {
+    let bytes = |shards: &[usize]| shards.iter().map(|&shard| manifest.shards[shard].bytes).sum::<u64>();
+    let all: Vec<usize> = (0..manifest.shards.len()).collect();
+    let (mut results, mut done, total) = (Vec::with_capacity(all.len()), 0, bytes(&all));
+    for some in all.chunks(rayon::current_num_threads()) {
+        results.par_extend(some.par_iter().map(|&shard| work(shard)));
+        done += bytes(some);
+        progress(ShardProgress { done, total });
+    }
+    results
+}
+
+/// What stands in one shard.
+#[derive(Default)]
+struct ShardCount {
+    /// Where it holds instances.
+    rows: Tally,
+    counters: Option<Counters>,
+    /// Where it holds documents.
+    documents: Counts,
+}
+
+/// Counts what stands in the shards.
+struct ShardCounter<'a> {
+    data: &'a DataSet,
+    /// Where the shards hold instances.
+    rows: Tally,
+    counters: Counters,
+    /// Where they hold documents.
+    documents: Counts,
+}
+
+impl<'a> ShardCounter<'a> {
+    fn new(data: &'a DataSet) -> Self {
+        let (rows, documents) = (Tally::default(), Counts::default());
+        Self { data, rows, counters: Counters::new(data.manifest().config.max_seq_length), documents }
+    }
+
+    /// Counts one shard, after its digest was compared.
+    fn count(&self, index: usize) -> Result<ShardCount> {
+        match self.data.manifest().config.layout {
+            Layout::Instances => self.count_instances(index),
+            Layout::Documents => {
+                let documents = self.data.read_documents(index)?.documents().counts;
+                Ok(ShardCount { documents, ..ShardCount::default() })
+            }
+        }
+    }
+
+    fn count_instances(&self, index: usize) -> Result<ShardCount> {
+        let (vocabulary, manifest) = (self.data.vocabulary(), self.data.manifest());
+        let width = Width::of(manifest.id_space());
+        let (mut instance, mut packed) = (MaskedInstance::default(), Vec::new());
+        let (mut rows, mut counters) = (Tally::default(), Counters::new(manifest.config.max_seq_length));
+        self.data.check_shard(index)?;
+        let reader = ShardReader::open(self.data, index)?;
+        for group in 0..reader.groups() {
+            for row in reader.read(&[group])?.iter() {
+                row.copy_to(vocabulary.len(), &mut instance);
+                packed.clear();
+                pack(&instance, width, &mut packed);
+                rows.see(&packed);
+                counters.count(&instance, vocabulary.mask_id());
+            }
+        }
+        Ok(ShardCount { rows, counters: Some(counters), ..ShardCount::default() })
+    }
+
+    fn add(&mut self, shard: &ShardCount) {
+        self.rows.add(shard.rows);
+        shard.counters.iter().for_each(|counters| self.counters.add(counters));
+        self.documents.add(&shard.documents);
+    }
+
+    fn compare(&self) -> Result<()> {
+        let (law, report) = (&self.data.manifest().conservation, &self.data.manifest().report);
+        match self.data.manifest().config.layout {
+            Layout::Instances => {
+                same("the number of rows in the shards", None, self.rows.count, law.rows)?;
+                same_fingerprint(
+                    "the fingerprint of the rows in the shards",
+                    self.rows,
+                    &law.row_fingerprint,
+                )?;
+                report.agrees_with(&self.counters)
+            }
+            Layout::Documents => {
+                let Counts { documents, sentences, tokens, seen } = self.documents;
+                same("the number of documents in the shards", None, documents, law.documents)?;
+                same("the number of sentences in the shards", None, sentences, report.sentences)?;
+                same("the number of tokens in the shards", None, tokens, report.tokens)?;
+                same_fingerprint(
+                    "the fingerprint of the documents in the shards",
+                    seen,
+                    &law.document_fingerprint,
+                )
+            }
+        }
+    }
+}
+
+fn same_fingerprint(what: &'static str, found: Tally, expected: &str) -> Result<()> {
+    // What is no number agrees with nothing.
+    let expected = u64::from_str_radix(expected, 16).unwrap_or(!found.fingerprint);
+    same(what, None, found.fingerprint, expected)
+}

@@ -1,0 +1,473 @@
+//! From lines of text to documents of token ids.
+//!
+//! In go files and a tokenizer; out come documents, as they are read, to a [`DocumentsBuilder`], and a [`ReadReport`].
+//! Blocks of lines are tokenized in parallel while others are read and joined, in order, so the result never depends on
+//! threads. Not for finding files (`input`). Ports the reading
+//! part of the reference's `create_training_instances`; what differs outside its mode is in [`ReadRules`].
+
+use std::path::{Path, PathBuf};
+
+use rayon::ThreadPool;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{BuildConfig, RandomMode};
+use crate::documents::bucket::BUCKET_TOKENS;
+use crate::documents::long_sentence::piece_lengths;
+use crate::documents::{Documents, DocumentsBuilder};
+use crate::error::{InputError, Result};
+use crate::input::line_check::{BadLines, LineCheck};
+use crate::input::table::{InputReader, json_text};
+use crate::input::texts::refuse_empty;
+use crate::input::{BLOCK, Block, Format, InputEntry};
+use crate::parallel::{in_order, share_out};
+use crate::tokenization::python_str::python_strip;
+use crate::tokenization::vocabulary::Vocabulary;
+use crate::tokenization::{Encoder, Tokenizer};
+
+/// How lines become sentences and documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRules {
+    /// The 2018 script's rules: every `\r` is deleted, and a file's end ends no document. Otherwise a byte-order
+    /// mark and `\r\n` are understood, and a file's end ends a document.
+    pub reference: bool,
+    /// What to do with lines that are not UTF-8.
+    pub bad_lines: BadLines,
+    /// Refuse null and empty rows of tables instead of passing over them.
+    pub strict_rows: bool,
+    /// Split each line into sentences; the rows of tables are split always.
+    pub split_sentences: bool,
+    /// The language whose rules split sentences.
+    pub language: String,
+    /// The key or column with the text of JSON Lines and Parquet.
+    pub text_column: String,
+    /// The most tokens that a sentence may have; a longer one is cut into pieces, each a sentence of its own.
+    pub longest_sentence: usize,
+}
+
+impl ReadRules {
+    /// The rules that a configuration asks for.
+    #[must_use]
+    pub fn new(config: &BuildConfig) -> Self {
+        Self {
+            reference: config.random == RandomMode::Reference,
+            bad_lines: BadLines::of(config.strict_utf8, config.lossy_utf8),
+            strict_rows: config.strict_rows,
+            split_sentences: config.split_sentences,
+            language: config.language.clone(),
+            text_column: config.text_column.clone(),
+            longest_sentence: config.longest_sentence(),
+        }
+    }
+}
+
+/// Whether sentences of this language can be split.
+#[must_use]
+pub fn speaks(language: &str) -> bool {
+    const OWN_RULES: &str =
+        " am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk ";
+    let known = !language.contains(' ') && OWN_RULES.contains(&format!(" {language} "));
+    known || sentencex::languages::get_fallbacks(language).is_some()
+}
+
+/// What was seen while reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadReport {
+    /// The files in the order they were read.
+    pub inputs: Vec<InputEntry>,
+    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
+    pub invalid_utf8_lines: u64,
+    /// Rows of tables that are null; they are left out.
+    #[serde(default)]
+    pub null_rows: u64,
+    /// Documents whose lines gave not one token; they are left out.
+    pub empty_documents: u64,
+    /// Documents with a single sentence.
+    pub one_sentence_documents: u64,
+    /// Tokens that are `[UNK]`.
+    pub unknown_tokens: u64,
+    /// Sentences that were cut because they are longer than an instance.
+    pub cut_sentences: u64,
+    /// How often a document was cut because it is as long as a bucket.
+    pub long_documents: u64,
+    /// The file where that was first.
+    pub first_long_document: Option<String>,
+    /// What does not fit the text, as it was known before.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+impl ReadReport {
+    /// Adds what was seen in the files behind these.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.inputs.extend(other.inputs);
+        for (sum, more) in [
+            (&mut self.invalid_utf8_lines, other.invalid_utf8_lines),
+            (&mut self.null_rows, other.null_rows),
+            (&mut self.empty_documents, other.empty_documents),
+            (&mut self.one_sentence_documents, other.one_sentence_documents),
+            (&mut self.unknown_tokens, other.unknown_tokens),
+            (&mut self.cut_sentences, other.cut_sentences),
+            (&mut self.long_documents, other.long_documents),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.first_long_document = self.first_long_document.take().or(other.first_long_document);
+        self.warnings.extend(other.warnings);
+    }
+
+    /// What the user should know.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        if let Some(file) = &self.first_long_document {
+            let times = self.long_documents;
+            warnings.push(format!(
+                "documents of more than {BUCKET_TOKENS} tokens were cut there, {times} times, first in {file}; are the empty \
+                 lines between documents missing?"
+            ));
+        }
+        warnings
+    }
+
+    /// What was seen, without where it lay.
+    pub(crate) fn without_paths(&self) -> Self {
+        let mut seen = self.clone();
+        seen.inputs.iter_mut().for_each(|input| input.path.clear());
+        seen
+    }
+}
+
+/// One step of reading, in the order of the text.
+#[derive(Clone, Copy)]
+enum Event {
+    /// A sentence of so many tokens, at least 1.
+    Sentence(u32),
+    /// A line that is not blank but gives no token.
+    Nothing,
+    /// A document ends.
+    Break,
+}
+
+/// What tokenizing made of one block.
+#[derive(Default)]
+struct Tokenized {
+    ids: Vec<u32>,
+    events: Vec<Event>,
+    cut_sentences: u64,
+    lines: LineCheck,
+    null_rows: u64,
+    file: usize,
+    ends_file: bool,
+}
+
+/// Reads and tokenizes files; its threads remember words from one call to the next.
+pub struct TextReader<'a> {
+    encoders: Vec<Encoder<'a>>,
+    unknown: [u32; 2],
+    rules: &'a ReadRules,
+    pool: &'a ThreadPool,
+}
+
+impl<'a> TextReader<'a> {
+    /// A reader with the threads of a pool; `unknown` is the id of `[UNK]`.
+    #[must_use]
+    pub fn new(tokenizer: &'a Tokenizer, unknown: u32, rules: &'a ReadRules, pool: &'a ThreadPool) -> Self {
+        let encoders = (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
+        Self { encoders, unknown: tokenizer.unknown_ids(unknown), rules, pool }
+    }
+
+    /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk.
+    ///
+    /// # Errors
+    /// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that are
+    /// not UTF-8.
+    pub fn read(
+        &mut self,
+        files: &[PathBuf],
+        documents: DocumentsBuilder,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(DocumentsBuilder, ReadReport)> {
+        let Self { encoders, unknown, rules, pool } = self;
+        let mut joiner = Joiner::new(documents, *unknown, rules, files);
+        let mut source = Source::new(files, &rules.text_column);
+        // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
+        let room = 2 * encoders.len() * BLOCK;
+        in_order(
+            pool,
+            encoders,
+            room,
+            source.blocks(),
+            |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
+            |(block, read)| {
+                joiner.add(block)?;
+                Ok(Some(read))
+            },
+            progress,
+        )?;
+        joiner.report.inputs = source.inputs;
+        joiner.finish()
+    }
+}
+
+/// The blocks of all files, one after another.
+pub(crate) struct Source<'a> {
+    files: &'a [PathBuf],
+    text_column: &'a str,
+    open: Option<InputReader>,
+    /// The files that were read to their ends.
+    pub(crate) inputs: Vec<InputEntry>,
+    bytes_before: u64,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(files: &'a [PathBuf], text_column: &'a str) -> Self {
+        Self { files, text_column, open: None, inputs: Vec::new(), bytes_before: 0 }
+    }
+
+    /// The blocks, as [`in_order`] takes them: each with its size and how many bytes were taken from disk by then.
+    pub(crate) fn blocks(&mut self) -> impl Iterator<Item = Result<(usize, (Block, u64))>> {
+        std::iter::from_fn(|| self.next_block().transpose())
+            .map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))))
+    }
+
+    /// The next block and how many bytes were taken from disk by then; none at the end of the last file.
+    fn next_block(&mut self) -> Result<Option<(Block, u64)>> {
+        loop {
+            let reader = match &mut self.open {
+                Some(reader) => reader,
+                None => {
+                    let index = self.inputs.len();
+                    let Some(path) = self.files.get(index) else { return Ok(None) };
+                    self.open.insert(InputReader::open(path, index, self.text_column)?)
+                }
+            };
+            if let Some(block) = reader.next_block()? {
+                return Ok(Some((block, self.bytes_before + reader.bytes_read())));
+            }
+            self.bytes_before += reader.bytes_read();
+            self.inputs.push(reader.entry()?);
+            self.open = None;
+        }
+    }
+}
+
+/// Documents of some blocks out of many.
+pub(crate) struct Sampled {
+    pub(crate) documents: Documents,
+    /// How many of them go on behind the block they are in.
+    pub(crate) cut_documents: u64,
+}
+
+/// Tokenizes blocks that do not follow each other; a document ends where its block ends.
+pub(crate) fn sample_documents(
+    blocks: &[Block],
+    files: &[PathBuf],
+    tokenizer: &Tokenizer,
+    vocabulary: &Vocabulary,
+    rules: &ReadRules,
+    pool: &ThreadPool,
+) -> Result<Sampled> {
+    let mut encoders: Vec<Encoder<'_>> =
+        (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
+    let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
+    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules, files);
+    let mut cut_documents = 0;
+    let work =
+        |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
+    for block in pool.install(|| share_out(&mut encoders, blocks.iter().collect(), work)) {
+        let block = block?;
+        let ends_file = block.ends_file;
+        joiner.add(block)?;
+        let before = joiner.documents.len();
+        joiner.close()?;
+        if !ends_file {
+            cut_documents += (joiner.documents.len() - before) as u64;
+        }
+    }
+    let (documents, _) = joiner.finish()?;
+    if documents.is_empty() {
+        let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
+        return Err(InputError::NoText { files: files.len(), lines }.into());
+    }
+    Ok(Sampled { documents: documents.finish()?, cut_documents })
+}
+
+fn tokenize_block(
+    block: &Block,
+    path: &Path,
+    encoder: &mut Encoder<'_>,
+    rules: &ReadRules,
+) -> Result<Tokenized> {
+    let mut done = Tokenized { file: block.file, ends_file: block.ends_file, ..Tokenized::default() };
+    let split = rules.split_sentences || block.format.is_table();
+    let language = split.then(|| sentencex::language_factory(&rules.language));
+    let mut sentences = |line: &str, done: &mut Tokenized| match &language {
+        Some(language) => {
+            for sentence in language.segment(line) {
+                encode_sentence(sentence, encoder, rules, done);
+            }
+        }
+        None => encode_sentence(line, encoder, rules, done),
+    };
+    if block.format == Format::Parquet {
+        for (row, text) in block.rows() {
+            let text = text.map(String::from_utf8_lossy);
+            if rules.strict_rows {
+                refuse_empty(text.as_deref(), (path, row), &rules.text_column)?;
+            }
+            add_row(text.as_deref(), &mut done, &mut sentences);
+        }
+        return Ok(done);
+    }
+    for (number, raw) in block.lines() {
+        let raw = tidy(raw, number, rules.reference);
+        let text = done.lines.decode(&raw, (path, number), rules.bad_lines)?;
+        let line = python_strip(&text);
+        match block.format {
+            // Empty lines, the last one often, are no rows.
+            Format::Jsonl if line.is_empty() => {}
+            Format::Jsonl => {
+                let text = json_text(line, path, number, &rules.text_column)?;
+                if rules.strict_rows {
+                    refuse_empty(text.as_deref(), (path, number), &rules.text_column)?;
+                }
+                add_row(text.as_deref(), &mut done, &mut sentences);
+            }
+            _ if line.is_empty() => done.events.push(Event::Break),
+            _ => sentences(line, &mut done),
+        }
+    }
+    Ok(done)
+}
+
+/// One row of a table: a document, whose lines are paragraphs; a null is counted.
+fn add_row(text: Option<&str>, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+    let Some(text) = text else {
+        done.null_rows += 1;
+        return;
+    };
+    // A row without text is counted among the empty documents.
+    done.events.push(Event::Nothing);
+    for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
+        sentences(line, done);
+    }
+    done.events.push(Event::Break);
+}
+
+/// Line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the tokenizer.
+fn tidy(raw: &[u8], number: u64, reference: bool) -> std::borrow::Cow<'_, [u8]> {
+    if reference {
+        if raw.contains(&b'\r') {
+            return raw.iter().copied().filter(|&byte| byte != b'\r').collect::<Vec<_>>().into();
+        }
+        return raw.into();
+    }
+    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+    let raw = if number == 1 { raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw) } else { raw };
+    raw.into()
+}
+
+fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules, done: &mut Tokenized) {
+    let before = done.ids.len();
+    encoder.encode(sentence, &mut done.ids);
+    let ids = &done.ids[before..];
+    if ids.is_empty() {
+        done.events.push(Event::Nothing);
+        return;
+    }
+    done.cut_sentences += u64::from(ids.len() > rules.longest_sentence);
+    let pieces = piece_lengths(ids, rules.longest_sentence, |id| encoder.begins_word(id));
+    done.events.extend(pieces.map(|tokens| Event::Sentence(tokens as u32)));
+}
+
+/// Joins tokenized blocks, in order, to documents.
+struct Joiner<'a> {
+    documents: DocumentsBuilder,
+    report: ReadReport,
+    /// `[UNK]`, plain and marked.
+    unknown: [u32; 2],
+    rules: &'a ReadRules,
+    files: &'a [PathBuf],
+    /// The lines of the file that is read.
+    lines: LineCheck,
+    file: usize,
+    /// Whether the open document has had a line that is not blank.
+    has_line: bool,
+}
+
+impl<'a> Joiner<'a> {
+    fn new(
+        documents: DocumentsBuilder,
+        unknown: [u32; 2],
+        rules: &'a ReadRules,
+        files: &'a [PathBuf],
+    ) -> Self {
+        let (report, lines) = (ReadReport::default(), LineCheck::default());
+        Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
+    }
+
+    fn add(&mut self, block: Tokenized) -> Result<()> {
+        self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
+        self.report.cut_sentences += block.cut_sentences;
+        self.check_lines(&block)?;
+        let mut ids = block.ids.as_slice();
+        for event in block.events {
+            match event {
+                Event::Sentence(tokens) => {
+                    self.cut_long_document(u64::from(tokens))?;
+                    let (sentence, rest) = ids.split_at(tokens as usize);
+                    self.documents.push_sentence(sentence)?;
+                    (self.has_line, ids) = (true, rest);
+                }
+                Event::Nothing => self.has_line = true,
+                Event::Break => self.close()?,
+            }
+        }
+        if block.ends_file && !self.rules.reference {
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a document that is as long as a bucket of them before its next sentence: buckets are held in memory.
+    fn cut_long_document(&mut self, tokens: u64) -> Result<()> {
+        if self.rules.reference || self.documents.open_tokens() + tokens <= BUCKET_TOKENS {
+            return Ok(());
+        }
+        if self.report.first_long_document.is_none() {
+            // Its name alone: where it lies decides nothing.
+            let name = self.files[self.file].file_name().unwrap_or_default();
+            self.report.first_long_document = Some(name.to_string_lossy().into_owned());
+        }
+        self.report.long_documents += 1;
+        self.close()?;
+        self.has_line = true;
+        Ok(())
+    }
+
+    /// Counts what was repaired and skipped, and refuses a file that is no text.
+    fn check_lines(&mut self, block: &Tokenized) -> Result<()> {
+        self.report.invalid_utf8_lines += block.lines.bad;
+        self.report.null_rows += block.null_rows;
+        if self.file != block.file {
+            (self.file, self.lines) = (block.file, LineCheck::default());
+        }
+        self.lines.add(block.lines);
+        self.lines.check(&self.files[block.file], block.ends_file, self.rules.bad_lines)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.documents.close_document()? {
+            0 => self.report.empty_documents += u64::from(self.has_line),
+            1 => self.report.one_sentence_documents += 1,
+            _ => {}
+        }
+        self.has_line = false;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(DocumentsBuilder, ReadReport)> {
+        self.close()?;
+        Ok((self.documents, self.report))
+    }
+}

@@ -1,0 +1,322 @@
+//! Tables of text: JSON Lines and Parquet, where one row is one document.
+//!
+//! In go files as `datasets` and the exports of Wikipedia have them, and the name of the column with the text; out
+//! come [`Block`]s of rows in bounded memory ([`InputReader`] reads every kind of input), and from a line of JSON its
+//! text ([`json_text`]). Other columns are not looked at. Not for sentences (`reading`). The reference reads plain
+//! text only.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::DataType;
+use parquet::arrow::ProjectionMask;
+use parquet::basic::Compression;
+use parquet::file::metadata::ColumnChunkMetaData;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use crate::error::{Error, InputError, Result, TextProblem};
+use crate::files::digest_file;
+use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, refuse_bomb};
+use crate::parquet::open::{Batches, ParquetFile};
+
+/// Rows that are decoded at a time: an article has some kilobytes.
+const ROWS: usize = 64;
+/// Rows of one block at most: where they are short or null.
+const ROWS_OF_BLOCK: usize = 1 << 16;
+/// Fewer rows are decoded at a time where pages are so large that this many bytes could come out: a row may be as large as
+/// its page.
+const BYTES: u64 = 256 << 20;
+
+/// Reads one input file of any format as blocks.
+pub enum InputReader {
+    /// A file of lines: text or JSON.
+    Lines(BlockReader),
+    /// A Parquet file.
+    Rows(RowReader),
+}
+
+impl InputReader {
+    /// Opens a file; `file` is its place in the list, `text_column` matters for Parquet only.
+    ///
+    /// # Errors
+    /// Those of [`Format::of`], [`BlockReader::open`] and [`RowReader::open`].
+    pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
+        match Format::of(path)? {
+            Format::Parquet => RowReader::open(path, file, text_column).map(Self::Rows),
+            format => BlockReader::open(path, file, format).map(Self::Lines),
+        }
+    }
+
+    /// The next block, or `None` after the one that ends the file.
+    ///
+    /// # Errors
+    /// Those of [`BlockReader::next_block`] and [`RowReader::next_block`].
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
+        match self {
+            Self::Lines(reader) => reader.next_block(),
+            Self::Rows(reader) => reader.next_block(),
+        }
+    }
+
+    /// What was read, once the last block is out.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a Parquet file cannot be read again for its digest.
+    pub fn entry(&self) -> Result<InputEntry> {
+        match self {
+            Self::Lines(reader) => Ok(reader.entry()),
+            Self::Rows(reader) => reader.entry(),
+        }
+    }
+
+    /// Bytes of the file that the blocks so far were made from; of Parquet by its share of the rows.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        match self {
+            Self::Lines(reader) => reader.bytes_read(),
+            Self::Rows(reader) => reader.bytes_read(),
+        }
+    }
+}
+
+/// Reads the text column of a Parquet file as blocks.
+pub struct RowReader {
+    path: PathBuf,
+    file: usize,
+    batches: Batches,
+    bytes: u64,
+    rows: u64,
+    rows_read: u64,
+    text_bytes: u64,
+    done: bool,
+}
+
+impl RowReader {
+    /// Opens a file and finds its text column.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`InputError::Parquet`], [`InputError::Column`].
+    pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
+        let source = File::open(path).map_err(Error::io("open", path))?;
+        let bytes = source.metadata().map_err(Error::io("read", path))?.len();
+        let unreadable = |source| Error::Input(InputError::Parquet { path: path.to_owned(), source });
+        let ParquetFile { builder, largest_page } =
+            ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
+        let schema = builder.schema().clone();
+        let wrong = |found| {
+            Error::Input(InputError::Column { path: path.to_owned(), column: column.to_owned(), found })
+        };
+        let names =
+            || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
+        let at = schema.fields().iter().position(|field| field.name() == column);
+        let at = at.ok_or_else(|| wrong(format!("missing (columns: {})", names())))?;
+        match schema.field(at).data_type() {
+            DataType::Utf8 => {}
+            other => return Err(wrong(other.to_string().to_lowercase())),
+        }
+        let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
+        let groups = builder.metadata().row_groups().iter();
+        let codecs = groups.flat_map(|group| group.columns()).map(ColumnChunkMetaData::compression);
+        let is_read = |codec: &Compression| {
+            use Compression as C;
+            matches!(codec, C::UNCOMPRESSED | C::SNAPPY | C::GZIP(_) | C::ZSTD(_))
+        };
+        if let Some(codec) = codecs.into_iter().find(|codec| !is_read(codec)) {
+            let name = codec.to_string();
+            let codec = name.split('(').next().unwrap_or_default().to_lowercase();
+            return Err(InputError::Codec { path: path.to_owned(), codec }.into());
+        }
+        let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
+        let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
+        let builder = builder.with_projection(mask).with_batch_size(at_once);
+        let batches = Batches::of(builder).map_err(unreadable)?;
+        let path = path.to_owned();
+        Ok(Self { path, file, batches, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
+    }
+
+    /// The next block of whole rows, or `None` after the one that ends the file.
+    ///
+    /// # Errors
+    /// [`InputError::Batch`], [`InputError::RowTooLong`], [`InputError::Bomb`].
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
+        if self.done {
+            return Ok(None);
+        }
+        let first_line = self.rows_read + 1;
+        let (mut bytes, mut row_ends, mut null_rows) = (Vec::new(), Vec::new(), Vec::new());
+        while bytes.len() < BLOCK && row_ends.len() < ROWS_OF_BLOCK {
+            let Some(batch) = self.batches.next() else {
+                self.done = true;
+                break;
+            };
+            let (path, rows) = (&self.path, self.rows_read);
+            let batch = batch.map_err(|source| InputError::Batch { path: path.clone(), rows, source })?;
+            let texts = batch.column(0).as_string::<i32>();
+            if let Some(long) = (0..texts.len()).find(|&row| texts.value_length(row) as usize > LONGEST_LINE)
+            {
+                let (path, row) = (path.clone(), rows + long as u64 + 1);
+                return Err(InputError::RowTooLong { path, row, limit: LONGEST_LINE }.into());
+            }
+            for text in texts {
+                match text {
+                    Some(text) => bytes.extend_from_slice(text.as_bytes()),
+                    None => null_rows.push(row_ends.len()),
+                }
+                row_ends.push(bytes.len());
+            }
+            self.rows_read += texts.len() as u64;
+            self.text_bytes += texts.values().len() as u64;
+            refuse_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
+        }
+        let (file, format) = (self.file, Format::Parquet);
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
+    }
+
+    fn entry(&self) -> Result<InputEntry> {
+        Ok(InputEntry {
+            path: self.path.to_string_lossy().into_owned(),
+            bytes: self.bytes,
+            format: Format::Parquet,
+            lines: self.rows_read,
+            blake3: digest_file(&self.path)?,
+        })
+    }
+
+    fn bytes_read(&self) -> u64 {
+        match self.rows {
+            0 => self.bytes,
+            rows => (u128::from(self.bytes) * u128::from(self.rows_read) / u128::from(rows)) as u64,
+        }
+    }
+}
+
+/// The text of one line of JSON Lines, none for a null; `path`, `line` and `column` are named in errors.
+///
+/// # Errors
+/// [`InputError::Json`] when the line is no object; [`InputError::Text`] when `column` is missing or no text.
+pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Result<Option<Cow<'a, str>>> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let found = (&mut deserializer)
+        .deserialize_map(TextOf(column))
+        .and_then(|found| deserializer.end().map(|()| found))
+        .map_err(|source| InputError::Json { path: path.to_owned(), line, source })?;
+    let problem = match found {
+        Some(Value::Text(text)) => return Ok(Some(text)),
+        Some(Value::Null) => return Ok(None),
+        None => TextProblem::Missing,
+        Some(Value::Other(kind)) => TextProblem::NotText(kind),
+    };
+    Err(InputError::Text { path: path.to_owned(), row: line, column: column.to_owned(), problem }.into())
+}
+
+/// Looks for one key of an object and passes over the rest. Of a repeated key the last value counts, as in Python.
+struct TextOf<'c>(&'c str);
+
+impl<'de> Visitor<'de> for TextOf<'_> {
+    type Value = Option<Value<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(is_it) = map.next_key_seed(KeyIs(self.0))? {
+            if is_it {
+                found = Some(map.next_value_seed(AnyValue)?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a key is the one that is looked for.
+struct KeyIs<'c>(&'c str);
+
+impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeyIs<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
+        Ok(key == self.0)
+    }
+}
+
+/// A value where text is expected.
+enum Value<'de> {
+    Text(Cow<'de, str>),
+    Null,
+    Other(&'static str),
+}
+
+struct AnyValue;
+
+impl<'de> DeserializeSeed<'de> for AnyValue {
+    type Value = Value<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Value::Other("a truth value"))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Value::Other("a number"))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Value::Other("a number"))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Value::Other("a number"))
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Value::Other("a list"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Value::Other("an object"))
+    }
+}

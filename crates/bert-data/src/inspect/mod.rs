@@ -1,0 +1,146 @@
+//! Looking at a finished data folder.
+//!
+//! [`inspect`] shows its manifest, some instances as words and its counts, as values and text; the programs print them.
+
+pub mod page;
+pub mod training_text;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::config::Layout;
+use crate::dataset::DataSet;
+use crate::dataset::manifest::Manifest;
+use crate::dataset::render::{render, render_first};
+use crate::dataset::stored_rows::StoredRows;
+use crate::error::{OptionError, Result};
+use crate::inspect::training_text::texts_of_shard;
+use crate::tokenization::vocabulary::Vocabulary;
+
+/// What a data folder holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Instances as words; where the loader makes the masks, with those of epoch 0.
+    pub instances: Vec<String>,
+    /// The most frequent tokens of the text looked at, with their counts.
+    pub frequent_tokens: Vec<(String, u64)>,
+}
+
+/// Looks at a data folder: its manifest and the first `instances` rows.
+///
+/// # Errors
+/// As [`Manifest::read`], [`StoredRows::row`] and [`Vocabulary::read`].
+pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
+    let data = &DataSet::open(folder)?;
+    let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
+    let mut counts = vec![0u64; vocabulary.len()];
+    // A look at documents reads the first shard only.
+    let shards = if manifest.config.layout == Layout::Documents { 1 } else { manifest.shards.len() };
+    let mut seen = 0;
+    for shard in 0..shards {
+        if seen < COUNTED_TOKENS {
+            texts_of_shard(data, shard, &mut |ids| {
+                ids.iter().for_each(|&id| counts[id as usize] += 1);
+                seen += ids.len();
+                seen < COUNTED_TOKENS
+            })?;
+        }
+    }
+    let frequent_tokens = frequent(&counts, vocabulary, 20);
+    let instances = render_first(data, instances as u64)?;
+    Ok(Inspection { folder: folder.to_owned(), manifest: manifest.clone(), instances, frequent_tokens })
+}
+
+/// Inputs that are shown.
+const INPUTS: usize = 100;
+/// Tokens that are counted, roughly.
+const COUNTED_TOKENS: usize = 1 << 20;
+
+/// The most frequent tokens and their counts.
+fn frequent(counts: &[u64], vocabulary: &Vocabulary, most: usize) -> Vec<(String, u64)> {
+    let mut order: Vec<usize> = (0..counts.len()).collect();
+    order.sort_by_key(|&id| (std::cmp::Reverse(counts[id]), id));
+    order.truncate(most);
+    let entry = |id: usize| (vocabulary.token(id as u32).to_owned(), counts[id]);
+    order.into_iter().filter(|&id| counts[id] > 0).map(entry).collect()
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let manifest = &self.manifest;
+        writeln!(f, "{}", self.folder.display())?;
+        writeln!(f, "made by {}, format {}", manifest.program, manifest.format_version)?;
+        for input in manifest.inputs.iter().take(INPUTS) {
+            writeln!(
+                f,
+                "input {} ({} lines, {} bytes, {})",
+                input.path,
+                input.lines,
+                input.bytes,
+                short(&input.blake3)
+            )?;
+        }
+        if manifest.inputs.len() > INPUTS {
+            writeln!(f, "and {} more inputs", manifest.inputs.len() - INPUTS)?;
+        }
+        let vocabulary = &manifest.vocabulary;
+        writeln!(f, "{} ({} tokens, {})", vocabulary.file, vocabulary.size, short(&vocabulary.blake3))?;
+        for shard in &manifest.shards {
+            writeln!(
+                f,
+                "{} ({} rows, {} bytes, {})",
+                shard.file,
+                shard.rows,
+                shard.bytes,
+                short(&shard.blake3)
+            )?;
+        }
+        writeln!(f, "\n{}", manifest.report)?;
+        let words: Vec<String> =
+            self.frequent_tokens.iter().map(|(token, count)| format!("{token} {count}")).collect();
+        writeln!(f, "frequent tokens: {}", words.join(", "))?;
+        self.instances.iter().enumerate().try_for_each(|(index, text)| writeln!(f, "\n#{index}: {text}"))
+    }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..16).unwrap_or(digest)
+}
+
+/// One row of a data folder, counted over all its shards.
+///
+/// # Errors
+/// As [`Manifest::read`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
+pub fn instance(folder: &Path, index: u64) -> Result<String> {
+    let data = &DataSet::open(folder)?;
+    let manifest = data.manifest();
+    if index >= manifest.instances {
+        return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
+    }
+    let mut rows = StoredRows::new(data);
+    Ok(render(rows.row(index)?, data.vocabulary(), manifest.config.nsp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_do_not_occur_are_not_frequent() {
+        let words = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n".to_vec();
+        let vocabulary = Vocabulary::from_bytes(words, Path::new("vocab.txt")).unwrap();
+        let counts = [0, 1, 4, 4, 0, 7, 0];
+        let named = |entries: &[(&str, u64)]| -> Vec<(String, u64)> {
+            entries.iter().map(|&(token, count)| (token.to_owned(), count)).collect()
+        };
+        let all = [("the", 7), ("[CLS]", 4), ("[SEP]", 4), ("[UNK]", 1)];
+        assert_eq!(frequent(&counts, &vocabulary, 20), named(&all));
+        assert_eq!(frequent(&counts, &vocabulary, 2), named(&all[..2]));
+    }
+}

@@ -1,0 +1,98 @@
+//! The text of a data folder as token ids, for whoever counts words.
+//!
+//! Whatever the layout, each call shows consecutive tokens of one document, as they were before masking and without
+//! special tokens. Where documents are stored these are whole documents; where instances are, the segments of each
+//! instance, so that `--dupe-factor` passes show the text as often.
+
+use crate::config::Layout;
+use crate::dataset::DataSet;
+use crate::dataset::document_groups::DocumentGroups;
+use crate::error::Result;
+use crate::shard::row::Row;
+use crate::tokenization::word_marks::unmarked;
+
+/// Fewer tokens are not worth opening a shard for.
+const LEAST_OF_A_SHARD: u64 = 1 << 20;
+
+/// Shows `see` about `most` tokens of a data set: all, or the same number from the beginning of shards that are evenly
+/// spread. A text is shown whole, so it may be some more.
+///
+/// # Errors
+/// When a shard cannot be read or is not what the manifest says.
+pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32])) -> Result<()> {
+    let manifest = data.manifest();
+    let shards = manifest.shards.len();
+    let all = match manifest.config.layout {
+        Layout::Documents => manifest.report.tokens,
+        Layout::Instances => manifest.instances * manifest.config.max_seq_length as u64,
+    };
+    let (share, read) = if all <= most {
+        (u64::MAX, shards)
+    } else {
+        let share = (most / shards as u64).max(LEAST_OF_A_SHARD);
+        (share, shards.min(most.div_ceil(share) as usize))
+    };
+    for shard in (0..read).map(|at| at * shards / read) {
+        let mut seen = 0;
+        let mut see = |tokens: &[u32]| {
+            seen += tokens.len() as u64;
+            see(tokens);
+            seen < share
+        };
+        texts_of_shard(data, shard, &mut see)?;
+    }
+    Ok(())
+}
+
+/// Shows the texts of one shard until `see` has enough.
+pub(crate) fn texts_of_shard(
+    data: &DataSet,
+    shard: usize,
+    see: &mut dyn FnMut(&[u32]) -> bool,
+) -> Result<()> {
+    match data.manifest().config.layout {
+        Layout::Documents => documents(data, shard, see),
+        Layout::Instances => segments(data, shard, see),
+    }
+}
+
+/// Shows the documents of a shard until `see` has enough.
+fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+    let (mut groups, mut ids) = (DocumentGroups::new(data), Vec::new());
+    for group in groups.of_shard(shard) {
+        for document in groups.read([group])?.documents().iter() {
+            ids.clear();
+            document.append_tokens(0..document.tokens(), &mut ids);
+            ids.iter_mut().for_each(|id| *id = unmarked(*id, data.vocabulary().len()).0);
+            if !see(&ids) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shows the segments of a shard of instances until `see` has enough.
+fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+    let special = [data.vocabulary().cls_id(), data.vocabulary().sep_id()];
+    let rows = data.read_rows(shard)?;
+    let mut ids = Vec::new();
+    for row in rows.iter() {
+        original(row, &mut ids);
+        for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
+            if !see(segment) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ids of a row as they were before masking.
+fn original(row: Row<'_>, ids: &mut Vec<u32>) {
+    ids.clear();
+    ids.extend(row.input_ids.iter().map(|&id| id as u32));
+    for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
+        ids[position as usize] = id as u32;
+    }
+}

@@ -1,0 +1,184 @@
+//! The keyed making of instances: a pure function of seed, pass and document.
+//!
+//! In go [`Documents`] and the address of one document in one pass, out come its [`MaskedInstance`]s, in order. Pairs are
+//! drawn from one stream for each (pass, document), masks from one stream for each (pass, document, instance): so a
+//! document's instances can be made on any thread or machine, and one instance can be masked without the others. Not
+//! for the reference's mode, whose draws are serial. Nothing here is from the reference, which has one generator.
+
+use crate::config::{BuildConfig, Masking, RandomMode};
+use crate::documents::Documents;
+use crate::error::Result;
+use crate::instance::masking::{MaskRules, MaskedInstance, Masker};
+use crate::instance::pairs::{Instance, Pair, PairRules, draw_pairs};
+use crate::rng::{Domain, Stream};
+use crate::tokenization::vocabulary::Vocabulary;
+
+/// Makes the instances of one document in one pass; keeps its buffers from one to the next.
+#[derive(Clone, Debug)]
+pub struct KeyedInstances {
+    seed: u64,
+    masking: Masking,
+    rules: PairRules,
+    masker: Masker,
+    instance: Instance,
+    masked: MaskedInstance,
+}
+
+impl KeyedInstances {
+    /// A maker by rules of choice. With [`Masking::Dynamic`] the instances come out without masks.
+    #[must_use]
+    pub fn new(seed: u64, masking: Masking, rules: PairRules, masker: Masker) -> Self {
+        let (instance, masked) = (Instance::default(), MaskedInstance::default());
+        Self { seed, masking, rules, masker, instance, masked }
+    }
+
+    /// Makes the instances of document `document` in pass `pass` and hands each to `emit`.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub fn make(
+        &mut self,
+        documents: &Documents,
+        pass: u64,
+        document: usize,
+        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        self.make_with(documents, pass, (document, document as u64), |_, row| emit(row))
+    }
+
+    /// [`KeyedInstances::make`] of the document at a place, whose number in the order of the text addresses
+    /// the draws; `emit` also gets the pair that the instance was made of.
+    pub(crate) fn make_with(
+        &mut self,
+        documents: &Documents,
+        pass: u64,
+        (place, document): (usize, u64),
+        mut emit: impl FnMut(&Pair, &MaskedInstance) -> Result<()>,
+    ) -> Result<()> {
+        let masks = MaskStreams::new(self.seed, pass, document);
+        let rules = self.rules;
+        let mut pairs = pair_stream(self.seed, pass, document);
+        let mut number = 0;
+        draw_pairs(documents, place, &rules, &mut pairs, |_, pair| {
+            number += 1;
+            emit(&pair, self.row(documents, &masks, number - 1, pair))
+        })
+    }
+
+    /// The row of one pair, which is number `number` of its document and pass.
+    fn row(
+        &mut self,
+        documents: &Documents,
+        masks: &MaskStreams,
+        number: u64,
+        pair: Pair,
+    ) -> &MaskedInstance {
+        pair.fill(documents, &self.rules, &mut self.instance);
+        match self.masking {
+            Masking::Static => {
+                self.masker.mask(&self.instance, &mut masks.of_instance(number), &mut self.masked);
+            }
+            Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
+        }
+        &self.masked
+    }
+}
+
+/// The streams of the masks of a document's instances in one pass, each addressed by its instance's number.
+pub(crate) struct MaskStreams(Stream);
+
+impl MaskStreams {
+    pub(crate) fn new(seed: u64, pass: u64, document: u64) -> Self {
+        Self(Stream::new(seed, Domain::Masks, &[pass, document]))
+    }
+
+    pub(crate) fn of_instance(&self, number: u64) -> Stream {
+        self.0.branch(number)
+    }
+}
+
+/// The stream of a document's pairs in one pass.
+pub(crate) fn pair_stream(seed: u64, pass: u64, document: u64) -> Stream {
+    Stream::new(seed, Domain::Pairs, &[pass, document])
+}
+
+impl BuildConfig {
+    /// How pairs are made with these options.
+    pub(crate) fn pair_rules(&self, vocabulary: &Vocabulary) -> PairRules {
+        let reference = self.random == RandomMode::Reference;
+        PairRules::new(vocabulary, self.max_seq_length, self.short_seq_prob, self.nsp, reference)
+    }
+
+    /// How tokens are masked with these options.
+    pub(crate) fn masker(&self, vocabulary: &Vocabulary) -> Masker {
+        let rules = MaskRules {
+            masked_lm_prob: self.masked_lm_prob,
+            max_predictions_per_seq: self.max_predictions(),
+            do_whole_word_mask: self.do_whole_word_mask,
+            max_ngram: self.max_ngram,
+            random_word_skip_special: self.random_word_skip_special,
+            reference: self.random == RandomMode::Reference,
+        };
+        Masker::new(vocabulary, rules)
+    }
+
+    /// The maker of instances with these options, in keyed mode.
+    pub(crate) fn keyed(&self, vocabulary: &Vocabulary) -> KeyedInstances {
+        KeyedInstances::new(
+            self.random_seed,
+            self.masking,
+            self.pair_rules(vocabulary),
+            self.masker(vocabulary),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Nsp;
+    use crate::documents::DocumentsBuilder;
+
+    #[test]
+    fn an_instance_is_masked_without_the_others() {
+        let tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+            .map(String::from)
+            .into_iter()
+            .chain((0..100).map(|word| format!("word{word}")))
+            .collect();
+        let vocabulary = Vocabulary::from_bytes(tokens.join("\n").into(), "vocab.txt".as_ref()).unwrap();
+        let mut builder = DocumentsBuilder::new(vocabulary.len());
+        for document in 0..3 {
+            for sentence in 0..12 {
+                let ids: Vec<u32> = (0..9).map(|word| 5 + document + sentence + word).collect();
+                builder.push_sentence(&ids).unwrap();
+            }
+            builder.close_document().unwrap();
+        }
+        let documents = builder.finish().unwrap();
+        let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
+        let mut keyed = config.keyed(&vocabulary);
+        let mut made = Vec::new();
+        keyed
+            .make(&documents, 4, 1, |row| {
+                made.push(row.clone());
+                Ok(())
+            })
+            .unwrap();
+        assert!(made.len() > 2, "{}", made.len());
+
+        let mut drawn = Vec::new();
+        let (rules, mut pairs) = (keyed.rules, pair_stream(keyed.seed, 4, 1));
+        draw_pairs(&documents, 1, &rules, &mut pairs, |_, pair| {
+            drawn.push(pair);
+            Ok(())
+        })
+        .unwrap();
+        let masks = MaskStreams::new(keyed.seed, 4, 1);
+        for number in (0..drawn.len()).rev() {
+            let row = keyed.row(&documents, &masks, number as u64, drawn[number]);
+            assert_eq!(*row, made[number]);
+            assert_eq!(row.tokens.len(), drawn[number].instance_tokens());
+        }
+    }
+}

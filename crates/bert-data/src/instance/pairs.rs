@@ -1,0 +1,278 @@
+//! From documents to sentence pairs.
+//!
+//! In goes one document of a corpus and a source of draws; out come [`Pair`]s, one after another, each where A and B lie
+//! in the corpus, B behind A or in another document, and from a pair an [`Instance`] `[CLS] A [SEP] B [SEP]`. All draws
+//! are for the pair; filling it with tokens needs none. Not for masks: the caller masks each instance as it comes,
+//! because the reference draws for the mask before it draws for the next pair. Ports `create_instances_from_document`
+//! and `truncate_seq_pair`, draw by draw.
+//!
+//! Beside the reference's pairs there are two other kinds ([`Nsp`]). Without next sentences an instance is one segment
+//! `[CLS] A [SEP]` of consecutive sentences; a sentence that does not fit in is cut and goes on in the next instance,
+//! so that every token is used once. With sentence order (ALBERT) A and B are always consecutive, and swapped in half
+//! of the instances; a document of one sentence then gives none, and neither does a single sentence that is left over
+//! at a document's end.
+
+use std::ops::Range;
+
+use crate::config::Nsp;
+use crate::documents::{Document, Documents};
+use crate::error::Result;
+use crate::rng::Random;
+use crate::tokenization::vocabulary::Vocabulary;
+
+/// One sentence pair, not yet masked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    /// Token ids with `[CLS]` and `[SEP]`.
+    pub tokens: Vec<u32>,
+    /// 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
+    pub segment_ids: Vec<i8>,
+    /// Whether B does not follow A in the text: it is random, or ([`Nsp::Sop`]) the two are swapped.
+    pub is_random_next: bool,
+}
+
+impl Instance {
+    /// Number of tokens of `[CLS] A [SEP]`.
+    #[must_use]
+    pub fn first_segment_tokens(&self) -> usize {
+        self.segment_ids.partition_point(|&segment| segment == 0)
+    }
+}
+
+/// Where the segments of an instance lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    a: Segment,
+    /// Without tokens where there is one segment only.
+    b: Segment,
+    /// Whether B was drawn from elsewhere.
+    b_elsewhere: bool,
+    /// Whether B does not follow A in the text: it is random, or the two are swapped.
+    pub is_random_next: bool,
+}
+
+/// Consecutive tokens of a document, by the document's place among those of the corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) document: u32,
+    start: u32,
+    tokens: u16,
+}
+
+impl Segment {
+    fn new(document: usize, tokens: &Range<usize>) -> Self {
+        Self { document: document as u32, start: tokens.start as u32, tokens: tokens.len() as u16 }
+    }
+
+    /// Its tokens, by their places in the document.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start as usize..self.start as usize + usize::from(self.tokens)
+    }
+}
+
+/// How pairs are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairRules {
+    /// Most tokens of an instance.
+    pub max_seq_length: usize,
+    /// Probability that a document's instances are made short.
+    pub short_seq_prob: f64,
+    /// The 2018 script's rules: another document is sought in ten draws, and the same one taken if they all fail.
+    /// Otherwise one exact draw among the others; in a corpus of one document, only pairs that follow each other.
+    pub reference: bool,
+    /// What the segments are.
+    pub nsp: Nsp,
+    cls: u32,
+    sep: u32,
+}
+
+impl PairRules {
+    /// Rules over a vocabulary.
+    #[must_use]
+    pub fn new(
+        vocabulary: &Vocabulary,
+        max_seq_length: usize,
+        short_seq_prob: f64,
+        nsp: Nsp,
+        reference: bool,
+    ) -> Self {
+        let (cls, sep) = (vocabulary.cls_id(), vocabulary.sep_id());
+        Self { max_seq_length, short_seq_prob, reference, nsp, cls, sep }
+    }
+
+    /// How many tokens of text an instance of a document may have, and how many it shall have in this pass. One draw
+    /// for each document and pass: truncation is to the former, the latter is only a rough target.
+    fn lengths<R: Random>(&self, special: usize, random: &mut R) -> (usize, usize) {
+        let most_tokens = self.max_seq_length - special;
+        if random.chance(self.short_seq_prob) {
+            return (most_tokens, random.range_inclusive(2, most_tokens));
+        }
+        (most_tokens, most_tokens)
+    }
+}
+
+/// Makes all instances of one document in one pass and hands each to `emit`, together with the source of draws.
+///
+/// # Errors
+/// Those of `emit`.
+pub fn create_instances_from_document<R: Random>(
+    documents: &Documents,
+    index: usize,
+    rules: &PairRules,
+    random: &mut R,
+    mut emit: impl FnMut(&mut R, &Instance) -> Result<()>,
+) -> Result<()> {
+    let mut instance = Instance::default();
+    draw_pairs(documents, index, rules, random, |random, pair| {
+        pair.fill(documents, rules, &mut instance);
+        emit(random, &instance)
+    })
+}
+
+/// Draws all pairs of one document in one pass and hands each to `emit`, together with the source of draws.
+///
+/// # Errors
+/// As [`create_instances_from_document`].
+pub fn draw_pairs<R: Random>(
+    documents: &Documents,
+    index: usize,
+    rules: &PairRules,
+    random: &mut R,
+    mut emit: impl FnMut(&mut R, Pair) -> Result<()>,
+) -> Result<()> {
+    let document = documents.document(index);
+    if rules.nsp == Nsp::Off {
+        return cut_single_segments(document, index, rules, random, emit);
+    }
+    let (most_tokens, target) = rules.lengths(3, random);
+    // One document gives no random next: its pairs are then all taken from consecutive text.
+    let alone = rules.nsp == Nsp::Sop || (documents.len() == 1 && !rules.reference);
+    let (mut start, mut i) = (0, 0);
+    while i < document.sentences() {
+        let chunk = document.sentence_start(start)..document.sentence_start(i + 1);
+        let segments = i + 1 - start;
+        let is_last = i + 1 == document.sentences();
+        if (is_last || chunk.len() >= target) && !(alone && segments == 1) {
+            let a_end = if segments >= 2 { random.range_inclusive(1, segments - 1) } else { 1 };
+            let border = document.sentence_start(start + a_end);
+            let (mut a, mut b) = (chunk.start..border, border..chunk.end);
+            let b_elsewhere = !alone && (segments == 1 || random.chance(0.5));
+            let mut other = index;
+            if b_elsewhere {
+                let wanted = target.saturating_sub(a.len());
+                (other, b) = random_next(documents, index, rules.reference, wanted, random);
+                // The unused segments are put back, so that they do not go to waste.
+                i -= segments - a_end;
+            }
+            truncate_seq_pair(&mut a, &mut b, most_tokens, random);
+            let (mut a, mut b) = (Segment::new(index, &a), Segment::new(other, &b));
+            let swapped = rules.nsp == Nsp::Sop && random.chance(0.5);
+            if swapped {
+                std::mem::swap(&mut a, &mut b);
+            }
+            emit(random, Pair { a, b, b_elsewhere, is_random_next: b_elsewhere || swapped })?;
+            start = i + 1;
+        }
+        i += 1;
+    }
+    Ok(())
+}
+
+/// Instances of one segment: the document's tokens, cut at every target.
+fn cut_single_segments<R: Random>(
+    document: Document<'_>,
+    index: usize,
+    rules: &PairRules,
+    random: &mut R,
+    mut emit: impl FnMut(&mut R, Pair) -> Result<()>,
+) -> Result<()> {
+    let (_, target) = rules.lengths(2, random);
+    for start in (0..document.tokens()).step_by(target) {
+        let a = Segment::new(index, &(start..(start + target).min(document.tokens())));
+        let b = Segment { tokens: 0, ..a };
+        emit(random, Pair { a, b, b_elsewhere: false, is_random_next: false })?;
+    }
+    Ok(())
+}
+
+/// Text from another document: from a random sentence on, until there is enough or the document ends.
+fn random_next<R: Random>(
+    documents: &Documents,
+    index: usize,
+    reference: bool,
+    target: usize,
+    random: &mut R,
+) -> (usize, Range<usize>) {
+    let mut other = index;
+    if reference {
+        for _ in 0..10 {
+            other = random.below(documents.len());
+            if other != index {
+                break;
+            }
+        }
+    } else {
+        // Every other document is equally likely.
+        other = random.below(documents.len() - 1);
+        other += usize::from(other >= index);
+    }
+    let document = documents.document(other);
+    let first = random.below(document.sentences());
+    let mut tokens = document.sentence(first);
+    let mut end = first + 1;
+    while end < document.sentences() && tokens.len() < target {
+        end += 1;
+        tokens.end = document.sentence_start(end);
+    }
+    (other, tokens)
+}
+
+/// Cuts single tokens from the longer side (B on a tie), front or back at random, until the pair fits.
+fn truncate_seq_pair<R: Random>(
+    a: &mut Range<usize>,
+    b: &mut Range<usize>,
+    most_tokens: usize,
+    random: &mut R,
+) {
+    while a.len() + b.len() > most_tokens {
+        let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
+        if random.chance(0.5) {
+            longer.start += 1;
+        } else {
+            longer.end -= 1;
+        }
+    }
+}
+
+impl Pair {
+    /// Number of tokens of the instance, `[CLS]` and `[SEP]` included.
+    #[must_use]
+    pub fn instance_tokens(&self) -> usize {
+        let special = if self.b.tokens == 0 { 2 } else { 3 };
+        usize::from(self.a.tokens) + usize::from(self.b.tokens) + special
+    }
+
+    /// The segments that are not empty.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + use<> {
+        [self.a, self.b].into_iter().filter(|segment| segment.tokens > 0)
+    }
+
+    /// Number of tokens that come from the document that the pair was drawn for.
+    pub(crate) fn own_tokens(&self) -> u64 {
+        u64::from(self.a.tokens) + if self.b_elsewhere { 0 } else { u64::from(self.b.tokens) }
+    }
+
+    /// Makes the instance of this pair. No draws.
+    pub fn fill(&self, documents: &Documents, rules: &PairRules, instance: &mut Instance) {
+        let tokens = &mut instance.tokens;
+        tokens.clear();
+        instance.segment_ids.clear();
+        tokens.push(rules.cls);
+        for (id, segment) in [0, 1].into_iter().zip(self.segments()) {
+            documents.document(segment.document as usize).append_tokens(segment.range(), tokens);
+            tokens.push(rules.sep);
+            instance.segment_ids.resize(tokens.len(), id);
+        }
+        instance.is_random_next = self.is_random_next;
+    }
+}

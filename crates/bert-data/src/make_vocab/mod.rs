@@ -1,0 +1,248 @@
+//! A WordPiece vocabulary from text, the same bytes every time.
+//!
+//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged pieces,
+//! the most frequent first (`merges`). Words are cut as the reference's tokenizer cuts them; the reference publishes
+//! vocabularies but not the program that made them.
+//!
+//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at some 300 bytes each;
+//! beside them there are some blocks of text for each thread.
+
+mod config;
+mod merges;
+mod report;
+mod word_counts;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use compact_str::CompactString;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+pub use config::VocabConfig;
+pub use report::{TrainedVocabulary, VocabReport};
+
+use crate::documents::read::Source;
+use crate::error::{Error, InputError, OptionError, Result};
+use crate::input::line_check::LineCheck;
+use crate::input::texts::each_text;
+use crate::input::{BLOCK, Block, expand};
+use crate::parallel::in_order;
+use crate::tokenization::vocabulary::{CLS, MASK, PAD, SEP, UNK, Vocabulary};
+use crate::tokenization::{Tokenizer, basic_tokens};
+use merges::CONTINUES;
+use word_counts::WordCounts;
+
+/// The characters that every alphabet may have, and the share of the text up to which it has more.
+const ALPHABET: usize = 1000;
+const COVERED: (u128, u128) = (9_999, 10_000);
+/// The tokens that every vocabulary begins with; `[PAD]` is 0.
+const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
+
+/// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes. `progress` is told the bytes
+/// taken from disk and the bytes there are; merging, which follows, takes seconds. Where words had to be forgotten, the
+/// text is read once more, for its exact share of `[UNK]`.
+///
+/// # Errors
+/// Errors of reading, [`InputError::NoText`], [`OptionError::VocabularyTooSmall`].
+pub fn train_vocabulary(
+    inputs: &[PathBuf],
+    config: &VocabConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<TrainedVocabulary> {
+    config.check()?;
+    let files = expand(inputs)?;
+    let threads = config.threads;
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|source| Error::Threads { threads, source })?;
+    let text = Text { files: &files, config, pool: &pool };
+    let mut counts = WordCounts::default();
+    let read = text.each_block(
+        |block, path| {
+            let mut counts = WordCounts::default();
+            let lines = each_text(block, path, config.text_rules(), |text| {
+                basic_tokens(text, config.do_lower_case, |word| counts.see(word, 1));
+            })?;
+            counts.count_characters();
+            Ok((counts, lines))
+        },
+        |next| counts.add(next, config.max_words),
+        progress,
+    )?;
+    if counts.characters.is_empty() && counts.too_long == 0 {
+        return Err(InputError::NoText { files: files.len(), lines: read.lines }.into());
+    }
+    let mut trained = train(counts, config)?;
+    let report = &mut trained.report;
+    (report.invalid_utf8_lines, report.null_rows) = (read.bad, read.null_rows);
+    if report.forgotten_words > 0 {
+        (report.text_tokens, report.unknown_tokens) = text.tokenized(&trained.tokens, progress)?;
+    }
+    Ok(trained)
+}
+
+/// The text to train on, and who works on it.
+struct Text<'a> {
+    files: &'a [PathBuf],
+    config: &'a VocabConfig,
+    pool: &'a ThreadPool,
+}
+
+/// What was seen of lines and rows.
+#[derive(Default)]
+struct Read {
+    lines: u64,
+    bad: u64,
+    null_rows: u64,
+}
+
+impl Text<'_> {
+    /// Works on each block of all files, on all threads, and hands the results to `take` in the order of the text.
+    fn each_block<R: Send>(
+        &self,
+        work: impl Fn(&Block, &Path) -> Result<(R, (LineCheck, u64))> + Sync,
+        mut take: impl FnMut(R) + Send,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Read> {
+        let (files, config) = (self.files, self.config);
+        let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
+        let mut source = Source::new(files, &config.text_column);
+        let (mut read, mut file, mut file_lines) = (Read::default(), 0, LineCheck::default());
+        let mut workers = vec![(); self.pool.current_num_threads()];
+        in_order(
+            self.pool,
+            &mut workers,
+            2 * self.pool.current_num_threads() * BLOCK,
+            source.blocks(),
+            |(), (block, done)| {
+                let (made, lines) = work(&block, &files[block.file])?;
+                Ok((made, lines, (block.file, block.ends_file), done))
+            },
+            |(made, (lines, nulls), (of, ends), done)| {
+                if file != of {
+                    (file, file_lines) = (of, LineCheck::default());
+                }
+                file_lines.add(lines);
+                file_lines.check(&files[of], ends, config.text_rules().bad_lines)?;
+                read.bad += lines.bad;
+                read.null_rows += nulls;
+                take(made);
+                Ok(Some(done))
+            },
+            |done| progress(done, all),
+        )?;
+        read.lines = source.inputs.iter().map(|input| input.lines).sum();
+        Ok(read)
+    }
+
+    /// How many tokens the text becomes under a vocabulary, and how many of them are `[UNK]`.
+    fn tokenized(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
+        let vocabulary = vocabulary_of(tokens)?;
+        let tokenizer = Tokenizer::new(&vocabulary, self.config.do_lower_case);
+        let mut sums = (0, 0);
+        self.each_block(
+            |block, path| {
+                let (mut encoder, mut ids) = (tokenizer.encoder(), Vec::new());
+                let lines =
+                    each_text(block, path, self.config.text_rules(), |text| encoder.encode(text, &mut ids))?;
+                let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
+                Ok(((ids.len() as u64, unknown as u64), lines))
+            },
+            |(all, unknown)| sums = (sums.0 + all, sums.1 + unknown),
+            progress,
+        )?;
+        Ok(sums)
+    }
+}
+
+fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
+    Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))
+}
+
+/// Trains on counted words; the order in which they lie in the map changes nothing.
+///
+/// # Errors
+/// [`OptionError::VocabularyTooSmall`].
+pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Result<TrainedVocabulary> {
+    let mut counts = WordCounts::default();
+    words.iter().for_each(|(word, &count)| counts.see(word, count));
+    counts.count_characters();
+    train(counts, config)
+}
+
+fn train(counts: WordCounts, config: &VocabConfig) -> Result<TrainedVocabulary> {
+    let alphabet = alphabet(&counts, config);
+    let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
+    let unspelled: u64 =
+        counts.words.iter().filter(|(word, _)| !is_spelled(word)).map(|(_, count)| count).sum();
+    let first = first_tokens(&counts, &alphabet);
+    let mut report = VocabReport {
+        unknown_tokens: unspelled + counts.too_long,
+        characters: counts.characters.len(),
+        dropped_characters: counts.characters.len() - alphabet.len(),
+        forgotten_words: counts.forgotten,
+        ..VocabReport::default()
+    };
+    let mut words: Vec<(CompactString, u64)> =
+        counts.words.into_iter().filter(|(word, _)| is_spelled(word)).collect();
+    words.sort_unstable();
+    if first.len() >= config.vocab_size {
+        return Err(
+            OptionError::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 }.into()
+        );
+    }
+    let tokens = merges::merge(&words, first, config.vocab_size, config.min_frequency);
+    report.text_tokens = report.unknown_tokens + pieces(&words, &tokens)?;
+    Ok(TrainedVocabulary { tokens, report })
+}
+
+/// How many tokens the words become, each as often as it stands in the text.
+fn pieces(words: &[(CompactString, u64)], tokens: &[String]) -> Result<u64> {
+    // The words are lower-cased already, where they shall be.
+    let tokenizer = Tokenizer::new(&vocabulary_of(tokens)?, false);
+    let (mut sum, mut ids) = (0, Vec::new());
+    for (word, count) in words {
+        ids.clear();
+        tokenizer.encode(word, &mut ids);
+        sum += count * ids.len() as u64;
+    }
+    Ok(sum)
+}
+
+/// The most frequent characters, ties by code point; sorted.
+fn alphabet(counts: &WordCounts, config: &VocabConfig) -> Vec<char> {
+    let characters = counts.characters.iter();
+    let mut order: Vec<(u64, char)> =
+        characters.map(|(&c, places)| (places.first + places.inside, c)).collect();
+    order.sort_unstable_by_key(|&(count, c)| (std::cmp::Reverse(count), c));
+    let usual = || usual_alphabet(&order, counts, config.vocab_size);
+    order.truncate(config.limit_alphabet.unwrap_or_else(usual));
+    let mut alphabet: Vec<char> = order.into_iter().map(|(_, c)| c).collect();
+    alphabet.sort_unstable();
+    alphabet
+}
+
+/// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they make
+/// up [`COVERED`] of the text, but not more than take half of the vocabulary.
+fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
+    let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
+    let (mut covered, mut tokens) = (0, 0);
+    for (size, (count, c)) in order.iter().enumerate() {
+        tokens += 1 + usize::from(counts.characters[c].inside > 0);
+        if size >= ALPHABET && (covered * COVERED.1 >= all * COVERED.0 || tokens > vocab_size / 2) {
+            return size;
+        }
+        covered += u128::from(*count);
+    }
+    order.len()
+}
+
+/// Special tokens, alphabet, and continuations of the characters that continue a word somewhere.
+fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
+    let continuations = alphabet.iter().filter(|c| counts.characters[c].inside > 0);
+    SPECIAL
+        .map(str::to_owned)
+        .into_iter()
+        .chain(alphabet.iter().map(char::to_string))
+        .chain(continuations.map(|c| format!("{CONTINUES}{c}")))
+        .collect()
+}

@@ -1,0 +1,442 @@
+//! Opening Parquet from anywhere: what a file asks for is looked at before it is given.
+//!
+//! In goes a file, out comes a reader that takes a bounded amount of memory, or an error. The `parquet` crate reserves
+//! what the lists of a footer and the headers of pages promise, before it sees what follows; so these numbers are read
+//! here first ([`Compact`]). And it panics on some damaged pages, which is [`contained`]. Not for columns and rows
+//! (`table`, `shard_rows`).
+
+use std::fs::File;
+use std::io::{Error as IoError, ErrorKind, Read};
+
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetStatisticsPolicy};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::parquet::catch_panic::contained;
+use crate::parquet::thrift::{Compact, Field};
+
+type Result<T> = std::result::Result<T, ParquetError>;
+
+/// The largest page, decompressed: four of the longest rows. Writers make pages of 1 MiB, some of 100 MB.
+const LARGEST_PAGE: u64 = 256 << 20;
+/// The largest footer: that of a hundred thousand column chunks.
+const LARGEST_FOOTER: u64 = 16 << 20;
+/// The most row groups: the format counts them in 16 bits.
+const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
+/// The most columns, groups of them counted too.
+const MOST_COLUMNS: u64 = 1 << 16;
+/// How deep columns may be in each other; the reader calls itself for each level.
+const DEEPEST_COLUMN: usize = 64;
+/// The largest header of a page: some numbers and two values.
+const LARGEST_HEADER: u64 = 1 << 20;
+/// So many values a file may hold whatever its size.
+const FEW_VALUES: u64 = 64 << 20;
+/// And so many for each of its bytes: our shards have two.
+const VALUES_OF_A_BYTE: u64 = 500;
+/// The bytes behind the footer: its length and `PAR1`.
+const TAIL: u64 = 8;
+
+/// An open file, and what its columns promise.
+pub(crate) struct ParquetFile {
+    /// Makes readers.
+    pub(crate) builder: ParquetRecordBatchReaderBuilder<File>,
+    /// The size of the largest page of the columns that were looked at, decompressed.
+    pub(crate) largest_page: u64,
+}
+
+impl ParquetFile {
+    /// Opens a file; of the columns for which `is_read` holds, every page is looked at.
+    pub(crate) fn open(file: File, is_read: impl Fn(&str) -> bool) -> Result<Self> {
+        check_footer(&file)?;
+        // The Parquet types alone decide; an embedded Arrow schema could ask for views and dictionaries.
+        let options = ArrowReaderOptions::new()
+            .with_skip_arrow_metadata(true)
+            .with_page_index_policy(PageIndexPolicy::Skip)
+            .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let pages = file.try_clone()?;
+        let builder = contained(|| ParquetRecordBatchReaderBuilder::try_new_with_options(file, options))
+            .unwrap_or_else(|panic| Err(gave_up(&panic)))?;
+        let mut largest = 0;
+        for group in builder.metadata().row_groups() {
+            for chunk in group.columns() {
+                let (start, length) = place(chunk, pages.len())?;
+                if chunk.column_path().parts().first().is_some_and(|root| is_read(root)) {
+                    let found = look_at_pages(&pages, start, length)?;
+                    largest = largest.max(found);
+                }
+            }
+        }
+        Ok(Self { builder, largest_page: largest })
+    }
+}
+
+/// Reads batches; a panic of the decoder is an error, and the last thing that comes out.
+pub(crate) struct Batches(Option<ParquetRecordBatchReader>);
+
+impl Batches {
+    /// Of what a builder was told to read.
+    pub(crate) fn of(builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
+        let reader = contained(|| builder.build()).unwrap_or_else(|panic| Err(gave_up(&panic)))?;
+        Ok(Self(Some(reader)))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reader = self.0.as_mut()?;
+        match contained(|| reader.next()) {
+            Ok(Some(Ok(batch))) => Some(Ok(batch)),
+            Ok(end) => {
+                self.0 = None;
+                end
+            }
+            Err(panic) => {
+                self.0 = None;
+                Some(Err(gave_up(&panic).into()))
+            }
+        }
+    }
+}
+
+fn gave_up(panic: &str) -> ParquetError {
+    ParquetError::General(format!("the decoder gave up: {panic}"))
+}
+
+/// Refuses a footer that promises more than it can hold.
+fn check_footer(file: &File) -> Result<()> {
+    let size = file.len();
+    let Some(end) = size.checked_sub(TAIL) else {
+        return Err(ParquetError::EOF(format!("{size} bytes are no Parquet file")));
+    };
+    let mut tail = [0; TAIL as usize];
+    file.get_read(end)?.read_exact(&mut tail)?;
+    if !tail.ends_with(b"PAR1") {
+        return Err(refused("it does not end with PAR1".to_owned()));
+    }
+    let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    if length > LARGEST_FOOTER {
+        return Err(refused(format!("a footer of {length} bytes, more than {LARGEST_FOOTER}")));
+    }
+    let Some(start) = end.checked_sub(length) else {
+        return Err(refused(format!("a footer of {length} bytes in a file of {size}")));
+    };
+    let mut footer = Compact::new(file.get_read(start)?, length);
+    let walked = footer.fields(|footer, field| match field.id {
+        2 => check_schema(footer, field),
+        4 => match footer.list(field)? {
+            groups if groups > MOST_ROW_GROUPS => Err(invalid(format!("{groups} row groups"))),
+            _ => Ok(()),
+        },
+        _ => footer.skip(field),
+    });
+    walked.map_err(|error| refused(format!("the footer is damaged: {error}")))
+}
+
+/// Refuses a schema with too many columns, with columns too deep in each other, or with an element that has more children
+/// than there are: the reader reserves room for them. It is a list in which each element is followed by its children.
+fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
+    let elements = footer.structs(schema)?;
+    if elements > MOST_COLUMNS {
+        return Err(invalid(format!("{elements} columns")));
+    }
+    // How many children are to come, of the elements that the next one is in.
+    let mut open: Vec<u64> = Vec::new();
+    let mut promised = 0u64;
+    for _ in 0..elements {
+        let mut children = 0;
+        footer.fields(|element, field| match field.id {
+            5 => {
+                let number = element.number(field)?;
+                children =
+                    u64::try_from(number).map_err(|_| invalid(format!("{number} columns in a column")))?;
+                promised = promised.saturating_add(children);
+                Ok(())
+            }
+            _ => element.skip(field),
+        })?;
+        if promised >= elements {
+            return Err(invalid(format!("{promised} columns in others where there are {elements} in all")));
+        }
+        if let Some(left) = open.last_mut() {
+            *left -= 1;
+        }
+        if children > 0 {
+            open.push(children);
+        }
+        if open.len() > DEEPEST_COLUMN {
+            return Err(invalid(format!("columns {} deep in each other", open.len())));
+        }
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+    }
+    Ok(())
+}
+
+fn invalid(what: String) -> IoError {
+    IoError::new(ErrorKind::InvalidData, what)
+}
+
+/// Where a column chunk begins, and its length; inside the file.
+fn place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    match (u64::try_from(start), u64::try_from(chunk.compressed_size())) {
+        (Ok(start), Ok(length)) if start.checked_add(length).is_some_and(|end| end <= size) => {
+            Ok((start, length))
+        }
+        _ => Err(refused(format!("column {} leads out of the file", chunk.column_path()))),
+    }
+}
+
+/// The numbers in the header of a page.
+#[derive(Default)]
+struct PageHeader {
+    decompressed: i64,
+    stored: i64,
+    values: i64,
+}
+
+impl PageHeader {
+    fn read(header: &mut Compact<impl Read>) -> std::io::Result<Self> {
+        let mut found = Self { decompressed: -1, stored: -1, values: 0 };
+        header.fields(|header, field| {
+            match field.id {
+                2 => found.decompressed = header.number(field)?,
+                3 => found.stored = header.number(field)?,
+                // A data page, a dictionary, a data page of the second kind: each begins with its number of values.
+                5 | 7 | 8 => header.fields_of(field, |inner, field| match field.id {
+                    1 => inner.number(field).map(|values| found.values = values),
+                    _ => inner.skip(field),
+                })?,
+                _ => header.skip(field)?,
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// The size of the largest page of a column chunk, decompressed, by the headers of all.
+fn look_at_pages(file: &File, start: u64, length: u64) -> Result<u64> {
+    let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
+    while at < end {
+        let mut header = Compact::new(file.get_read(at)?, LARGEST_HEADER.min(end - at));
+        let found = PageHeader::read(&mut header)
+            .map_err(|error| refused(format!("the header of a page is damaged: {error}")))?;
+        let number =
+            |number: i64| u64::try_from(number).map_err(|_| refused("a page has no size".to_owned()));
+        let (decompressed, stored) = (number(found.decompressed)?, number(found.stored)?);
+        let bytes = decompressed.max(stored);
+        if bytes > LARGEST_PAGE {
+            return Err(refused(format!(
+                "a page has {bytes} bytes, more than {LARGEST_PAGE}; write the file again with smaller pages"
+            )));
+        }
+        values += number(found.values)?;
+        if values > FEW_VALUES && values / VALUES_OF_A_BYTE > length {
+            return Err(refused(format!(
+                "{values} values and more in {length} bytes: no data is so repetitive"
+            )));
+        }
+        largest = largest.max(decompressed);
+        at += header.position() + stored;
+    }
+    Ok(largest)
+}
+
+fn refused(what: String) -> ParquetError {
+    ParquetError::General(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::{Compression, ZstdLevel};
+    use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+
+    use super::*;
+
+    /// A file with one column, `text`.
+    fn written(texts: &[&str], set: impl Fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder) -> Vec<u8> {
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+        let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+        let properties =
+            WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(1).unwrap()));
+        let mut writer =
+            ArrowWriter::try_new(Vec::new(), batch.schema(), Some(set(properties).build())).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    fn on_disk(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn said(bytes: &[u8]) -> String {
+        ParquetFile::open(on_disk(bytes), |_| true).map(|_| ()).unwrap_err().to_string()
+    }
+
+    /// A file that ends with these bytes as its footer.
+    fn with_footer(footer: &[u8]) -> Vec<u8> {
+        [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+    }
+
+    #[test]
+    fn the_largest_page_is_found_in_all_of_them() {
+        let long = "x".repeat(70_000);
+        let texts: Vec<&str> = (0..9).map(|at| if at == 5 { long.as_str() } else { "a few words" }).collect();
+        let bytes = written(&texts, |set| {
+            set.set_dictionary_enabled(false).set_write_batch_size(1).set_data_page_row_count_limit(1)
+        });
+        let opened = ParquetFile::open(on_disk(&bytes), |root| root == "text").unwrap();
+        // The text, its length, and the levels.
+        assert!((70_004..70_020).contains(&opened.largest_page), "{}", opened.largest_page);
+        assert_eq!(
+            Batches::of(opened.builder).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
+            9
+        );
+        assert_eq!(ParquetFile::open(on_disk(&bytes), |_| false).unwrap().largest_page, 0);
+    }
+
+    #[test]
+    fn pages_are_refused_before_they_are_decompressed() {
+        let long = "x".repeat(60 << 20);
+        let bytes = written(&[long.as_str(); 5], |set| {
+            set.set_dictionary_enabled(false).set_data_page_size_limit(1 << 30).set_write_batch_size(5)
+        });
+        assert!(bytes.len() < 100_000);
+        let said = said(&bytes);
+        assert!(said.contains("a page has 314572") && said.contains("more than 268435456; write"), "{said}");
+        let opened = ParquetFile::open(on_disk(&bytes), |root| root == "other").unwrap();
+        assert_eq!(opened.largest_page, 0);
+    }
+
+    #[test]
+    fn footers_promise_no_more_than_they_hold() {
+        assert!(said(b"PAR1").contains("4 bytes are no Parquet file"));
+        let long = [b"PAR1\0\0\0\0", &(17u32 << 20).to_le_bytes()[..], b"PAR1"].concat();
+        assert!(said(&long).contains("a footer of 17825792 bytes, more than 16777216"));
+        assert!(said(b"PAR1\0\0\0\0PARE").contains("it does not end with PAR1"));
+        assert!(said(b"PAR1\x09\0\0\0PAR1").contains("a footer of 9 bytes in a file of 12"));
+        // A list of two thousand million row groups.
+        let groups = with_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0]);
+        assert!(said(&groups).contains("a list of 2147483647 where 1 bytes are left"), "{}", said(&groups));
+        let empty_groups = [&[0x49, 0xfc, 0x80, 0x80, 0x02][..], &[0; 32_769]].concat();
+        assert!(said(&with_footer(&empty_groups)).contains("32768 row groups"));
+        assert!(said(&with_footer(&[0x19, 0x31, 1, 1, 1, 0])).contains("a list of truth values"));
+    }
+
+    /// A footer with a schema of elements that have so many children each.
+    fn with_schema(children: &[u8]) -> Vec<u8> {
+        let element = |&children: &u8| [0x48, 1, b'a', 0x15, 2 * children, 0];
+        let elements = children.iter().flat_map(element);
+        let count = children.len();
+        let head = [0x29, 0xfc, count as u8 | 0x80, (count >> 7) as u8 | 0x80, (count >> 14) as u8];
+        with_footer(&head.into_iter().chain(elements).chain([0]).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn schemas_are_neither_deep_nor_endless() {
+        let damaged = |children: &[u8]| said(&with_schema(children)).contains("the footer is damaged");
+        assert!(!damaged(&[[1; 64].as_slice(), &[0]].concat()), "64 levels");
+        assert!(
+            said(&with_schema(&[[1; 65].as_slice(), &[0]].concat()))
+                .contains("columns 65 deep in each other")
+        );
+        assert!(said(&with_schema(&[1; 100_000])).contains("100000 columns"));
+        // Sixty groups beside each other, each with a column, are two deep.
+        assert!(!damaged(&[[60].as_slice(), &[1, 0].repeat(60)].concat()), "wide");
+    }
+
+    #[test]
+    fn columns_have_no_more_columns_than_there_are() {
+        let refused =
+            |children: &[u8]| said(&with_schema(children)).contains("columns in others where there are");
+        assert!(!refused(&[2, 0, 0]) && !refused(&[1, 1, 0]) && !refused(&[0]));
+        assert!(refused(&[3, 0, 0]) && refused(&[1, 2, 0]) && refused(&[1]));
+        // One element, once with -1 children and once with 1 and then 0.
+        let negative = with_footer(&[0x29, 0x1c, 0x48, 1, b'a', 0x15, 1, 0, 0]);
+        assert!(said(&negative).contains("-1 columns in a column"));
+        let twice = with_footer(&[0x29, 0x1c, 0x48, 1, b'a', 0x15, 2, 0x05, 10, 0, 0, 0]);
+        assert!(said(&twice).contains("1 columns in others where there are 1 in all"));
+    }
+
+    #[test]
+    fn pages_outside_the_file_or_without_a_size_are_refused() {
+        let bytes = written(&["one", "two"], |set| set.set_dictionary_enabled(false));
+        let chunk = ParquetFile::open(on_disk(&bytes), |_| true)
+            .unwrap()
+            .builder
+            .metadata()
+            .row_group(0)
+            .column(0)
+            .clone();
+        let moved = |start: i64, length: i64| {
+            let chunk =
+                chunk.clone().into_builder().set_data_page_offset(start).set_total_compressed_size(length);
+            place(&chunk.build().unwrap(), 100)
+        };
+        assert_eq!(moved(4, 96).unwrap(), (4, 96));
+        for (start, length) in [(-1, 4), (4, -1), (4, 97), (i64::MAX, i64::MAX)] {
+            let said = moved(start, length).unwrap_err().to_string();
+            assert!(said.contains("leads out of the file"), "{said}");
+        }
+        let pages = |bytes: &[u8]| look_at_pages(&on_disk(bytes), 0, bytes.len() as u64);
+        // Sizes 6 (zigzag 12) and 2, then two bytes; twice.
+        assert_eq!(pages(&[0x25, 12, 0x15, 4, 0, 9, 9, 0x25, 14, 0x15, 4, 0, 9, 9]).unwrap(), 7);
+        for (header, wanted) in [
+            (&[0x35, 4, 0, 9, 9][..], "a page has no size"),
+            (&[0x25, 12, 0], "a page has no size"),
+            (&[0x25, 11, 0x15, 4, 0], "a page has no size"),
+            (&[0x25, 12], "the header of a page is damaged: it ends after 2 bytes"),
+            (&[0x28, 1, 1, 0], "field 2 of type 8 where a number is expected"),
+            (&[0x55, 4, 0], "field 5 of type 5 where a struct is expected"),
+        ] {
+            let said = pages(header).unwrap_err().to_string();
+            assert!(said.contains(wanted), "{said}");
+        }
+        // A data page of 2^31 - 1 values in a handful of bytes.
+        let many = [0x25, 12, 0x15, 4, 0x2c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0, 9, 9];
+        assert!(pages(&many).unwrap_err().to_string().contains("2147483647 values and more in 15 bytes"));
+    }
+
+    /// Among all single flips are some that make the crate panic; every one ends as an error or as rows.
+    #[test]
+    fn a_decoder_that_panics_is_an_error() {
+        let texts = ["one", "two", "one", "one"];
+        let mut gave_up = 0;
+        for dictionary in [true, false] {
+            let bytes = written(&texts, |set| {
+                set.set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(dictionary)
+            });
+            for at in 4..bytes.len() - 8 {
+                for bit in 0..8 {
+                    let mut flipped = bytes.clone();
+                    flipped[at] ^= 1 << bit;
+                    let opened = ParquetFile::open(on_disk(&flipped), |_| true);
+                    let batches = opened.and_then(|opened| Batches::of(opened.builder));
+                    let error = match batches.map(Iterator::last) {
+                        Err(error) => error.to_string(),
+                        Ok(Some(Err(error))) => error.to_string(),
+                        Ok(_) => continue,
+                    };
+                    gave_up += usize::from(error.contains("the decoder gave up: "));
+                }
+            }
+        }
+        assert!(gave_up > 0);
+    }
+}

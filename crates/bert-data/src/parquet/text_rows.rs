@@ -1,0 +1,148 @@
+//! Rows of a Parquet file as text: chosen columns, whatever plain type they have.
+//!
+//! In goes a file from anywhere, out come for each row the values of the columns as text: numbers and truth values as
+//! they are printed, none for a null. Not for corpora, which are read as blocks (`table`).
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use arrow::array::{Array, AsArray, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use parquet::arrow::ProjectionMask;
+
+use crate::error::{Error, InputError, Result};
+use crate::parquet::open::{Batches, ParquetFile};
+
+/// Rows that are decoded at a time.
+const ROWS: usize = 1024;
+
+/// Calls `each` with the number of every row, from 1, and its values of the columns that `choose` picks from all names.
+///
+/// # Errors
+/// [`Error::Io`], [`InputError::Parquet`], [`InputError::Batch`], [`InputError::ColumnType`] for a column of lists,
+/// structures or bytes; those of `choose` and `each`.
+pub fn text_rows<E: From<Error>>(
+    path: &Path,
+    choose: impl FnOnce(&[String]) -> std::result::Result<Vec<usize>, E>,
+    mut each: impl FnMut(u64, &[Option<&str>]) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let names = open(path, |_| false)?.builder.schema().fields().iter().map(|f| f.name().clone()).collect();
+    let names: Vec<String> = names;
+    let chosen = choose(&names)?;
+    let builder = open(path, |root| chosen.iter().any(|&at| names[at] == root))?.builder;
+    for &at in &chosen {
+        let kind = builder.schema().field(at).data_type();
+        if !is_plain(kind) {
+            let (column, found) = (names[at].clone(), kind.to_string().to_lowercase());
+            return Err(Error::from(InputError::ColumnType { path: path.into(), column, found }).into());
+        }
+    }
+    let mask = ProjectionMask::roots(builder.parquet_schema(), chosen.iter().copied());
+    let unreadable = |source| Error::from(InputError::Parquet { path: path.into(), source });
+    let batches = Batches::of(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
+    let mut rows = 0;
+    for batch in batches {
+        let broken = |source| Error::from(InputError::Batch { path: path.into(), rows, source });
+        let batch = batch.map_err(broken)?;
+        let columns = chosen.iter().map(|&at| text(batch.column_by_name(&names[at]).expect("projected")));
+        let columns: Vec<StringArray> =
+            columns.collect::<std::result::Result<_, ArrowError>>().map_err(broken)?;
+        for row in 0..batch.num_rows() {
+            let value = |column: &StringArray| column.is_valid(row).then(|| column.value(row).to_string());
+            let values: Vec<Option<String>> = columns.iter().map(value).collect();
+            let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+            rows += 1;
+            each(rows, &values)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
+    // Asked before opening: to open a pipe without a writer would wait for ever.
+    if !fs::metadata(path).map_err(Error::io("read", path))?.is_file() {
+        return Err(InputError::NotParquet { path: path.into() }.into());
+    }
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    ParquetFile::open(file, is_read)
+        .map_err(|source| InputError::Parquet { path: path.into(), source }.into())
+}
+
+fn is_plain(kind: &DataType) -> bool {
+    kind.is_integer() || kind.is_floating() || matches!(kind, DataType::Utf8 | DataType::Boolean)
+}
+
+fn text(column: &dyn Array) -> std::result::Result<StringArray, ArrowError> {
+    Ok(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray};
+    use arrow::datatypes::Int32Type;
+    use arrow::record_batch::RecordBatch;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+
+    fn file(columns: Vec<(&str, ArrayRef)>) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let mut writer = ArrowWriter::try_new(file.reopen().unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        file
+    }
+
+    fn rows(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Option<String>>>, Error> {
+        let mut rows = Vec::new();
+        let choose = |all: &[String]| {
+            Ok(names.iter().map(|name| all.iter().position(|n| n == name).unwrap()).collect())
+        };
+        text_rows(path, choose, |row, values| {
+            rows.push(values.iter().map(|value| value.map(str::to_string)).collect());
+            assert_eq!(row as usize, rows.len());
+            Ok::<_, Error>(())
+        })?;
+        Ok(rows)
+    }
+
+    #[test]
+    fn plain_columns_in_the_order_that_was_asked_for() {
+        let list: ArrayRef =
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)]), None]));
+        let file = file(vec![
+            ("text", Arc::new(StringArray::from(vec![Some("a"), None]))),
+            ("list", list),
+            ("label", Arc::new(Int64Array::from(vec![3, 4]))),
+            ("score", Arc::new(Float64Array::from(vec![0.5, 2.0]))),
+            ("yes", Arc::new(BooleanArray::from(vec![true, false]))),
+        ]);
+        let some = |text: &str| Some(text.to_string());
+        assert_eq!(
+            rows(file.path(), &["label", "text"]).unwrap(),
+            [[some("3"), some("a")], [some("4"), None]]
+        );
+        assert_eq!(
+            rows(file.path(), &["score", "yes"]).unwrap(),
+            [[some("0.5"), some("true")], [some("2.0"), some("false")]]
+        );
+        let error = rows(file.path(), &["list"]).unwrap_err();
+        assert!(error.to_string().contains("column \"list\" is list"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+    }
+
+    #[test]
+    fn what_is_no_parquet_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "text,label\n").unwrap();
+        assert_eq!(rows(file.path(), &[]).unwrap_err().exit_code(), 3);
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(rows(folder.path(), &[]).unwrap_err().exit_code(), 3);
+    }
+}

@@ -1,0 +1,11 @@
+//! Shards: rows and documents as Parquet files, and back with every row checked.
+
+pub mod documents;
+pub mod footer;
+pub mod hf_columns;
+pub(crate) mod packed_row;
+pub mod reader;
+pub mod record_batch;
+pub(crate) mod row;
+pub mod schema;
+pub mod writer;

@@ -1,0 +1,220 @@
+//! Parquet shards, written a row group at a time.
+//!
+//! In go record batches, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any thread
+//! (`GroupEncoder`) and written in order (`ShardWriter`). Not for what stands in them (`RowEncoder` for instances,
+//! `document_shard`), for reading (`shard_rows`), nor for choosing which row goes where (`plan`, `buckets`). The reference
+//! writes padded TFRecords round-robin.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+
+use crate::documents::tally::Tally;
+use crate::error::{Error, Result, ShardError};
+use crate::files::{AtomicFile, FileSystem, Written};
+use crate::shard::footer::shard_properties;
+use crate::shard::packed_row::PackedRow;
+use crate::shard::record_batch::{BatchBuilder, RowColumns};
+use crate::shard::schema::BATCH;
+
+/// Bytes of one page: small ones keep the writer's buffers small at little cost in size.
+const PAGE: usize = 1 << 17;
+
+/// The name of shard `index` of `count`.
+#[must_use]
+pub fn shard_name(index: usize, count: usize) -> String {
+    format!("train-{index:05}-of-{count:05}.parquet")
+}
+
+/// Whether a file name is that of a shard.
+#[must_use]
+pub fn is_shard_name(name: &str) -> bool {
+    let number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix("train-")
+        .and_then(|rest| rest.strip_suffix(".parquet"))
+        .and_then(|rest| rest.split_once("-of-"))
+        .is_some_and(|(index, count)| number(index) && number(count))
+}
+
+/// The columns of a shard, and how they are written.
+#[derive(Clone)]
+pub(crate) struct ShardForm {
+    pub(crate) schema: SchemaRef,
+    /// The properties of a file with these entries in its footer.
+    pub(crate) properties: fn(Vec<KeyValue>) -> WriterProperties,
+}
+
+impl ShardForm {
+    /// Of instances.
+    pub(crate) fn of_rows(columns: RowColumns) -> Self {
+        let properties = |footer| {
+            let level = ZstdLevel::try_new(3).unwrap_or_default();
+            let compressed = shard_properties(footer).set_compression(Compression::ZSTD(level));
+            compressed.set_data_page_size_limit(PAGE).build()
+        };
+        Self { schema: columns.schema(), properties }
+    }
+
+    /// Begins a Parquet file.
+    fn begin<W: Write + Send>(
+        &self,
+        out: W,
+        footer: Vec<KeyValue>,
+    ) -> Result<SerializedFileWriter<W>, ParquetError> {
+        // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
+        let schema = ArrowSchemaConverter::new().convert(&self.schema)?;
+        SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new((self.properties)(footer)))
+    }
+}
+
+/// A shard that is being written, row group by row group.
+pub(crate) struct ShardWriter<'a> {
+    path: PathBuf,
+    writer: SerializedFileWriter<AtomicFile<'a>>,
+    written: Tally,
+    groups: u64,
+}
+
+/// A shard that is in its place.
+pub(crate) struct FinishedShard {
+    pub(crate) rows: Tally,
+    pub(crate) groups: u64,
+    pub(crate) file: Written,
+}
+
+/// A row group as it goes into the file.
+pub(crate) struct EncodedRowGroup {
+    chunks: Vec<ArrowColumnChunk>,
+    rows: Tally,
+}
+
+impl<'a> ShardWriter<'a> {
+    /// Begins a shard of this form, with these entries in its footer.
+    pub(crate) fn create(
+        files: &'a dyn FileSystem,
+        path: &Path,
+        form: &ShardForm,
+        footer: Vec<KeyValue>,
+    ) -> Result<Self> {
+        let writer = form.begin(AtomicFile::create(files, path)?, footer).map_err(failed(path))?;
+        Ok(Self { path: path.to_owned(), writer, written: Tally::default(), groups: 0 })
+    }
+
+    /// Writes a row group behind those before it. One without rows is left out.
+    pub(crate) fn append(&mut self, group: EncodedRowGroup) -> Result<()> {
+        if group.rows.count == 0 {
+            return Ok(());
+        }
+        let write = || -> Result<(), ParquetError> {
+            let mut writer = self.writer.next_row_group()?;
+            for chunk in group.chunks {
+                chunk.append_to_row_group(&mut writer)?;
+            }
+            writer.close().map(drop)
+        };
+        write().map_err(failed(&self.path))?;
+        self.written.add(group.rows);
+        self.groups += 1;
+        Ok(())
+    }
+
+    /// Ends the file and puts it in its place.
+    pub(crate) fn finish(self) -> Result<FinishedShard> {
+        let mut file = self.writer.into_inner().map_err(failed(&self.path))?;
+        file.flush().map_err(Error::io("write", &self.path))?;
+        Ok(FinishedShard { rows: self.written, groups: self.groups, file: file.commit()? })
+    }
+}
+
+/// Encodes row groups, of whatever shard.
+pub(crate) struct GroupEncoder(ArrowRowGroupWriterFactory);
+
+/// A row group that is being encoded.
+pub(crate) struct OpenRowGroup(Vec<ArrowColumnWriter>);
+
+impl GroupEncoder {
+    pub(crate) fn new(form: &ShardForm) -> Result<Self> {
+        let writer = form.begin(std::io::sink(), Vec::new()).map_err(failed(Path::new("a shard")))?;
+        Ok(Self(ArrowRowGroupWriterFactory::new(&writer, form.schema.clone())))
+    }
+
+    pub(crate) fn begin(&self) -> Result<OpenRowGroup, ParquetError> {
+        // The number of the group matters to encrypted files only.
+        self.0.create_column_writers(0).map(OpenRowGroup)
+    }
+}
+
+impl OpenRowGroup {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let schema = batch.schema();
+        let mut columns = self.0.iter_mut();
+        for (field, values) in schema.fields().iter().zip(batch.columns()) {
+            for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
+                column.write(leaf)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The group, in which these rows are.
+    pub(crate) fn finish(self, rows: Tally) -> Result<EncodedRowGroup, ParquetError> {
+        let chunks = self.0.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>()?;
+        Ok(EncodedRowGroup { chunks, rows })
+    }
+}
+
+/// Encodes row groups of instances; each thread has its own.
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
+pub(crate) struct RowEncoder {
+    encoder: GroupEncoder,
+    batch: BatchBuilder,
+}
+
+impl RowEncoder {
+    /// An encoder of rows as these columns.
+    pub(crate) fn new(columns: RowColumns) -> Result<Self> {
+        let encoder = GroupEncoder::new(&ShardForm::of_rows(columns))?;
+        Ok(Self { encoder, batch: BatchBuilder::new(columns) })
+    }
+
+    /// Encodes rows as a row group of a shard; `path` is named in errors.
+    pub(crate) fn encode<'r>(
+        &mut self,
+        path: &Path,
+        rows: impl Iterator<Item = PackedRow<'r>>,
+    ) -> Result<EncodedRowGroup> {
+        let encode = || {
+            let (mut group, mut written) = (self.encoder.begin()?, Tally::default());
+            for row in rows {
+                self.batch.push(row);
+                written.see(row.bytes());
+                if self.batch.len() == BATCH {
+                    group.write(&self.batch.finish()?)?;
+                }
+            }
+            if self.batch.len() > 0 {
+                group.write(&self.batch.finish()?)?;
+            }
+            group.finish(written)
+        };
+        encode().map_err(failed(path))
+    }
+}
+
+pub(crate) fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Shard(ShardError::Write { path, source })
+}

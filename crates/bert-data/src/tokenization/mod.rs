@@ -1,0 +1,399 @@
+//! From a line of text to word pieces.
+//!
+//! In goes a line, out come ids: the reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip
+//! accents, split punctuation) is ported here, the word-piece model is that of the `tokenizers` crate. That crate's
+//! own BERT normalizer is not used, because it differs from the reference in several classes of characters
+//! (CJK extension E, private use, the final sigma, Unicode tables). There are no special tokens: `[SEP]` in text is
+//! text. Not for pairs, padding or truncation. Ports `tokenization.py`.
+
+pub mod chinese_words;
+pub(crate) mod offsets;
+pub mod python_str;
+pub mod vocabulary;
+pub mod word_marks;
+
+use std::ops::Range;
+
+use ahash::{AHashMap, RandomState};
+use hashbrown::HashTable;
+use tokenizers::Model;
+use tokenizers::models::wordpiece::WordPiece;
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::tokenization::chinese_words::ChineseSegmenter;
+use crate::tokenization::vocabulary::{UNK, Vocabulary};
+use crate::tokenization::word_marks::marked;
+
+/// Longer words are one `[UNK]`.
+const MAX_INPUT_CHARS_PER_WORD: usize = 200;
+/// How many words an [`Encoder`] remembers: natural text reaches a hit rate of 95 % long before.
+const CACHED_WORDS: usize = 1 << 16;
+/// Longer words are rare and not worth remembering.
+const CACHED_LENGTH: usize = 64;
+
+pub(crate) fn is_ideograph(c: char) -> bool {
+    matches!(u32::from(c),
+        0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
+        | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
+}
+
+/// What the reference counts as punctuation: all of ASCII that is no letter, digit or space, and category P.
+#[must_use]
+pub fn is_punctuation(c: char) -> bool {
+    use GeneralCategory as G;
+    if c.is_ascii() {
+        return c.is_ascii_punctuation();
+    }
+    matches!(
+        get_general_category(c),
+        G::ConnectorPunctuation
+            | G::DashPunctuation
+            | G::OpenPunctuation
+            | G::ClosePunctuation
+            | G::InitialPunctuation
+            | G::FinalPunctuation
+            | G::OtherPunctuation
+    )
+}
+
+/// What cleaning makes of a character.
+pub(crate) enum Cleaned {
+    Dropped,
+    Space,
+    Kept,
+}
+
+pub(crate) fn clean(c: char) -> Cleaned {
+    match c {
+        '\t' | '\n' | '\r' | ' ' => Cleaned::Space,
+        '\0' | '\u{fffd}' => Cleaned::Dropped,
+        _ if c.is_ascii_graphic() => Cleaned::Kept,
+        _ => match get_general_category(c) {
+            GeneralCategory::Control | GeneralCategory::Format => Cleaned::Dropped,
+            // Line and paragraph separators are kept by the reference's cleaning, and then split at.
+            GeneralCategory::SpaceSeparator => Cleaned::Space,
+            GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => Cleaned::Space,
+            _ => Cleaned::Kept,
+        },
+    }
+}
+
+/// A word of a line: what stands between spaces, cleaned, or one ideograph.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    text: &'a str,
+    ideograph: bool,
+    /// Whether it is an ideograph that stands directly behind another one. What cleaning drops may stand between.
+    adjoins: bool,
+}
+
+impl<'a> Word<'a> {
+    fn other(text: &'a str) -> Self {
+        Self { text, ideograph: false, adjoins: false }
+    }
+}
+
+/// Calls `word` with each whitespace-separated word of a line, cleaned, ideographs alone.
+fn each_word(line: &str, mut word: impl FnMut(Word<'_>)) {
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    let mut cleaned = String::new();
+    while at < bytes.len() {
+        if matches!(bytes[at], b' ' | b'\t' | b'\n' | b'\r') {
+            at += 1;
+            continue;
+        }
+        let graphic = bytes[at..].iter().take_while(|byte| byte.is_ascii_graphic()).count();
+        let end = at + graphic;
+        if graphic > 0 && (end == bytes.len() || matches!(bytes[end], b' ' | b'\t' | b'\n' | b'\r')) {
+            word(Word::other(&line[at..end]));
+            at = end;
+            continue;
+        }
+        at += clean_word(&line[at..], &mut cleaned, &mut word);
+    }
+}
+
+/// The general form of one step of [`each_word`]: takes a word that is not plain ASCII, returns the bytes taken.
+fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>)) -> usize {
+    cleaned.clear();
+    let mut adjoins = false;
+    let mut taken = rest.len();
+    for (at, c) in rest.char_indices() {
+        match clean(c) {
+            Cleaned::Dropped => {}
+            Cleaned::Space => {
+                taken = at + c.len_utf8();
+                break;
+            }
+            Cleaned::Kept if is_ideograph(c) => {
+                if !cleaned.is_empty() {
+                    word(Word::other(cleaned));
+                    cleaned.clear();
+                    adjoins = false;
+                }
+                word(Word { text: c.encode_utf8(&mut [0; 4]), ideograph: true, adjoins });
+                adjoins = true;
+            }
+            Cleaned::Kept => cleaned.push(c),
+        }
+    }
+    if !cleaned.is_empty() {
+        word(Word::other(cleaned));
+    }
+    taken
+}
+
+/// Lower case by whole words (final sigma), then NFD without nonspacing marks.
+pub(crate) fn lower_and_strip_accents(word: &str) -> String {
+    let lower = word.to_lowercase();
+    if lower.is_ascii() {
+        return lower;
+    }
+    lower.nfd().filter(|&c| get_general_category(c) != GeneralCategory::NonspacingMark).collect()
+}
+
+/// Calls `part` with the parts of a word: each punctuation character alone, what stands between them together.
+pub(crate) fn each_part(word: &str, mut part: impl FnMut(&str)) {
+    let mut start = 0;
+    for (at, c) in word.char_indices() {
+        if is_punctuation(c) {
+            if start < at {
+                part(&word[start..at]);
+            }
+            start = at + c.len_utf8();
+            part(&word[at..start]);
+        }
+    }
+    if start < word.len() {
+        part(&word[start..]);
+    }
+}
+
+/// Splits text into words as WordPiece sees them, without a vocabulary: what a vocabulary is trained on.
+pub(crate) fn basic_tokens(line: &str, do_lower_case: bool, mut token: impl FnMut(&str)) {
+    each_word(line, |word| {
+        if do_lower_case {
+            each_part(&lower_and_strip_accents(word.text), &mut token);
+        } else {
+            each_part(word.text, &mut token);
+        }
+    });
+}
+
+/// Turns lines of text into ids. Shared between threads; each thread makes its own [`Encoder`].
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    model: WordPiece,
+    unk_id: u32,
+    do_lower_case: bool,
+    /// For each id whether its token begins with `##`; as many as the vocabulary has.
+    continues: Vec<bool>,
+    segmenter: Option<ChineseSegmenter>,
+}
+
+impl Tokenizer {
+    /// A tokenizer over a vocabulary; `do_lower_case` also strips accents.
+    #[must_use]
+    pub fn new(vocabulary: &Vocabulary, do_lower_case: bool) -> Self {
+        let map: AHashMap<String, u32> =
+            vocabulary.tokens().iter().zip(0..).map(|(token, id)| (token.clone(), id)).collect();
+        let model = WordPiece::builder()
+            .vocab(map)
+            .unk_token(UNK.to_owned())
+            .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
+            .build()
+            .expect("a vocabulary in memory, of which nothing has to be read");
+        let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
+        Self { model, unk_id: vocabulary.unk_id(), do_lower_case, continues, segmenter: None }
+    }
+
+    /// Marks the ideographs that go on with a word: their ids come out of [`Encoder::encode`] as those of
+    /// [`crate::tokenization::word_marks`].
+    #[must_use]
+    pub fn with_segmenter(self, segmenter: ChineseSegmenter) -> Self {
+        Self { segmenter: Some(segmenter), ..self }
+    }
+
+    /// How many different ids come out of an [`Encoder`], marked ones included.
+    pub(crate) fn id_space(&self) -> usize {
+        self.continues.len() * if self.segmenter.is_some() { 2 } else { 1 }
+    }
+
+    /// The id of `[UNK]`, plain and marked.
+    pub(crate) fn unknown_ids(&self, unknown: u32) -> [u32; 2] {
+        [unknown, marked(unknown, self.continues.len())]
+    }
+
+    /// Appends the ids of a line to `out`, without marks.
+    pub fn encode(&self, line: &str, out: &mut Vec<u32>) {
+        each_word(line, |word| self.encode_word(word.text, out));
+    }
+
+    /// An encoder with a memory for words, many times faster on long text; the ids are the same.
+    #[must_use]
+    pub fn encoder(&self) -> Encoder<'_> {
+        Encoder { tokenizer: self, known: KnownWords::default(), run: Run::default() }
+    }
+
+    /// Whether it lower-cases and strips accents.
+    pub(crate) fn lower_cases(&self) -> bool {
+        self.do_lower_case
+    }
+
+    /// Calls `piece` with each id of a part of a word and the bytes of the part that it stands for.
+    pub(crate) fn each_piece(&self, part: &str, mut piece: impl FnMut(u32, Range<usize>)) {
+        match self.model.tokenize(part) {
+            Ok(tokens) => tokens.iter().for_each(|token| piece(token.id, token.offsets.0..token.offsets.1)),
+            // Only possible without [UNK], which a Vocabulary always has.
+            Err(_) => piece(self.unk_id, 0..part.len()),
+        }
+    }
+
+    fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
+        let mut pieces = |part: &str| self.each_piece(part, |id, _| out.push(id));
+        if self.do_lower_case {
+            each_part(&lower_and_strip_accents(word), &mut pieces);
+        } else {
+            each_part(word, &mut pieces);
+        }
+    }
+}
+
+/// A [`Tokenizer`] that remembers the pieces of words; for one thread.
+#[derive(Debug)]
+// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+#[repr(align(128))]
+pub struct Encoder<'a> {
+    tokenizer: &'a Tokenizer,
+    known: KnownWords,
+    run: Run,
+}
+
+/// Words and their pieces, all words in one string and all pieces in one list: no memory of its own for each.
+#[derive(Debug, Default)]
+struct KnownWords {
+    places: HashTable<KnownWord>,
+    hasher: RandomState,
+    text: String,
+    pieces: Vec<u32>,
+}
+
+/// Where a word ends in the text and its pieces in the list, and how long both are.
+#[derive(Clone, Copy, Debug)]
+struct KnownWord {
+    text_end: u32,
+    pieces_end: u32,
+    bytes: u8,
+    pieces: u8,
+}
+
+impl KnownWord {
+    fn word(self, text: &str) -> &str {
+        &text[self.text_end as usize - usize::from(self.bytes)..self.text_end as usize]
+    }
+}
+
+impl KnownWords {
+    /// The pieces of a word.
+    fn get(&self, word: &str) -> Option<&[u32]> {
+        let found = self.places.find(self.hasher.hash_one(word), |known| known.word(&self.text) == word)?;
+        let end = found.pieces_end as usize;
+        Some(&self.pieces[end - usize::from(found.pieces)..end])
+    }
+
+    /// Remembers a new word, if it is short and there is room.
+    fn insert(&mut self, word: &str, pieces: &[u32]) {
+        if self.places.len() >= CACHED_WORDS || word.len() > CACHED_LENGTH {
+            return;
+        }
+        let (Ok(bytes), Ok(count)) = (word.len().try_into(), pieces.len().try_into()) else { return };
+        self.text.push_str(word);
+        self.pieces.extend_from_slice(pieces);
+        let (text_end, pieces_end) = (self.text.len() as u32, self.pieces.len() as u32);
+        let known = KnownWord { text_end, pieces_end, bytes, pieces: count };
+        let (text, hasher) = (&self.text, &self.hasher);
+        self.places.insert_unique(hasher.hash_one(word), known, |known| hasher.hash_one(known.word(text)));
+    }
+}
+
+/// Ideographs without space between them, and where the ids of each begin.
+#[derive(Debug, Default)]
+struct Run {
+    text: String,
+    starts: Vec<usize>,
+    continues: Vec<bool>,
+}
+
+impl Run {
+    /// Takes one more ideograph, whose ids begin at `start`, as the tokenizer sees it.
+    fn push(&mut self, ideograph: &str, do_lower_case: bool, start: usize) {
+        let normal = if do_lower_case { lower_and_strip_accents(ideograph) } else { ideograph.to_owned() };
+        // One character each, so that flags and ids go together.
+        self.text.push_str(if normal.chars().count() == 1 { &normal } else { ideograph });
+        self.starts.push(start);
+    }
+
+    /// Marks the ids of the ideographs that go on with a word, and forgets them.
+    fn mark(&mut self, segmenter: &ChineseSegmenter, vocabulary: usize, ids: &mut [u32]) {
+        if self.starts.len() > 1 {
+            segmenter.segment(&self.text, &mut self.continues);
+            assert_eq!(self.continues.len(), self.starts.len(), "one flag for each character");
+            self.starts.push(ids.len());
+            for (place, _) in self.starts.windows(2).zip(&self.continues).filter(|(_, continues)| **continues)
+            {
+                ids[place[0]..place[1]].iter_mut().for_each(|id| *id = marked(*id, vocabulary));
+            }
+        }
+        self.text.clear();
+        self.starts.clear();
+    }
+}
+
+impl Encoder<'_> {
+    /// Whether a token begins a word: it is no `##` piece and not marked.
+    pub(crate) fn begins_word(&self, id: u32) -> bool {
+        self.tokenizer.continues.get(id as usize).is_some_and(|continues| !continues)
+    }
+
+    /// Appends the ids of a line to `out`.
+    pub fn encode(&mut self, line: &str, out: &mut Vec<u32>) {
+        let Some(segmenter) = &self.tokenizer.segmenter else {
+            return self.encode_words(line, out, |_, _, _| {});
+        };
+        let (mut run, tokenizer) = (std::mem::take(&mut self.run), self.tokenizer);
+        self.encode_words(line, out, |word, start, ids| {
+            // The ids of this word are there already.
+            if !word.adjoins {
+                run.mark(segmenter, tokenizer.continues.len(), &mut ids[..start]);
+            }
+            if word.ideograph {
+                run.push(word.text, tokenizer.do_lower_case, start);
+            }
+        });
+        run.mark(segmenter, tokenizer.continues.len(), out);
+        self.run = run;
+    }
+
+    /// Appends the ids of each word and shows `see` the word, where its ids begin, and all ids.
+    fn encode_words(
+        &mut self,
+        line: &str,
+        out: &mut Vec<u32>,
+        mut see: impl FnMut(Word<'_>, usize, &mut [u32]),
+    ) {
+        let Self { tokenizer, known, .. } = self;
+        each_word(line, |whole| {
+            let (word, first) = (whole.text, out.len());
+            match known.get(word) {
+                Some(pieces) => out.extend_from_slice(pieces),
+                None => {
+                    tokenizer.encode_word(word, out);
+                    known.insert(word, &out[first..]);
+                }
+            }
+            see(whole, first, out);
+        });
+    }
+}

@@ -1,0 +1,208 @@
+//! Word pieces with their places in the text.
+//!
+//! A piece knows the bytes of the line that it came from, whatever cleaning, lower-casing and stripping of accents made of
+//! them. So an answer that a model gives in tokens can be quoted in the characters of the text.
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, lower_and_strip_accents};
+
+/// A word piece, and the bytes of the text that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedPiece {
+    /// Its id.
+    pub id: u32,
+    /// Where its first character begins, in bytes of the text.
+    pub start: usize,
+    /// Where its last character ends, with the accents that were stripped from it.
+    pub end: usize,
+}
+
+/// A character of a word, and where it stands in the text.
+#[derive(Clone, Copy)]
+struct Placed {
+    character: char,
+    start: usize,
+    end: usize,
+}
+
+impl Tokenizer {
+    /// The pieces of a text with their places, in order. The ids are those of [`Tokenizer::encode`].
+    #[must_use]
+    pub fn encode_with_offsets(&self, text: &str) -> Vec<PlacedPiece> {
+        let mut pieces = Vec::new();
+        let mut word: Vec<Placed> = Vec::new();
+        for (start, character) in text.char_indices() {
+            let placed = Placed { character, start, end: start + character.len_utf8() };
+            match clean(character) {
+                Cleaned::Dropped => {}
+                Cleaned::Space => self.place(&mut word, &mut pieces),
+                Cleaned::Kept if is_ideograph(character) => {
+                    self.place(&mut word, &mut pieces);
+                    word.push(placed);
+                    self.place(&mut word, &mut pieces);
+                }
+                Cleaned::Kept => word.push(placed),
+            }
+        }
+        self.place(&mut word, &mut pieces);
+        pieces
+    }
+
+    /// Appends the pieces of a word and empties it.
+    fn place(&self, word: &mut Vec<Placed>, pieces: &mut Vec<PlacedPiece>) {
+        if word.is_empty() {
+            return;
+        }
+        let plain: String = word.iter().map(|placed| placed.character).collect();
+        let normal = if self.lower_cases() { lower_and_strip_accents(&plain) } else { plain };
+        let places = self.places(word, &normal);
+        let mut part_start = 0;
+        each_part(&normal, |part| {
+            self.each_piece(part, |id, bytes| {
+                let first = part_start + bytes.start;
+                let last = part_start + bytes.end - 1;
+                pieces.push(PlacedPiece { id, start: places[first].0, end: places[last].1 });
+            });
+            part_start += part.len();
+        });
+        word.clear();
+    }
+
+    /// For each byte of a normalized word the bytes of the text that its character stands for.
+    fn places(&self, word: &[Placed], normal: &str) -> Vec<(usize, usize)> {
+        let mut places: Vec<(usize, usize)> = Vec::with_capacity(normal.len());
+        let mut characters = normal.chars();
+        for placed in word {
+            let made = if self.lower_cases() { made_of(placed.character) } else { 1 };
+            for _ in 0..made {
+                let bytes = characters.next().map_or(0, char::len_utf8);
+                places.extend(std::iter::repeat_n((placed.start, placed.end), bytes));
+            }
+            if made == 0 {
+                // An accent belongs to the letter before it.
+                let end_of_letter = places.last().map(|place| place.1);
+                places.iter_mut().rev().take_while(|place| Some(place.1) == end_of_letter).for_each(
+                    |place| {
+                        place.1 = placed.end;
+                    },
+                );
+            }
+        }
+        // Should a character's own normal form ever differ from its share of the word's, the whole word stands for each piece.
+        if characters.next().is_some() || places.len() != normal.len() {
+            places = vec![(word[0].start, word[word.len() - 1].end); normal.len()];
+        }
+        places
+    }
+}
+
+/// How many characters lower-casing and stripping of accents make of one.
+fn made_of(character: char) -> usize {
+    let kept = |c: &char| get_general_category(*c) != GeneralCategory::NonspacingMark;
+    character.to_lowercase().nfd().filter(kept).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::rng::{Domain, Random, Stream};
+    use crate::tokenization::vocabulary::Vocabulary;
+
+    fn tokenizer(do_lower_case: bool) -> Tokenizer {
+        let words = [
+            "[PAD]",
+            "[UNK]",
+            "[CLS]",
+            "[SEP]",
+            "[MASK]",
+            "cafe",
+            "caf",
+            "##e",
+            "na",
+            "##ive",
+            "straße",
+            "##s",
+            "a",
+            "b",
+            "c",
+            "##a",
+            "##b",
+            "##c",
+            ".",
+            ",",
+            "-",
+            "\u{4f60}",
+            "\u{597d}",
+            "i",
+            "\u{3c3}",
+            "##\u{3c2}",
+            "Caf",
+            "##\u{e9}",
+        ];
+        let vocabulary =
+            Vocabulary::from_bytes(words.join("\n").into_bytes(), Path::new("vocab.txt")).unwrap();
+        Tokenizer::new(&vocabulary, do_lower_case)
+    }
+
+    fn quoted(tokenizer: &Tokenizer, text: &str) -> Vec<String> {
+        let pieces = tokenizer.encode_with_offsets(text);
+        pieces.iter().map(|piece| text[piece.start..piece.end].to_string()).collect()
+    }
+
+    #[test]
+    fn accents_and_case_are_quoted_as_they_stand() {
+        let lower = tokenizer(true);
+        assert_eq!(quoted(&lower, "Caf\u{e9}, na\u{ef}ve."), ["Caf\u{e9}", ",", "na", "\u{ef}ve", "."]);
+        // The same with combining accents, the last one at the end of a word.
+        assert_eq!(quoted(&lower, "Cafe\u{301} b"), ["Cafe\u{301}", "b"]);
+        assert_eq!(quoted(&lower, "\u{130}"), ["\u{130}"]);
+        let cased = tokenizer(false);
+        assert_eq!(quoted(&cased, "Caf\u{e9}"), ["Caf", "\u{e9}"]);
+    }
+
+    #[test]
+    fn ideographs_and_odd_spaces_do_not_shift_places() {
+        let lower = tokenizer(true);
+        let text = "\u{a0}\u{4f60}\u{597d}\u{3000}a\u{200b}b\u{2003}-c";
+        assert_eq!(quoted(&lower, text), ["\u{4f60}", "\u{597d}", "a", "b", "-", "c"].map(String::from));
+        assert_eq!(quoted(&lower, ""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_unknown_word_is_one_place() {
+        assert_eq!(quoted(&tokenizer(true), "a Zebra b"), ["a", "Zebra", "b"]);
+    }
+
+    /// Whatever the text: the ids of `encode`, and places in order on boundaries of characters.
+    #[test]
+    fn ids_are_those_without_places() {
+        let alphabet: Vec<char> =
+            "abcCAF e\u{e9}\u{301}\u{327}i\u{130}\u{3a3}\u{3c2}\u{df}.-\u{4f60}\u{f900}\u{ac01}\u{200d}\
+                                   \u{a0}\t\u{fffd}\u{1f1}\u{149}\u{fb01}\u{1e9e}\u{2028}\u{1100}\u{302e}"
+                .chars()
+                .collect();
+        let mut stream = Stream::new(1, Domain::Test, &[]);
+        for do_lower_case in [true, false] {
+            let tokenizer = tokenizer(do_lower_case);
+            for _ in 0..20_000 {
+                let length = stream.below(12);
+                let text: String = (0..length).map(|_| alphabet[stream.below(alphabet.len())]).collect();
+                let mut ids = Vec::new();
+                tokenizer.encode(&text, &mut ids);
+                let pieces = tokenizer.encode_with_offsets(&text);
+                assert_eq!(pieces.iter().map(|piece| piece.id).collect::<Vec<_>>(), ids, "{text:?}");
+                for piece in &pieces {
+                    assert!(
+                        piece.start < piece.end && text.get(piece.start..piece.end).is_some(),
+                        "{text:?}"
+                    );
+                }
+                assert!(pieces.is_sorted_by_key(|piece| piece.start), "{text:?} {pieces:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The WordPiece vocabulary: token <-> id.
+//!
+//! In goes a file with one token per line, out comes a [`Vocabulary`] whose ids are line numbers from 0. Not for
+//! training one (`make_vocab`). Ports `load_vocab` of the reference's `tokenization.py`, blank lines included (the
+//! published Chinese vocabulary has one); where that lets a later duplicate overwrite an earlier token, it is refused.
+
+use std::path::Path;
+
+use ahash::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use crate::error::{Error, Result, VocabularyError};
+use crate::files::read_limited;
+use crate::tokenization::python_str::python_strip;
+
+/// Padding.
+pub const PAD: &str = "[PAD]";
+/// A word that no pieces spell.
+pub const UNK: &str = "[UNK]";
+/// Before the first segment.
+pub const CLS: &str = "[CLS]";
+/// After each segment.
+pub const SEP: &str = "[SEP]";
+/// In the place of a masked token.
+pub const MASK: &str = "[MASK]";
+
+/// The largest vocabulary file that is read; multilingual ones have some megabytes.
+const LARGEST: u64 = 64 << 20;
+
+/// The tokens and their ids.
+#[derive(Clone, Debug)]
+pub struct Vocabulary {
+    tokens: Vec<String>,
+    ids: Ids,
+    special: [u32; 5],
+    bytes: Vec<u8>,
+}
+
+/// Ids by their tokens, which lie in another place.
+#[derive(Clone, Debug)]
+struct Ids {
+    table: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Ids {
+    fn with_capacity(tokens: usize) -> Self {
+        Self { table: HashTable::with_capacity(tokens), hasher: RandomState::new() }
+    }
+
+    fn get(&self, tokens: &[String], token: &str) -> Option<u32> {
+        self.table.find(self.hasher.hash_one(token), |&id| tokens[id as usize] == token).copied()
+    }
+
+    /// Gives a token the next id; `Err` is the id it has already.
+    fn insert(&mut self, tokens: &[String], token: &str) -> std::result::Result<(), u32> {
+        let (hasher, equals) = (&self.hasher, |&id: &u32| tokens[id as usize] == token);
+        let hash = |&id: &u32| hasher.hash_one(&tokens[id as usize]);
+        match self.table.entry(hasher.hash_one(token), equals, hash) {
+            Entry::Occupied(entry) => Err(*entry.get()),
+            Entry::Vacant(entry) => {
+                entry.insert(tokens.len() as u32);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Vocabulary {
+    /// Reads a vocabulary file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or one of the `Vocabulary...` variants, which say what is wrong and on which line.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = read_limited(path, LARGEST).map_err(Error::io("read vocabulary", path))?;
+        Self::from_bytes(bytes, path)
+    }
+
+    /// A vocabulary from the bytes of its file; `path` is named in errors.
+    ///
+    /// # Errors
+    /// As [`Vocabulary::read`], without [`Error::Io`].
+    pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<Self> {
+        let text = match std::str::from_utf8(&bytes) {
+            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+            Err(error) => {
+                let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+                return Err(VocabularyError::InvalidUtf8 { path: path.to_owned(), line }.into());
+            }
+        };
+        let lines = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
+        let mut tokens: Vec<String> = Vec::with_capacity(lines);
+        let mut ids = Ids::with_capacity(lines);
+        for (index, line) in text.split_terminator('\n').enumerate() {
+            let token = python_strip(line);
+            if let Err(first) = ids.insert(&tokens, token) {
+                return Err(VocabularyError::DuplicateToken {
+                    path: path.to_owned(),
+                    line: index + 1,
+                    first_line: first as usize + 1,
+                    token: token.to_owned(),
+                }
+                .into());
+            }
+            tokens.push(token.to_owned());
+        }
+        if tokens.iter().all(String::is_empty) {
+            return Err(VocabularyError::Empty { path: path.to_owned() }.into());
+        }
+        let mut special = [0; 5];
+        for (place, token) in special.iter_mut().zip([PAD, UNK, CLS, SEP, MASK]) {
+            match ids.get(&tokens, token) {
+                Some(id) => *place = id,
+                // The reference pads with 0 whatever stands there, so only the others are needed.
+                None if token == PAD => *place = 0,
+                None => {
+                    return Err(VocabularyError::LacksToken {
+                        path: path.to_owned(),
+                        size: tokens.len(),
+                        token,
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(Self { tokens, ids, special, bytes })
+    }
+
+    /// Number of tokens.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Never true: an empty vocabulary is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The id of a token.
+    #[must_use]
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(&self.tokens, token)
+    }
+
+    /// The token of an id; `[UNK]` for an id outside the vocabulary.
+    #[must_use]
+    pub fn token(&self, id: u32) -> &str {
+        self.tokens.get(id as usize).map_or(UNK, String::as_str)
+    }
+
+    /// How many characters of the text a token stands for: the Unicode scalar values of its spelling, without the `##`
+    /// of a piece that goes on with a word. A special token counts as one: what `[UNK]` stood for is not known.
+    #[must_use]
+    pub fn characters(&self, id: u32) -> usize {
+        let token = self.token(id);
+        if [PAD, UNK, CLS, SEP, MASK].contains(&token) {
+            return 1;
+        }
+        let piece = token.strip_prefix("##").filter(|rest| !rest.is_empty()).unwrap_or(token);
+        piece.chars().count().max(1)
+    }
+
+    /// All tokens in the order of their ids.
+    #[must_use]
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// The id of `[PAD]`, or 0 where there is none.
+    #[must_use]
+    pub fn pad_id(&self) -> u32 {
+        self.special[0]
+    }
+
+    /// The id of `[UNK]`.
+    #[must_use]
+    pub fn unk_id(&self) -> u32 {
+        self.special[1]
+    }
+
+    /// The id of `[CLS]`.
+    #[must_use]
+    pub fn cls_id(&self) -> u32 {
+        self.special[2]
+    }
+
+    /// The id of `[SEP]`.
+    #[must_use]
+    pub fn sep_id(&self) -> u32 {
+        self.special[3]
+    }
+
+    /// The id of `[MASK]`.
+    #[must_use]
+    pub fn mask_id(&self) -> u32 {
+        self.special[4]
+    }
+
+    /// The file's bytes as they were read.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Whether a token may not stand for a word: one of the five special tokens or an `[unused...]` one.
+#[must_use]
+pub fn is_special_token(token: &str) -> bool {
+    [PAD, UNK, CLS, SEP, MASK].contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_tokens_and_no_others() {
+        for token in ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused993]"] {
+            assert!(is_special_token(token), "{token}");
+        }
+        for token in ["the", "[", "]", "[]", "[cls]", "PAD", "unused0]", "[unused0", "##[PAD]"] {
+            assert!(!is_special_token(token), "{token}");
+        }
+    }
+}
