@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bert_data::input::{BlockReader, Format};
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 use clap::Parser;
 
 #[derive(Parser)]

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use bert_data::files::sealed::{sealed, unsealed};
 use bert_data::input::table::{InputReader, json_text};
 use bert_data::input::{BlockReader, Format};
 use bert_data::{BuildConfig, DataSet, Manifest, Tokenizer, Vocabulary, build, read_shard};
+use bert_storage::sealed::{sealed, unsealed};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -78,7 +78,7 @@ pub(crate) fn text(bytes: &[u8]) {
         };
         if whole {
             assert_eq!(reader.entry().lines, lines);
-            assert_eq!(reader.entry().blake3, bert_data::files::digest_bytes(bytes));
+            assert_eq!(reader.entry().blake3, bert_storage::digest_bytes(bytes));
         }
         assert!(compressed || (whole && all == bytes), "plain text is read as it is");
     }

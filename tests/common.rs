@@ -124,7 +124,7 @@ impl Folder {
 
     /// The value of a sealed JSON file, without its seal.
     pub(crate) fn sealed(&self, name: &str) -> Value {
-        let json = bert_data::files::sealed::read_sealed(&self.at(name)).expect("a sealed file");
+        let json = bert_storage::sealed::read_sealed(&self.at(name)).expect("a sealed file");
         serde_json::from_slice(&json).expect("JSON")
     }
 

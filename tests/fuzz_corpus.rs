@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 
 #[path = "../fuzz/checks.rs"]
 mod checks;

@@ -9,7 +9,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 use bert_trainer::checkpoint::CheckpointFolder;
 
 use crate::common::{Folder, articles, entailment};

@@ -406,7 +406,7 @@ fn going_on_elsewhere_is_said() {
     for (pointer, value, differs) in cases {
         let mut settings = settings.clone();
         *settings.pointer_mut(pointer).expect("a value") = value;
-        folder.write("run/run.json", bert_data::files::sealed::sealed(&settings));
+        folder.write("run/run.json", bert_storage::sealed::sealed(&settings));
         let ended = folder.ok(&format!("{line} --resume"));
         let warning = ended.stderr.lines().find(|line| line.starts_with("warning: ")).expect("a warning");
         assert!(warning.contains(differs) && warning.contains(said), "{warning}");

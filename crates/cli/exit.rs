@@ -44,6 +44,9 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<bert_data::Error>() {
         return error.exit_code();
     }
+    if let Some(error) = error.downcast_ref::<bert_storage::Error>() {
+        return error.exit_code();
+    }
     if let Some(error) = error.downcast_ref::<bert_model::Error>() {
         return error.exit_code();
     }

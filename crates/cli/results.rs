@@ -3,7 +3,7 @@
 use std::io::{BufWriter, ErrorKind, Write, stdout};
 use std::path::Path;
 
-use bert_data::files::{AtomicFile, Disk};
+use bert_storage::{AtomicFile, Disk};
 use bert_trainer::Error;
 
 use crate::commands::make_parents;

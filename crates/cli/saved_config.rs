@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use bert_data::files::read_limited;
 use bert_data::{Error, OptionError};
+use bert_storage::read_limited;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use serde::Serialize;
@@ -84,14 +84,10 @@ fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
 /// The options in a JSON file, or in the `"config"` of the file `saved_as` that a program left in its output folder.
 ///
 /// # Errors
-/// [`Error::Io`] or [`OptionError::File`].
+/// When the file cannot be read; [`OptionError::File`].
 pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
     let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
-    let text = read_limited(&path, LARGEST).map_err(|source| Error::Io {
-        action: "read",
-        path: path.clone(),
-        source,
-    })?;
+    let text = read_limited(&path, LARGEST).map_err(bert_storage::Error::io("read", &path))?;
     let invalid = |source| Error::from(OptionError::File { path: path.clone(), source });
     let mut options: Map<String, Value> = serde_json::from_slice(&text).map_err(invalid)?;
     match options.remove("config") {

@@ -13,7 +13,7 @@ fn refused() {
         let mut manifest = good.clone();
         change(&mut manifest);
         folder.copy("data", name);
-        folder.write(&format!("{name}/manifest.json"), bert_data::files::sealed::sealed(&manifest));
+        folder.write(&format!("{name}/manifest.json"), bert_storage::sealed::sealed(&manifest));
     };
     case("parent", &|manifest| manifest["shards"][0]["file"] = json!("../data/train-00000-of-00003.parquet"));
     case("absolute", &|manifest| manifest["shards"][1]["file"] = json!("/etc/passwd"));

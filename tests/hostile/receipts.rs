@@ -41,7 +41,7 @@ fn refused() {
         let mut receipt = good.clone();
         change(&mut receipt);
         copy(name);
-        folder.write(&format!("{name}/{FIRST}"), bert_data::files::sealed::sealed(&receipt));
+        folder.write(&format!("{name}/{FIRST}"), bert_storage::sealed::sealed(&receipt));
     };
     case("parent", &|receipt| {
         receipt["shards"][0]["entry"]["file"] = json!("../good/train-00000-of-00003.parquet")

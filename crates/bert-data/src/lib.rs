@@ -70,8 +70,6 @@ pub mod config;
 pub mod dataset;
 pub mod documents;
 mod error;
-pub mod faults;
-pub mod files;
 pub mod html;
 pub mod input;
 pub mod inspect;
@@ -79,8 +77,6 @@ pub mod instance;
 pub mod make_vocab;
 mod parallel;
 pub mod parquet;
-mod permutation;
-pub mod rng;
 pub mod shard;
 #[cfg(test)]
 mod test_text;
@@ -114,7 +110,6 @@ pub use error::{
     TextProblem, VocabularyError, is_disk_full,
 };
 pub use inspect::inspect;
-pub use permutation::Permutation;
 pub use shard::reader::read_shard;
 pub use shard::row::{Row, ShardRows};
 pub use tokenization::Tokenizer;

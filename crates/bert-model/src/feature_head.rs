@@ -21,9 +21,10 @@ use crate::attention::linear;
 use crate::config::{BertConfig, wrong};
 use crate::dropout::{Mode, Site, dropout};
 use crate::error::Error;
-use crate::init::{Initialization, initialize, reference, uniform};
+use crate::init::{Initialization, initialize, reference};
 use crate::model::{BertInput, BertModel};
 use crate::parameters::map_parameters;
+use bert_random::uniform;
 
 const KEY: &str = "classifier_head";
 

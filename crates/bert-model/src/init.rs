@@ -6,7 +6,6 @@
 
 mod comparison;
 mod counts;
-mod draws;
 mod neighbours;
 mod truncated_normal;
 
@@ -17,7 +16,6 @@ use crate::error::Error;
 use crate::parameters::map_parameters;
 
 use counts::Counts;
-pub(crate) use draws::{normal, uniform};
 use neighbours::Neighbours;
 
 /// How fresh weights begin.

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::files::sealed::{read_sealed, write_sealed_on};
-use bert_data::files::{self, Disk, FileSystem, create_folder, digest_bytes, digest_file};
+use bert_storage::sealed::{read_sealed, write_sealed_on};
+use bert_storage::{Disk, FileSystem, create_folder, digest_bytes, digest_file, write_atomic_on};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ impl CheckpointWriter<'_> {
         // Noted first, so that a full disk can be told what is needed.
         let entry = FileEntry { bytes: bytes.len() as u64, blake3: digest_bytes(bytes) };
         self.files.insert(name.to_string(), entry);
-        files::write_atomic_on(self.file_system, &self.folder.join(name), |out| out.write_all(bytes))
+        write_atomic_on(self.file_system, &self.folder.join(name), |out| out.write_all(bytes))
             .map(drop)
             .map_err(std::io::Error::other)
     }
@@ -410,7 +410,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["../x", "..", "a/b", "/x", "a/../b"] {
             let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });
-            fs::write(folder.path().join(MARKER), bert_data::files::sealed::sealed(&marker)).unwrap();
+            fs::write(folder.path().join(MARKER), bert_storage::sealed::sealed(&marker)).unwrap();
             let said = verify(folder.path()).unwrap_err().to_string();
             assert!(said.contains("names a file outside the folder"), "{name}: {said}");
         }

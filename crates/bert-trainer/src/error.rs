@@ -11,6 +11,9 @@ pub enum Error {
     /// The data folder or its text was at fault.
     #[error(transparent)]
     Data(#[from] bert_data::Error),
+    /// A file of ours could not be written, read or locked.
+    #[error(transparent)]
+    Storage(#[from] bert_storage::Error),
     /// The model, its configuration or its weights were at fault.
     #[error(transparent)]
     Model(#[from] bert_model::Error),
@@ -306,6 +309,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Data(error) => error.exit_code(),
+            Self::Storage(error) => error.exit_code(),
             Self::Model(error) => error.exit_code(),
             Self::Task(error) => error.exit_code(),
             Self::UnknownDevice { .. }

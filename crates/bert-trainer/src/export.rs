@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use bert_data::files::{Disk, FileSystem, write_atomic_on};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, load_pretrained_weights,
     read_pretrained_tensors, save_pretrained,
 };
+use bert_storage::{Disk, FileSystem, write_atomic_on};
 
 use crate::device::DeviceName;
 use crate::error::Error;

@@ -7,7 +7,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{Durable, FileSystem, write_atomic_on};
+use bert_storage::{Durable, FileSystem, write_atomic_on};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -78,7 +78,7 @@ pub(crate) fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8
 
 #[cfg(test)]
 mod tests {
-    use bert_data::files::Disk;
+    use bert_storage::Disk;
 
     use super::*;
 

@@ -7,10 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::sealed::{SealError, read_sealed, write_sealed_on};
-use bert_data::files::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
 use bert_data::{Manifest, ResolvedConfig};
 use bert_model::BertConfig;
+use bert_storage::sealed::{SealError, read_sealed, write_sealed_on};
+use bert_storage::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::CheckpointFolder;
@@ -169,7 +169,7 @@ pub fn identity(
         "precision": config.precision(),
         "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start,
-        "data": bert_data::files::digest_bytes(shards.concat().as_bytes()),
+        "data": bert_storage::digest_bytes(shards.concat().as_bytes()),
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use bert_data::rng::{Domain, Random, Stream};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, Mode,
     PretrainingInput, classification_loss,
 };
+use bert_random::{Domain, Random, Stream};
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 

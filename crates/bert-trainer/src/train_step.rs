@@ -4,8 +4,8 @@
 //! [`StepReport`]. Losses are sums divided once by the number of real targets in the whole global
 //! batch, so k micro-batches give the gradient of one batch. Not for logging or checkpoints.
 
-use bert_data::rng::{Domain, Stream};
 use bert_model::Mode;
+use bert_random::{Domain, Stream};
 use burn::module::Module;
 use burn::tensor::Tensor;
 

@@ -7,7 +7,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{FileSystem, create_folder, remove_temporaries};
+use bert_storage::{FileSystem, create_folder, remove_temporaries};
 
 use crate::error::Error;
 
@@ -48,7 +48,7 @@ impl<'a> Unfinished<'a> {
         match locked.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(bert_data::Error::InUse { path: folder.to_path_buf() }.into());
+                return Err(bert_storage::Error::InUse { path: folder.to_path_buf() }.into());
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }

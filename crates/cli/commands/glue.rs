@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_data::files::write_json_atomic;
 use bert_model::read_pretrained_config;
+use bert_storage::write_json_atomic;
 use bert_trainer::DeviceName;
 use bert_trainer::finetune::{FinetuneConfig, finetune};
 use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};

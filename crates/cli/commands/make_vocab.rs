@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_data::files::write_atomic;
 use bert_data::html::grouped;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_storage::write_atomic;
 use clap::Args as ClapArgs;
 
 use crate::commands::make_parents;

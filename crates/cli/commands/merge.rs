@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_data::files::Disk;
+use bert_storage::Disk;
 use clap::Parser;
 
 use super::make_pretrain_data::show;

@@ -24,7 +24,7 @@ pub mod verify;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bert_data::files::write_atomic;
+use bert_storage::write_atomic;
 use bert_trainer::checkpoint::{resolve_model_folder, resolve_tuned_folder};
 use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::tasks::Task;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use bert_data::files::write_atomic;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, build};
+use bert_storage::write_atomic;
 use bert_trainer::baselines::{Baselines, baselines};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;

@@ -21,11 +21,11 @@ use crate::documents::tally::Tally;
 use crate::error::Result;
 use crate::instance::coverage::{Looked, Unseen};
 use crate::instance::keyed::KeyedInstances;
-use crate::permutation::Permutation;
-use crate::rng::{Domain, Random, Stream};
 use crate::shard::documents::DocumentEncoder;
 use crate::shard::packed_row::{PackedRow, pack};
 use crate::shard::writer::{RowEncoder, shard_name};
+use bert_random::Permutation;
+use bert_random::{Domain, Random, Stream};
 
 /// The order of the documents in every pass.
 pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {

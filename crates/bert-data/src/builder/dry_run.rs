@@ -25,16 +25,16 @@ use crate::documents::id_width::Width;
 use crate::documents::read::{ReadRules, Sampled, sample_documents};
 use crate::documents::{Counts, Documents};
 use crate::error::Result;
-use crate::files::{Durable, FileSystem};
 use crate::input::Block;
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::table::InputReader;
 use crate::instance::keyed::KeyedInstances;
 use crate::parallel::share_out;
-use crate::rng::{Domain, Random, Stream};
 use crate::shard::documents::{DocumentEncoder, document_form};
 use crate::shard::packed_row::{PackedRow, pack};
 use crate::shard::writer::{RowEncoder, ShardForm, ShardWriter};
+use bert_random::{Domain, Random, Stream};
+use bert_storage::{Durable, FileSystem};
 
 /// Numbers of parts for which the time is shown.
 const PARTS: [u64; 4] = [1, 8, 64, 512];

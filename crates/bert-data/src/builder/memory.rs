@@ -70,8 +70,8 @@ mod tests {
     use crate::builder::prepare::prepare;
     use crate::builder::{build_prepared, build_prepared_part};
     use crate::config::{BuildConfig, Layout, RandomMode};
-    use crate::files::Disk;
     use crate::test_text::{content, lettered};
+    use bert_storage::Disk;
 
     #[test]
     fn sizes_are_read_and_shown() {

@@ -13,7 +13,7 @@ use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::Manifest;
 use crate::dataset::verify::{ShardProgress, each_shard};
 use crate::error::{Error, OutputError, PartError, Result};
-use crate::files::{Disk, FileSystem, OutputLock, remove_temporaries, write_atomic_on};
+use bert_storage::{Disk, FileSystem, OutputLock, remove_temporaries, write_atomic_on};
 
 /// Makes the parts in a folder a data set.
 ///

@@ -40,7 +40,6 @@ use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
 use crate::error::{Error, InputError, OptionError, OutputError, Result};
-use crate::files::{Disk, FileSystem, digest_bytes, write_atomic_on};
 use crate::input::same_text;
 use crate::shard::documents::document_form;
 use crate::shard::footer::Footer;
@@ -48,6 +47,7 @@ use crate::shard::record_batch::RowColumns;
 use crate::shard::writer::{RowEncoder, ShardForm};
 use crate::tokenization::Tokenizer;
 use crate::tokenization::chinese_words::ChineseSegmenter;
+use bert_storage::{Disk, FileSystem, digest_bytes, write_atomic_on};
 
 /// What a build made.
 #[derive(Clone, Debug)]

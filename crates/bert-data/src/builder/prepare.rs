@@ -1,7 +1,6 @@
 //! Everything that is checked and loaded before text is read: options, vocabulary, the list of inputs, threads.
 
 use crate::builder::memory::{self, Tuning};
-use crate::builder::token_store::SEGMENT;
 use crate::config::byte_size::ByteSize;
 use crate::config::{BuildConfig, RandomMode};
 use crate::error::{Error, InputError, OptionError, Result};
@@ -9,6 +8,9 @@ use crate::input::{Format, expand, first_duplicate, refuse_too_many};
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::path::PathBuf;
+
+/// Bytes of input of a segment, at least, where there are so many.
+pub(crate) const SEGMENT: u64 = 16 << 20;
 
 /// Everything that is checked and loaded before text is read.
 pub(crate) struct Prepared<'a> {

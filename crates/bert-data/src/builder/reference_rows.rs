@@ -19,13 +19,13 @@ use crate::dataset::report::Counters;
 use crate::documents::id_width::Width;
 use crate::documents::tally::Tally;
 use crate::error::{Error, Result};
-use crate::files::scratch::{ScratchFile, read_exact_at};
 use crate::instance::coverage::{Looked, Shown};
 use crate::instance::masking::MaskedInstance;
 use crate::instance::pairs::{Instance, draw_pairs};
-use crate::rng::{PythonRandom, Random};
 use crate::shard::packed_row::{PackedRow, pack};
 use crate::shard::writer::{RowEncoder, shard_name};
+use bert_random::{PythonRandom, Random};
+use bert_storage::scratch::{ScratchFile, read_exact_at};
 
 /// The scratch file.
 const ROWS: &str = "rows";

@@ -24,12 +24,10 @@ use crate::documents::id_width::Width;
 use crate::documents::read::{ReadReport, ReadRules, TextReader};
 use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, OutputError, PartError, Result};
-use crate::files::digest_bytes;
-use crate::files::scratch::{ColumnDigest, ScratchFile, digest_of, read_exact_at};
 use crate::input::same_text;
+use bert_storage::digest_bytes;
+use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
 
-/// Bytes of input of a segment, at least, where there are so many.
-pub(crate) const SEGMENT: u64 = 16 << 20;
 /// The most segments.
 const SEGMENTS: u64 = 256;
 
@@ -63,7 +61,7 @@ struct SegmentReceipt {
     segments: u64,
     read: ReadReport,
     counts: Counts,
-    columns: [ColumnDigest; 2],
+    columns: [ScratchDigest; 2],
 }
 
 /// What became of a segment that an earlier run may have made.
@@ -383,9 +381,9 @@ mod tests {
     use crate::builder::prepare::prepare;
     use crate::builder::{build_prepared, build_prepared_part};
     use crate::config::{BuildConfig, Layout};
-    use crate::faults::{Fault, Faulty};
-    use crate::files::{Disk, FileSystem};
     use crate::test_text::{content, lettered};
+    use bert_storage::faults::{Fault, Faulty};
+    use bert_storage::{Disk, FileSystem};
 
     #[test]
     fn segments_are_of_similar_size_and_not_too_many() {

@@ -20,11 +20,11 @@ use crate::dataset::manifest::ShardEntry;
 use crate::dataset::report::Counters;
 use crate::documents::tally::Tally;
 use crate::error::Result;
-use crate::files::digest_file;
 use crate::instance::coverage::{Shown, Unseen};
 use crate::parallel::in_order;
 use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
+use bert_storage::digest_file;
 
 /// What was counted while instances were made of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 //! in the shared output folder, hidden beside the shards. Not for what a part does (`build`) or how parts become a data
 //! set (`merge`). The reference leaves parts to the user, who gives each its own files and seed.
 
-use crate::files::LOCK;
+use bert_storage::LOCK;
 
 /// One part of a build; the whole of it where it is 1 of 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
-use crate::files::digest_bytes;
+use bert_storage::digest_bytes;
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
 ///

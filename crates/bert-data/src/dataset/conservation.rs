@@ -151,8 +151,8 @@ mod tests {
     use crate::builder::write_shards::Made;
     use crate::config::BuildConfig;
     use crate::dataset::manifest::Manifest;
-    use crate::files::Disk;
     use crate::test_text::lettered;
+    use bert_storage::Disk;
 
     fn tally(numbers: &[u64]) -> Tally {
         let mut tally = Tally::default();

@@ -12,9 +12,9 @@ use crate::dataset::shard_file::ShardFile;
 use crate::documents::DocumentsBuilder;
 use crate::documents::bucket::{Bucket, order_of_pass};
 use crate::error::{Error, ManifestError, Result, ShardError};
-use crate::permutation::Permutation;
 use crate::shard::documents::{READ_AT_ONCE, append, document_schema};
 use crate::shard::schema::wrong_marks;
+use bert_random::Permutation;
 
 /// Reads row groups of documents.
 pub struct DocumentGroups {

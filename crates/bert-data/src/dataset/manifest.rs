@@ -2,7 +2,7 @@
 //!
 //! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
 //! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
-//! (parquet-rs writes no page checksums). The file itself is sealed ([`crate::files::sealed`]). Not for configuration of later stages. The reference has nothing like it.
+//! (parquet-rs writes no page checksums). The file itself is sealed ([`bert_storage::sealed`]). Not for configuration of later stages. The reference has nothing like it.
 //!
 //! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
 //! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
@@ -25,11 +25,11 @@ use crate::config::{BuildConfig, Layout, Masking, Segmenter};
 use crate::dataset::conservation::Conservation;
 use crate::dataset::report::DataReport;
 use crate::error::{Error, ManifestError, OptionError, Result};
-use crate::files::sealed::{LARGEST, unsealed, write_sealed_on};
-use crate::files::{FileSystem, digest_file, read_limited};
 use crate::input::InputEntry;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::tokenization::vocabulary::Vocabulary;
+use bert_storage::sealed::{LARGEST, unsealed, write_sealed_on};
+use bert_storage::{FileSystem, digest_file, read_limited};
 
 /// The file name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -96,7 +96,7 @@ impl BuildConfig {
     /// keys have their defaults, unknown keys are refused.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`OptionError::File`].
+    /// [`Error::Storage`] or [`OptionError::File`].
     pub fn read(path: &Path) -> Result<Self> {
         let manifest = path.join(MANIFEST);
         let path = if path.is_dir() { manifest.as_path() } else { path };
@@ -161,7 +161,7 @@ impl Manifest {
     /// Reads and checks the manifest of a data folder; looks at no other file.
     ///
     /// # Errors
-    /// One of the `Manifest...` variants of [`Error`], or [`Error::Io`].
+    /// One of the `Manifest...` variants of [`Error`], or [`Error::Storage`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, LARGEST) {
@@ -200,7 +200,8 @@ impl Manifest {
     pub(crate) fn write_on(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
         self.check(&path)?;
-        write_sealed_on(files, &path, self).map(drop)
+        write_sealed_on(files, &path, self)?;
+        Ok(())
     }
 
     fn check(&self, path: &Path) -> Result<()> {

@@ -10,10 +10,10 @@ use crate::dataset::manifest::Manifest;
 use crate::instance::keyed::MaskStreams;
 use crate::instance::masking::{MaskRules, MaskedInstance, Masker};
 use crate::instance::pairs::Instance;
-use crate::rng::{Domain, Stream};
 use crate::shard::row::Row;
 use crate::tokenization::vocabulary::Vocabulary;
 use crate::tokenization::word_marks::marked;
+use bert_random::{Domain, Stream};
 
 /// Masks stored rows; keeps its buffers from one to the next.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@
 
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;
-use crate::permutation::Permutation;
-use crate::rng::{Domain, Stream};
+use bert_random::Permutation;
+use bert_random::{Domain, Stream};
 
 /// Documents in the order of the text, with their numbers.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use std::ops::Range;
 use crate::documents::id_width::Width;
 use crate::documents::tally::{DocumentHash, Tally};
 use crate::error::{InputError, Result};
-use crate::files::scratch::{ColumnDigest, ScratchFile};
-use crate::rng::Random;
+use bert_random::Random;
+use bert_storage::scratch::{ScratchDigest, ScratchFile};
 
 /// Bytes of the border of a sentence, and of an entry of the index.
 const SENTENCE: u64 = 4;
@@ -347,7 +347,7 @@ impl DocumentsBuilder {
     }
 
     /// Ends the files of a corpus on disk, whose last document was closed.
-    pub(crate) fn finish_files(self) -> Result<(Counts, [ColumnDigest; 2])> {
+    pub(crate) fn finish_files(self) -> Result<(Counts, [ScratchDigest; 2])> {
         let Some([text, mut index]) = self.files else { unreachable!("the corpus is on disk") };
         index.push(&self.closed.bytes())?;
         Ok((self.counts, [text.finish()?, index.finish()?]))
@@ -356,10 +356,8 @@ impl DocumentsBuilder {
 
 fn push(text: &mut Vec<u8>, files: Option<&mut [ScratchFile; 2]>, bytes: &[u8]) -> Result<()> {
     match files {
-        Some([file, _]) => file.push(bytes),
-        None => {
-            text.extend_from_slice(bytes);
-            Ok(())
-        }
+        Some([file, _]) => file.push(bytes)?,
+        None => text.extend_from_slice(bytes),
     }
+    Ok(())
 }

@@ -26,7 +26,7 @@ pub enum ManifestError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: crate::files::sealed::SealError,
+        source: bert_storage::sealed::SealError,
     },
     /// A manifest of another format version.
     #[error("{} has format version {found}, this program reads {expected}", path.display())]

@@ -3,7 +3,6 @@
 //! The numbers of [`Error::exit_code`] are the documented exit codes of the programs: 1 error, 2 usage or
 //! configuration, 3 bad or corrupt data, 6 output in use by another process, 75 too early: the same command works later. Printing is the application's.
 
-mod disk_full;
 mod input;
 mod manifest;
 mod option;
@@ -12,9 +11,9 @@ mod part;
 mod shard;
 mod vocabulary;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-pub use disk_full::is_disk_full;
+pub use bert_storage::is_disk_full;
 pub use input::{InputError, TextProblem};
 pub use manifest::ManifestError;
 pub use option::OptionError;
@@ -30,26 +29,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// What was tried: "open", "read", "write", "rename", ...
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-    /// There is no room left for a file.
-    #[error("no room on the disk for {}: it needs {needed} bytes or more", path.display())]
-    DiskFull {
-        /// The file.
-        path: PathBuf,
-        /// Bytes of the file up to the write that failed, and with it.
-        needed: u64,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    /// A file.
+    #[error(transparent)]
+    Storage(#[from] bert_storage::Error),
     /// Something was lost or made twice: a fault of this program or of the machine.
     #[error(
         "the law of conservation is broken: {what}{} is {found}, but must be {expected}; nothing was committed",
@@ -64,12 +46,6 @@ pub enum Error {
         found: u64,
         /// What went in.
         expected: u64,
-    },
-    /// Another process writes to the output folder.
-    #[error("{} is in use by another process", path.display())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
     },
     /// The worker threads could not be started.
     #[error("cannot start {threads} worker threads")]
@@ -109,10 +85,10 @@ impl Error {
         match self {
             Self::Option(_) | Self::Output(_) => 2,
             Self::Input(error) => error.exit_code(),
-            Self::InUse { .. } => 6,
+            Self::Storage(error) => error.exit_code(),
             // EX_TEMPFAIL of sysexits.h.
             Self::Part(PartError::TextMissing { .. }) => 75,
-            Self::Io { .. } | Self::DiskFull { .. } | Self::Threads { .. } => 1,
+            Self::Threads { .. } => 1,
             Self::Shard(ShardError::Write { .. }) => 1,
             Self::Shard(_)
             | Self::Manifest(_)
@@ -129,7 +105,7 @@ impl Error {
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+        let io = bert_storage::Error::io(action, path);
+        move |source| io(source).into()
     }
 }

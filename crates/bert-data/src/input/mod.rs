@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, InputError, Result};
-use crate::files::digest_file;
-use crate::files::sealed::LARGEST;
 use crate::input::known_format::HEAD;
+use bert_storage::digest_file;
+use bert_storage::sealed::LARGEST;
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
@@ -54,7 +54,7 @@ impl Format {
     /// `.gz`, `.zst`, `.bz2` or `.xz` behind it); everything else is text, unless its first bytes say what else it is.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`InputError::NotParquet`] for a file that has only the name of one; [`InputError::KnownFormat`].
+    /// [`Error::Storage`]; [`InputError::NotParquet`] for a file that has only the name of one; [`InputError::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
         let mut head = Vec::new();
         File::open(path)
@@ -102,7 +102,7 @@ pub struct InputEntry {
 /// Whether files hold what was read, in the same order, wherever they lie now.
 ///
 /// # Errors
-/// [`Error::Io`], and those of [`Format::of`].
+/// [`Error::Storage`], and those of [`Format::of`].
 pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf]) -> Result<bool> {
     if read.len() != files.len() {
         return Ok(false);
@@ -311,7 +311,7 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its place in the list.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a format
+    /// [`Error::Storage`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a format
     /// that does not follow, [`InputError::KnownFormat`] for what is no text, compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let seen = Seen::default();
@@ -329,7 +329,7 @@ impl BlockReader {
     /// The next block, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`Error::Io`], [`InputError::CorruptCompression`], [`InputError::LineTooLong`] or [`InputError::Bomb`].
+    /// [`Error::Storage`], [`InputError::CorruptCompression`], [`InputError::LineTooLong`] or [`InputError::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

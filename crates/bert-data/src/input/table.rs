@@ -18,9 +18,9 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Error, InputError, Result, TextProblem};
-use crate::files::digest_file;
 use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, refuse_bomb};
 use crate::parquet::open::{Batches, ParquetFile};
+use bert_storage::digest_file;
 
 /// Rows that are decoded at a time: an article has some kilobytes.
 const ROWS: usize = 64;
@@ -64,7 +64,7 @@ impl InputReader {
     /// What was read, once the last block is out.
     ///
     /// # Errors
-    /// [`Error::Io`] when a Parquet file cannot be read again for its digest.
+    /// [`Error::Storage`] when a Parquet file cannot be read again for its digest.
     pub fn entry(&self) -> Result<InputEntry> {
         match self {
             Self::Lines(reader) => Ok(reader.entry()),
@@ -98,7 +98,7 @@ impl RowReader {
     /// Opens a file and finds its text column.
     ///
     /// # Errors
-    /// [`Error::Io`], [`InputError::Parquet`], [`InputError::Column`].
+    /// [`Error::Storage`], [`InputError::Parquet`], [`InputError::Column`].
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = File::open(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();

@@ -135,7 +135,7 @@ impl Coverage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Domain, Random, Stream};
+    use bert_random::{Domain, Random, Stream};
 
     #[test]
     fn unmarked_tokens_are_counted_as_a_set_counts_them() {

@@ -10,8 +10,8 @@ use crate::documents::Documents;
 use crate::error::Result;
 use crate::instance::masking::{MaskRules, MaskedInstance, Masker};
 use crate::instance::pairs::{Instance, Pair, PairRules, draw_pairs};
-use crate::rng::{Domain, Stream};
 use crate::tokenization::vocabulary::Vocabulary;
+use bert_random::{Domain, Stream};
 
 /// Makes the instances of one document in one pass; keeps its buffers from one to the next.
 #[derive(Clone, Debug)]

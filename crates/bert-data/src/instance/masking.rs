@@ -18,10 +18,10 @@
 use crate::config::predictions::number_to_predict;
 use crate::instance::ngram_spans::Spans;
 use crate::instance::pairs::Instance;
-use crate::rng::Random;
 use crate::tokenization::vocabulary::Vocabulary;
 use crate::tokenization::vocabulary::is_special_token;
 use crate::tokenization::word_marks::unmarked;
+use bert_random::Random;
 
 /// One masked sentence pair: a row of the training data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

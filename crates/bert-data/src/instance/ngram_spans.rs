@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::rng::Random;
+use bert_random::Random;
 
 /// The spans of words that can still be masked, by their number of words.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,7 @@ fn draw_length<R: Random>(starts: &[Vec<u32>], random: &mut R) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Domain, Stream};
+    use bert_random::{Domain, Stream};
 
     #[test]
     fn lengths_are_drawn_with_weight_one_over_n() {

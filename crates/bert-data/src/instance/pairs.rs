@@ -17,8 +17,8 @@ use std::ops::Range;
 use crate::config::Nsp;
 use crate::documents::{Document, Documents};
 use crate::error::Result;
-use crate::rng::Random;
 use crate::tokenization::vocabulary::Vocabulary;
+use bert_random::Random;
 
 /// One sentence pair, not yet masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

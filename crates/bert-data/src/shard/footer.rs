@@ -67,3 +67,10 @@ pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder
 
 /// The version of the format that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
+
+/// The version of everything that is drawn for a data set, and of what a half-finished build keeps of it.
+///
+/// Raise it with every change by which the same options and text give other rows (another order of draws, another rule
+/// for pairs or masks), or by which a work folder holds something else. A build goes on only under the version that it
+/// was begun with. 2: sentences longer than an instance are used in pieces. 3: rows are made bucket by bucket.
+pub const STREAMS_VERSION: u32 = 3;

@@ -23,11 +23,11 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::documents::tally::Tally;
 use crate::error::{Error, Result, ShardError};
-use crate::files::{AtomicFile, FileSystem, Written};
 use crate::shard::footer::shard_properties;
 use crate::shard::packed_row::PackedRow;
 use crate::shard::record_batch::{BatchBuilder, RowColumns};
 use crate::shard::schema::BATCH;
+use bert_storage::{AtomicFile, FileSystem, Written};
 
 /// Bytes of one page: small ones keep the writer's buffers small at little cost in size.
 const PAGE: usize = 1 << 17;

@@ -109,8 +109,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::rng::{Domain, Random, Stream};
     use crate::tokenization::vocabulary::Vocabulary;
+    use bert_random::{Domain, Random, Stream};
 
     fn tokenizer(do_lower_case: bool) -> Tokenizer {
         let words = [

@@ -11,8 +11,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::error::{Error, Result, VocabularyError};
-use crate::files::read_limited;
 use crate::tokenization::python_str::python_strip;
+use bert_storage::read_limited;
 
 /// Padding.
 pub const PAD: &str = "[PAD]";
@@ -71,7 +71,7 @@ impl Vocabulary {
     /// Reads a vocabulary file.
     ///
     /// # Errors
-    /// [`Error::Io`], or one of the `Vocabulary...` variants, which say what is wrong and on which line.
+    /// [`Error::Storage`], or one of the `Vocabulary...` variants, which say what is wrong and on which line.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = read_limited(path, LARGEST).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
@@ -80,7 +80,7 @@ impl Vocabulary {
     /// A vocabulary from the bytes of its file; `path` is named in errors.
     ///
     /// # Errors
-    /// As [`Vocabulary::read`], without [`Error::Io`].
+    /// As [`Vocabulary::read`], without [`Error::Storage`].
     pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<Self> {
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),

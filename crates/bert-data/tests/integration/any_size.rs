@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
-use bert_data::files::Disk;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Manifest, ManifestError, OutputError,
     PartError, build_on, build_part, build_part_on, merge, tokenize_part,
 };
+use bert_storage::Disk;
+use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
@@ -314,7 +314,10 @@ fn parts_that_do_not_belong_together_are_refused() {
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
     assert!(matches!(merge(&folder).unwrap_err(), Error::Part(PartError::None { .. })));
     let text = &world.config.input[0];
-    assert!(matches!(merge(text).unwrap_err(), Error::Io { .. }), "a file is no folder");
+    assert!(
+        matches!(merge(text).unwrap_err(), Error::Storage(bert_storage::Error::Io { .. })),
+        "a file is no folder"
+    );
     build_part(&part(1), &mut |_| {}).unwrap();
     for (wrong, named) in [
         (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),

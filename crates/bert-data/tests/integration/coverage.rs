@@ -123,7 +123,7 @@ fn a_data_set_of_documents_counts_those_without_an_instance() {
 fn forge(folder: &Path, forge: impl FnOnce(&mut Manifest)) {
     let mut manifest = Manifest::read(folder).unwrap();
     forge(&mut manifest);
-    std::fs::write(Manifest::path(folder), bert_data::files::sealed::sealed(&manifest)).unwrap();
+    std::fs::write(Manifest::path(folder), bert_storage::sealed::sealed(&manifest)).unwrap();
 }
 
 fn problem(folder: &Path) -> String {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListArray};
 use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
-use bert_data::faults::{Fault, Faulty};
-use bert_data::files::sealed::sealed;
-use bert_data::files::{Disk, digest_bytes};
 use bert_data::shard::documents::DOCUMENT_COLUMNS;
 use bert_data::{
     BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking,
     Nsp, OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary,
     build_on, inspect, read_all_documents, verify,
 };
+use bert_storage::faults::{Fault, Faulty};
+use bert_storage::sealed::sealed;
+use bert_storage::{Disk, digest_bytes};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 

@@ -74,7 +74,7 @@ fn stored_masks_are_refused() {
     let path = Manifest::path(&outcome.output);
     let mut manifest = serde_json::to_value(&outcome.manifest).unwrap();
     manifest["config"]["masking"] = "dynamic".into();
-    std::fs::write(&path, bert_data::files::sealed::sealed(&manifest)).unwrap();
+    std::fs::write(&path, bert_storage::sealed::sealed(&manifest)).unwrap();
     let problem = verify(&outcome.output, true).unwrap().into_problem().unwrap();
     assert!(
         matches!(

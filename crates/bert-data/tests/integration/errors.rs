@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use arrow::array::{ArrayRef, BooleanBuilder, Int8Array, Int32Array, ListArray, ListBuilder};
 use arrow::datatypes::{Int8Type, Int32Type};
 use arrow::record_batch::RecordBatch;
-use bert_data::files::OutputLock;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{
     BuildConfig, DataSet, Error, InputError, Manifest, ManifestError, Nsp, OptionError, OutputError,
     RowProblem, ShardError, Vocabulary, VocabularyError, inspect, read_shard, verify,
 };
+use bert_storage::OutputLock;
 use std::sync::Arc;
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
@@ -185,7 +185,10 @@ fn bad_vocabularies_are_named() {
     assert_says(&vocabulary(b"[PAD]\nthe\n[UNK]\nthe\n"), 3, &["v.txt:4", "\"the\"", "line 2"]);
     assert_says(&vocabulary(b"[PAD]\n\xff\n"), 3, &["v.txt:2", "UTF-8"]);
     let missing = BuildConfig { vocab: Some("no-such-vocab".into()), ..world.config.clone() };
-    assert!(matches!(world.fails(&missing, 1, &["no-such-vocab"]), Error::Io { .. }));
+    assert!(matches!(
+        world.fails(&missing, 1, &["no-such-vocab"]),
+        Error::Storage(bert_storage::Error::Io { .. })
+    ));
     let small = VocabConfig { vocab_size: 10, ..VocabConfig::default() };
     assert_says(
         &train_vocabulary(&world.config.input, &small, &mut |_, _| {}).unwrap_err(),
@@ -235,7 +238,7 @@ fn a_folder_in_use_is_refused() {
     std::fs::create_dir(&data).unwrap();
     let lock = OutputLock::acquire(&data).unwrap();
     let error = world.fails(&world.config, 6, &["in use by another process"]);
-    assert!(matches!(error, Error::InUse { .. }));
+    assert!(matches!(error, Error::Storage(bert_storage::Error::InUse { .. })));
     drop(lock);
     run(&world.config).unwrap();
 }

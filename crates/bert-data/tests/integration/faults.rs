@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_data::verify;
 use bert_data::{BuildConfig, Error, Manifest, OutputError, build_on};
+use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 
 use crate::support::{config, small_text, small_vocabulary};
 

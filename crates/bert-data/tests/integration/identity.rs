@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::faults::{Fault, Faulty};
-use bert_data::files::Disk;
-use bert_data::files::sealed::{read_sealed, sealed};
-use bert_data::rng::STREAMS_VERSION;
+use bert_data::shard::footer::STREAMS_VERSION;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, Error, Manifest, OutputError, build_on, build_part, merge, verify,
 };
+use bert_storage::Disk;
+use bert_storage::faults::{Fault, Faulty};
+use bert_storage::sealed::{read_sealed, sealed};
 use serde_json::Value;
 
 use crate::support::{config, run, small_text, small_vocabulary};

@@ -65,7 +65,7 @@ fn compressed_files_are_read_whole() {
         assert!(joined == text.as_bytes(), "{name}");
         let entry = reader.entry();
         assert_eq!((entry.lines, entry.bytes), (200_000, bytes.len() as u64), "{name}");
-        assert_eq!(entry.blake3, bert_data::files::digest_bytes(&bytes), "{name}");
+        assert_eq!(entry.blake3, bert_storage::digest_bytes(&bytes), "{name}");
     }
 }
 

@@ -5,9 +5,9 @@
 use bert_data::config::predictions::number_to_predict;
 use bert_data::instance::masking::{MaskRules, MaskedInstance, Masker};
 use bert_data::instance::pairs::Instance;
-use bert_data::rng::{Domain, Random, Stream};
 use bert_data::tokenization::vocabulary::is_special_token;
 use bert_data::{BuildConfig, Error, InputError, Nsp, OptionError, Row, Vocabulary, inspect};
+use bert_random::{Domain, Random, Stream};
 
 use crate::support::{Corpus, config, golden_vocabulary, run, shards, small_text, small_vocabulary};
 

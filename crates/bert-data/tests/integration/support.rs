@@ -194,7 +194,7 @@ pub(crate) fn documents_of(
         rows: rows as u64,
         row_groups: groups as u64,
         bytes: bytes.len() as u64,
-        blake3: bert_data::files::digest_bytes(&bytes),
+        blake3: bert_storage::digest_bytes(&bytes),
     }];
     let words = (0..vocabulary).map(|id| format!("[unused{id}]\n")).collect::<String>();
     let words = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", &words].concat();

@@ -141,7 +141,7 @@ fn rows_give_the_same_instances_as_their_sentences_in_lines() {
         assert_eq!((manifest.report.documents, manifest.report.sentences), (400, 2000), "{name}");
         assert_eq!((input.format, input.lines), (format, 400), "{name}");
         let bytes = std::fs::read(world.at(name)).unwrap();
-        assert_eq!(input.blake3, bert_data::files::digest_bytes(&bytes), "{name}");
+        assert_eq!(input.blake3, bert_storage::digest_bytes(&bytes), "{name}");
         assert_eq!(input.bytes, bytes.len() as u64, "{name}");
         assert_eq!(manifest.config.text_column.as_deref(), Some("text"));
         assert_eq!(manifest.config.language.as_deref(), Some("en"));

@@ -3,8 +3,8 @@
 use bert_data::config::predictions::number_to_predict;
 use bert_data::instance::masking::{MaskRules, MaskedInstance, Masker};
 use bert_data::instance::pairs::Instance;
-use bert_data::rng::{Domain, Stream};
 use bert_data::{BuildConfig, Row, Vocabulary};
+use bert_random::{Domain, Stream};
 
 use crate::support::{Corpus, config, golden, run, shards, small_text, small_vocabulary};
 

@@ -23,10 +23,10 @@ use super::{AdapterConfig, wrong};
 use crate::attention::linear;
 use crate::dropout::{DropoutKey, dropout};
 use crate::error::Error;
-use crate::init::normal;
 use crate::loading::LoadReport;
 use crate::model::BertModel;
 use crate::parameters::{NamedTensors, map_parameters};
+use bert_random::normal;
 
 /// Of query and key.
 const STANDARD_DEVIATION: f64 = 0.02;

@@ -6,7 +6,9 @@
 
 use super::bottleneck::BottleneckForm;
 use super::{AdapterConfig, is_adapter_parameter};
-use crate::init::{canonical, normal, uniform};
+use bert_random::{normal, uniform};
+
+use crate::init::canonical;
 
 const STANDARD_DEVIATION: f64 = 0.02;
 

@@ -3,7 +3,7 @@
 //! Each parameter is a pure function of (seed, its published name). Ports `create_initializer` of the reference's
 //! `modeling.py` (`truncated_normal_initializer(0.02)`); the draws themselves are not TensorFlow's.
 
-use super::draws::normal_within;
+use bert_random::normal_within;
 
 /// The values of the parameter with this canonical name, in the layout of published checkpoints.
 pub(super) fn values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f32> {
@@ -24,8 +24,10 @@ pub(super) fn truncated_normal(name: &str, len: usize, std: f64, seed: u64) -> V
 
 #[cfg(test)]
 mod tests {
-    use super::super::draws::CHUNK;
     use super::*;
+
+    /// Values that one stream gives.
+    const CHUNK: usize = 1 << 16;
 
     #[test]
     fn truncated_normal_has_the_reference_moments_within_five_sigma() {

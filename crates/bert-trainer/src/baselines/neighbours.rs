@@ -93,7 +93,7 @@ fn beside(side: &Side, neighbour: Option<u32>) -> &[(u32, u32)] {
 
 #[cfg(test)]
 mod tests {
-    use bert_data::rng::{Domain, Random, Stream};
+    use bert_random::{Domain, Random, Stream};
 
     use super::*;
 

@@ -132,7 +132,7 @@ impl PretrainingBatch {
 
 #[cfg(test)]
 mod tests {
-    use bert_data::rng::{Domain, Random, Stream};
+    use bert_random::{Domain, Random, Stream};
 
     use super::*;
 

@@ -18,8 +18,9 @@
 
 use std::path::PathBuf;
 
-use bert_data::rng::{Domain, Stream};
-use bert_data::{DataSet, DocumentGroups, DocumentPasses, Permutation, Row, ShardRows};
+use bert_data::{DataSet, DocumentGroups, DocumentPasses, Row, ShardRows};
+use bert_random::Permutation;
+use bert_random::{Domain, Stream};
 
 use super::Place;
 use super::length_buckets::LengthBuckets;

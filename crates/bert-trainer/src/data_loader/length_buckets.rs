@@ -6,7 +6,7 @@
 //! stays a pure function of (seed, epoch, shard, batch size). Not for choosing the number of
 //! buckets: padding at 128 tokens is 8 %, at 512 tokens 21 to 50 %.
 
-use bert_data::rng::{Random, Stream};
+use bert_random::{Random, Stream};
 
 /// Equal ranges of lengths.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl LengthBuckets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bert_data::rng::Domain;
+    use bert_random::Domain;
 
     #[test]
     fn whole_batches_are_of_one_bucket_and_every_row_is_there_once() {

@@ -2,7 +2,7 @@
 //!
 //! A permutation of the shards keyed by (seed, epoch), with the number of rows before each: a position is found by halving.
 
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 
 /// The shards of one epoch in their order.
 #[derive(Clone, Debug)]

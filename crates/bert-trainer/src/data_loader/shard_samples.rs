@@ -15,8 +15,8 @@
 //! In memory is one block at a time. Not for pairing, which the data builder has done.
 
 use bert_data::dataset::row_masker::masked;
-use bert_data::rng::{Domain, Random, Stream};
 use bert_data::{DataSet, Row, RowMasker, ShardReader, ShardRows};
+use bert_random::{Domain, Random, Stream};
 
 use super::length_buckets::LengthBuckets;
 use super::shard_order::ShardOrder;

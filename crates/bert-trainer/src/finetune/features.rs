@@ -1,8 +1,8 @@
 //! Examples to batches: word pieces, segments, labels, padded to the longest of the batch.
 
-use bert_data::rng::{Domain, Random, Stream};
 use bert_data::{Tokenizer, Vocabulary};
 use bert_model::BertInput;
+use bert_random::{Domain, Random, Stream};
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::host::{float_vector, int_vector};

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{create_folder, write_atomic_on};
 use bert_model::{
     AdapterFolder, BertConfig, BertForSequenceClassification, BertModel, read_adapter, save_fusion,
 };
+use bert_storage::{create_folder, write_atomic_on};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 

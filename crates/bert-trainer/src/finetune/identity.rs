@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_data::files::{digest_bytes, digest_file};
+use bert_storage::{digest_bytes, digest_file};
 use serde_json::{Value, json};
 
 use super::FinetuneConfig;

@@ -37,8 +37,8 @@ mod start;
 pub mod subset;
 mod table;
 
-use bert_data::files::{Disk, FileSystem, write_json_atomic_on};
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
+use bert_storage::{Disk, FileSystem, write_json_atomic_on};
 
 pub use adapter::{AdapterKind, TrainedParameters};
 pub use config::{FinetuneConfig, HeadKind, Resolved, Selection};

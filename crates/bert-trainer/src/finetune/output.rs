@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use bert_data::files::{FileSystem, OutputLock, create_folder, write_atomic_on};
 use bert_model::{Architecture, BertConfig, save_pretrained};
+use bert_storage::{FileSystem, OutputLock, create_folder, write_atomic_on};
 
 use crate::error::Error;
 use crate::run_folder::refuse_if_in_use;

@@ -13,12 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bert_data::files::sealed::{read_sealed, write_sealed_on};
-use bert_data::files::{FileSystem, create_folder, digest_bytes, write_atomic_on};
 use bert_model::{
     Architecture, LoadPolicy, load_named_tensors, load_pretrained_weights, named_tensors_from_bytes,
     read_safetensors, to_safetensors_bytes,
 };
+use bert_storage::sealed::{read_sealed, write_sealed_on};
+use bert_storage::{FileSystem, create_folder, digest_bytes, write_atomic_on};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! Which examples of the training file a fine-tuning learns from: all, some (`--max-train-examples`), and without those
 //! that are held out to choose by (`--holdout`). Both draws depend on `--subset-seed` alone.
 
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_data::files::write_atomic;
+use bert_storage::write_atomic;
 use serde::Serialize;
 use zip::write::{FileOptions, ZipWriter};
 

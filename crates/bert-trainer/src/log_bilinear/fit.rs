@@ -1,9 +1,9 @@
 //! The fit of a log-bilinear model to counts, by Adam.
 
 use bert_data::Vocabulary;
-use bert_data::rng::{Domain, Random, Stream};
 use bert_data::tokenization::vocabulary::is_special_token;
 use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
+use bert_random::{Domain, Random, Stream};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use crate::device::DeviceName;

@@ -10,8 +10,8 @@ mod run;
 
 use std::time::Instant;
 
-use bert_data::files::{Disk, FileSystem};
 use bert_model::{BertForPreTraining, LossNormalizer, Mode};
+use bert_storage::{Disk, FileSystem};
 use burn::tensor::Device;
 
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Nsp;
-use bert_data::files::FileSystem;
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, load_pretrained_weights, save_pretrained,
 };
+use bert_storage::FileSystem;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
@@ -295,7 +295,7 @@ fn model_config(
         let folder = resolve_model_folder(path, &mut warn)?;
         let model = BertConfig::read(folder.join("config.json"))?;
         let weights = folder.join("model.safetensors");
-        let digest = if weights.exists() { bert_data::files::digest_file(&weights)? } else { String::new() };
+        let digest = if weights.exists() { bert_storage::digest_file(&weights)? } else { String::new() };
         return Ok((model, Some((folder, digest))));
     }
     let name = config.model.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
-use bert_data::files::digest_bytes;
+use bert_storage::digest_bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

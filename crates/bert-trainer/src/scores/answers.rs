@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::files::read_limited;
+use bert_storage::read_limited;
 
 use crate::error::Error;
 use crate::finetune::DEV_LABELS;

@@ -1,7 +1,7 @@
 //! Percentile intervals by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13), over
 //! the examples of a set and over the seeds at once.
 
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::weighted::Weighted;

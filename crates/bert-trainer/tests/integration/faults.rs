@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use bert_data::faults::{Fault, Faulty, PowerCut, Survival};
-use bert_data::files::{Disk, FileSystem};
+use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
+use bert_storage::{Disk, FileSystem};
 use bert_trainer::checkpoint::CheckpointFolder;
 use bert_trainer::config::PretrainConfig;
 use bert_trainer::export::{export_encoder_on, export_on};

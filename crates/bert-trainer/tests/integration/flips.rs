@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::faults::Faulty;
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
+use bert_storage::faults::Faulty;
 use bert_trainer::checkpoint::{CheckpointFolder, verify};
 use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::faults::Faulty;
 use bert_data::{BuildConfig, build};
+use bert_storage::faults::Faulty;
 use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain, pretrain_on};

@@ -17,8 +17,8 @@ use crate::builder::output::work_folder::{Identity, Work};
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::error::{Error, ManifestError, OutputError, Result};
-use crate::files::{FileSystem, LOCK, OutputLock, create_folder, is_temporary, remove_temporaries};
 use crate::shard::writer::is_shard_name;
+use bert_storage::{FileSystem, LOCK, OutputLock, create_folder, is_temporary, remove_temporaries};
 
 /// The receipt that says that former files are cleared and everything in the work folder is complete.
 const COMMITTING: &str = "commit.json";
@@ -220,7 +220,7 @@ impl<'a> Output<'a> {
 /// Removes the tokenized text that parts left in their scratch folder.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`Error::Storage`].
 pub fn clear_scratch(files: &dyn FileSystem, folder: &Path) -> Result<()> {
     for name in names_in(folder)? {
         let path = folder.join(&name);

@@ -19,11 +19,11 @@ use crate::dataset::report::{Counters, DataReport};
 use crate::documents::Counts;
 use crate::documents::read::ReadReport;
 use crate::error::{Error, ManifestError, PartError, Result};
-use crate::files::FileSystem;
-use crate::files::sealed::{SealError, read_sealed, write_sealed_on};
 use crate::instance::coverage::Coverage;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
+use bert_storage::FileSystem;
+use bert_storage::sealed::{SealError, read_sealed, write_sealed_on};
 
 /// What a part read, made and wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,7 +83,8 @@ impl PartReceipt {
     /// Writes it beside the shards, which finishes the part.
     pub(crate) fn write(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
         let part = Part { index: self.part, of: self.parts };
-        write_sealed_on(files, &folder.join(part.receipt_name()), self).map(drop)
+        write_sealed_on(files, &folder.join(part.receipt_name()), self)?;
+        Ok(())
     }
 }
 

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::error::{Error, OutputError, Result};
-use crate::files::sealed::{read_sealed, sealed};
-use crate::files::{FileSystem, create_folder, digest_bytes, remove_temporaries};
-use crate::rng::STREAMS_VERSION;
 use crate::shard::footer::FORMAT_VERSION;
+use crate::shard::footer::STREAMS_VERSION;
+use bert_storage::sealed::{read_sealed, sealed};
+use bert_storage::{FileSystem, create_folder, digest_bytes, remove_temporaries};
 
 const IDENTITY: &str = "identity.json";
 

@@ -9,8 +9,8 @@ mod sampling;
 use std::fs;
 use std::path::PathBuf;
 
-use bert_data::files::{Disk, create_folder, write_json_atomic};
 use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks, Mode};
+use bert_storage::{Disk, create_folder, write_json_atomic};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Which task a step has.
 
-use bert_data::rng::{Domain, Random, Stream};
+use bert_random::{Domain, Random, Stream};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 

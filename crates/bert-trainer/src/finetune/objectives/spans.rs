@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use bert_data::files::digest_bytes;
 use bert_model::{BertConfig, BertForQuestionAnswering, Mode, span_loss};
+use bert_storage::digest_bytes;
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 

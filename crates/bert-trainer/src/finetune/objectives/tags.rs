@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::slice;
 
-use bert_data::files::digest_bytes;
 use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
+use bert_storage::digest_bytes;
 use burn::tensor::Tensor;
 
 use super::{Objective, Part, Setup};

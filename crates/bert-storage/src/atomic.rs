@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Disk, Durable, FileSystem, folder_of};
-use crate::error::{Error, Result, is_disk_full};
+use crate::error::{Error, Result};
+use crate::folder::folder_of;
+use crate::system::{Disk, Durable, FileSystem};
 
 /// What a finished file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +58,8 @@ impl<'a> AtomicFile<'a> {
     }
 
     /// An error of writing this file; a full disk is told with what the file needs.
-    pub(crate) fn failed(&self, source: io::Error) -> Error {
-        match is_disk_full(&source) {
-            true => Error::DiskFull { path: self.path.clone(), needed: self.tried, source },
-            false => Error::io("write", &self.path)(source),
-        }
+    pub fn failed(&self, source: io::Error) -> Error {
+        Error::write(&self.path, self.tried, source)
     }
 
     /// Puts the file in its place: flush, fsync, rename, fsync of the folder.
@@ -176,7 +174,7 @@ pub fn remove_temporaries(files: &dyn FileSystem, folder: &Path) -> Result<()> {
 }
 
 /// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
-pub(crate) fn is_temporary(name: &str) -> bool {
+pub fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
     stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
         !name.is_empty() && !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
@@ -186,8 +184,8 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::{digest_bytes, digest_file};
     use crate::faults::{Fault, Faulty, PowerCut, Survival};
-    use crate::files::{digest_bytes, digest_file};
 
     fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<Written> {
         write_atomic_on(files, path, |out| new.chunks(1000).try_for_each(|part| out.write_all(part)))

@@ -12,8 +12,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::files::{Disk, Durable, FileSystem};
-use crate::rng::{Domain, Random, Stream};
+use crate::system::{Disk, Durable, FileSystem};
+use bert_random::{Domain, Random, Stream};
 
 /// What a power cut leaves of what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

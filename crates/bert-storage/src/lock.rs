@@ -6,8 +6,8 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use super::{Disk, FileSystem};
 use crate::error::{Error, Result};
+use crate::system::{Disk, FileSystem};
 
 /// The name of the lock file in an output folder.
 pub const LOCK: &str = ".lock";
@@ -37,12 +37,12 @@ impl OutputLock {
     }
 
     /// Takes a lock of another name in a folder, for those who share the folder.
-    pub(crate) fn acquire_as(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<Self> {
+    pub fn acquire_as(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<Self> {
         Self::take(files, folder, name, File::try_lock)
     }
 
     /// Takes a share in the lock of a folder: others may have one too, but nobody the lock alone.
-    pub(crate) fn share_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
+    pub fn share_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
         Self::take(files, folder, LOCK, File::try_lock_shared)
     }
 

@@ -8,13 +8,15 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::files::{FileSystem, Written, digest_bytes, read_limited, write_atomic_on};
+use crate::atomic::{Written, write_atomic_on};
+use crate::bytes::{digest_bytes, read_limited};
+use crate::system::FileSystem;
 
 const START: &str = "{\n  \"seal\": \"";
 const END: &str = "\",\n";
 const DIGITS: usize = 64;
 /// The largest sealed file that is read: a manifest of 99,999 shards has some twenty megabytes.
-pub(crate) const LARGEST: u64 = 256 << 20;
+pub const LARGEST: u64 = 256 << 20;
 
 /// How a sealed file can be wrong.
 #[derive(Debug, thiserror::Error)]

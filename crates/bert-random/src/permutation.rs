@@ -4,7 +4,8 @@
 //! each place is computed by a Feistel network whose keys are drawn, on the smallest square that holds them; what falls
 //! outside is sent through again. So memory does not grow with `n`.
 
-use crate::rng::{Random, Stream};
+use crate::random::Random;
+use crate::stream::Stream;
 
 /// Up to so many numbers are shuffled in a table.
 const TABLE: u64 = 1 << 16;
@@ -35,7 +36,7 @@ impl Permutation {
             return Self(Form::Table(all));
         }
         let half = (u64::BITS - (n - 1).leading_zeros()).div_ceil(2);
-        Self(Form::Computed { n, half, keys: std::array::from_fn(|_| random.bits()) })
+        Self(Form::Computed { n, half, keys: std::array::from_fn(|_| random.next_u64()) })
     }
 
     /// The number at a place.
@@ -74,7 +75,7 @@ fn mixed(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Domain;
+    use crate::Domain;
 
     fn of(n: u64, table: u64, seed: u64) -> Permutation {
         Permutation::with_table(n, table, &mut Stream::new(seed, Domain::Test, &[]))

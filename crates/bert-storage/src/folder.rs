@@ -1,32 +1,9 @@
-//! The one place that writes files that matter.
-//!
-//! In goes a path and what to write; out comes a complete file under its final name, or no change at all: temporary
-//! name in the same folder, fsync, rename, fsync of the folder ([`AtomicFile`]). [`OutputLock`] keeps two writers
-//! apart. All operations go through the small trait [`FileSystem`], so that a test can make any of them fail
-//! ([`crate::faults`]).
-//!
-//! Not for scratch files, which may be lost. Nothing here is from the reference.
-
-pub(crate) mod scratch;
-pub mod sealed;
+//! Folders whose names survive a power cut.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
-
-mod atomic;
-mod bytes;
-mod lock;
-mod system;
-
-pub(crate) use atomic::is_temporary;
-pub use atomic::{
-    AtomicFile, Written, remove_temporaries, write_atomic, write_atomic_on, write_json_atomic,
-    write_json_atomic_on,
-};
-pub use bytes::{digest_bytes, digest_file, read_limited};
-pub use lock::{LOCK, OutputLock};
-pub use system::{Disk, Durable, FileSystem};
+use crate::system::FileSystem;
 
 /// Creates a folder and those above it that are missing, and makes their names survive a power cut.
 ///
@@ -46,7 +23,7 @@ pub fn create_folder(files: &dyn FileSystem, path: &Path) -> Result<()> {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -57,6 +34,7 @@ fn folder_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
     use crate::faults::{PowerCut, Survival};
+    use crate::system::Disk;
 
     #[test]
     fn folders_are_made_durably_or_not_at_all() {

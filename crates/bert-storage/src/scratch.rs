@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
 
-use crate::error::{Error, Result, is_disk_full};
-use crate::files::{Durable, FileSystem};
+use crate::error::{Error, Result};
+use crate::system::{Durable, FileSystem};
 
 /// Fills `buffer` from a place in a file, whatever its own position is.
-pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+///
+/// # Errors
+/// As [`std::io::Read::read_exact`].
+pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset);
     #[cfg(windows)]
@@ -31,34 +34,42 @@ pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::
     }
 }
 
-/// What a finished column holds, so that it can be known again.
+/// What a finished scratch file holds, so that it can be known again.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ColumnDigest {
-    pub(crate) bytes: u64,
-    pub(crate) xxh3: u64,
+pub struct ScratchDigest {
+    /// Its size.
+    pub bytes: u64,
+    /// Its XXH3 digest.
+    pub xxh3: u64,
 }
 
 /// Digests bytes as they go by.
 #[derive(Clone, Default)]
-pub(crate) struct Digester {
+pub struct Digester {
     hasher: XxHash3_64,
     bytes: u64,
 }
 
 impl Digester {
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.write(bytes);
         self.bytes += bytes.len() as u64;
     }
 
-    pub(crate) fn finish(&self) -> ColumnDigest {
-        ColumnDigest { bytes: self.bytes, xxh3: self.hasher.finish() }
+    /// The digest of all bytes so far.
+    #[must_use]
+    pub fn finish(&self) -> ScratchDigest {
+        ScratchDigest { bytes: self.bytes, xxh3: self.hasher.finish() }
     }
 }
 
 /// The digest of a whole file; `None` when there is none.
-pub(crate) fn digest_of(path: &Path) -> Result<Option<ColumnDigest>> {
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn digest_of(path: &Path) -> Result<Option<ScratchDigest>> {
     use std::io::Read;
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -78,7 +89,7 @@ pub(crate) fn digest_of(path: &Path) -> Result<Option<ColumnDigest>> {
 }
 
 /// A scratch file that is digested while it is written, in large pieces.
-pub(crate) struct ScratchFile {
+pub struct ScratchFile {
     path: PathBuf,
     out: Box<dyn Durable>,
     buffer: Vec<u8>,
@@ -89,35 +100,48 @@ pub(crate) struct ScratchFile {
 const BUFFER: usize = 1 << 17;
 
 impl ScratchFile {
-    pub(crate) fn create(files: &dyn FileSystem, path: &Path) -> Result<Self> {
+    /// Creates or empties a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create(files: &dyn FileSystem, path: &Path) -> Result<Self> {
         let out = files.create(path).map_err(Error::io("create", path))?;
         Ok(Self { path: path.to_owned(), out, buffer: Vec::new(), digester: Digester::default() })
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::DiskFull`].
+    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
     /// Hands everything to the operating system, so that other handles see it.
-    pub(crate) fn flush(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::DiskFull`].
+    pub fn flush(&mut self) -> Result<()> {
         self.digester.update(&self.buffer);
         if let Err(source) = self.out.write_all(&self.buffer) {
-            return Err(match is_disk_full(&source) {
-                true => Error::DiskFull { path: self.path.clone(), needed: self.digester.bytes, source },
-                false => Error::io("write", &self.path)(source),
-            });
+            return Err(Error::write(&self.path, self.digester.bytes, source));
         }
         self.buffer.clear();
         Ok(())
     }
 
     /// Bytes so far.
-    pub(crate) fn length(&self) -> u64 {
+    #[must_use]
+    pub fn length(&self) -> u64 {
         self.digester.bytes + self.buffer.len() as u64
     }
 
-    pub(crate) fn finish(mut self) -> Result<ColumnDigest> {
+    /// Writes what was held back; the digest of the whole file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::DiskFull`].
+    pub fn finish(mut self) -> Result<ScratchDigest> {
         self.flush()?;
         self.out.flush().map_err(Error::io("write", &self.path))?;
         Ok(self.digester.finish())
@@ -127,12 +151,12 @@ impl ScratchFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Disk;
+    use crate::system::Disk;
 
     #[test]
     fn what_was_written_is_known_again_and_read_anywhere() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("column");
+        let path = folder.path().join("scratch");
         let bytes: Vec<u8> = (0..300_000u32).map(|n| (n * 7 % 251) as u8).collect();
         let mut file = ScratchFile::create(&Disk, &path).unwrap();
         bytes.chunks(999).for_each(|part| file.push(part).unwrap());

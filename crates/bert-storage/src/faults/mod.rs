@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::files::{Disk, Durable, FileSystem};
+use crate::system::{Disk, Durable, FileSystem};
 pub use power_cut::{PowerCut, Survival};
 
 /// How an operation fails.

@@ -1,19 +1,21 @@
-//! Draws that are a pure function of (seed, the parameter's published name).
+//! Initial values of parameters: a pure function of the seed and the parameter's published name.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 /// Values drawn from one ChaCha stream; the next chunk has the next stream.
-pub(super) const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 16;
 
 /// `len` draws of a normal of standard deviation `std`.
-pub(crate) fn normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
+#[must_use]
+pub fn normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
     normal_within(name, len, std, f64::INFINITY, seed)
 }
 
-/// The same, where a draw beyond `limit` standard deviations is drawn again.
-pub(super) fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) -> Vec<f32> {
+/// [`normal`], where a draw beyond `limit` standard deviations is drawn again.
+#[must_use]
+pub fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) -> Vec<f32> {
     draw(name, len, seed, |rng, values| {
         let mut filled = 0;
         while filled < values.len() {
@@ -33,7 +35,8 @@ pub(super) fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: 
 }
 
 /// `len` draws from `[-bound, bound)`.
-pub(crate) fn uniform(name: &str, len: usize, bound: f64, seed: u64) -> Vec<f32> {
+#[must_use]
+pub fn uniform(name: &str, len: usize, bound: f64, seed: u64) -> Vec<f32> {
     draw(name, len, seed, |rng, values| {
         for value in values {
             let unit = f64::from(rng.next_u32()) / 4_294_967_296.0;

@@ -1,0 +1,31 @@
+//! Every random number of the workspace: a pure function of a seed and an address.
+//!
+//! | what is drawn | with |
+//! |---|---|
+//! | pairs, masks, orders of examples, dropout seeds | [`Stream`], ChaCha addressed by seed, [`Domain`] and indices |
+//! | an order of a billion things, without a table | [`Permutation`] |
+//! | initial weights, addressed by seed and the parameter's name | [`normal`], [`normal_within`], [`uniform`] |
+//! | the instances of Google's script, draw by draw | [`PythonRandom`], CPython's Mersenne Twister |
+//!
+//! ```
+//! use bert_random::{Domain, Random, Stream};
+//!
+//! // The masks of document 12 in pass 3 under seed 42: the same on every machine, whatever was drawn before.
+//! let mut stream = Stream::new(42, Domain::Masks, &[3, 12]);
+//! let position = stream.below(128);
+//! assert_eq!(position, Stream::new(42, Domain::Masks, &[3, 12]).below(128));
+//! ```
+//!
+//! Dropout masks are a counter hashed in the kernels; its seeds come from here. Nothing here is fit for secrets.
+
+mod permutation;
+mod python;
+mod random;
+mod stream;
+mod values;
+
+pub use permutation::Permutation;
+pub use python::PythonRandom;
+pub use random::Random;
+pub use stream::{Domain, Stream};
+pub use values::{normal, normal_within, uniform};

@@ -1,0 +1,160 @@
+//! Streams of draws that are addressed, so that nothing depends on threads or on the order of work.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::random::Random;
+
+/// What a [`Stream`] is for. The number is part of the stream's address: never change or reuse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u32)]
+pub enum Domain {
+    /// Pairs of one document in one pass: `[pass, document]`.
+    Pairs = 1,
+    /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
+    Masks = 2,
+    /// Which documents are in which bucket of a pass: `[pass]`. (3, 4 and 6 are spent.)
+    Buckets = 7,
+    /// The order of the rows of one bucket: `[pass, bucket]`.
+    ShardOrder = 5,
+    /// The order in which a loader visits shards: `[epoch]`.
+    LoaderShards = 16,
+    /// The order of rows in a loader: `[epoch, ..]`.
+    LoaderRows = 17,
+    /// Masks made in the loader: `[epoch, instance]`.
+    LoaderMasks = 18,
+    /// The order of documents in a loader that makes the instances: `[epoch]`.
+    LoaderDocuments = 19,
+    /// Dropout seeds: `[step, micro_batch, rank]`.
+    Dropout = 33,
+    /// The start and the draws of the fit to a text's counts: `[what, ..]`.
+    LogBilinear = 34,
+    /// The order of examples in fine-tuning: `[epoch]`.
+    FinetuneOrder = 48,
+    /// Which training examples a fine-tuning uses: `[]`.
+    FinetuneSubset = 56,
+    /// Which training examples are held out to choose by: `[]`.
+    FinetuneHoldout = 57,
+    /// Which of several tasks a step of fine-tuning has: `[step]`.
+    TaskOfStep = 59,
+    /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
+    Bootstrap = 58,
+    /// Draws made by tests only.
+    Test = 255,
+}
+
+/// A ChaCha stream (8 rounds) addressed by seed, domain and indices; the same address gives the same draws.
+///
+/// The key is BLAKE3 of the address in derive-key mode, so that streams of neighbouring addresses have nothing
+/// in common. Streams are made where they are needed and never shared.
+#[derive(Clone, Debug)]
+pub struct Stream(ChaCha8Rng);
+
+impl Stream {
+    /// The stream at `(seed, domain, index)`.
+    #[must_use]
+    pub fn new(seed: u64, domain: Domain, index: &[u64]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("bert random stream v1");
+        hasher.update(&seed.to_le_bytes());
+        hasher.update(&(domain as u32).to_le_bytes());
+        for part in index {
+            hasher.update(&part.to_le_bytes());
+        }
+        Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
+    }
+
+    /// Stream `number` of this address's 2^64: as independent of the others as streams of other addresses, and much
+    /// cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; what is drawn from the
+    /// address itself is branch 0.
+    #[must_use]
+    pub fn branch(&self, number: u64) -> Self {
+        let mut branch = self.0.clone();
+        branch.set_word_pos(0);
+        branch.set_stream(number);
+        Self(branch)
+    }
+
+    /// The next 64 bits, for seeding another generator.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+}
+
+impl Random for Stream {
+    fn unit(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Lemire's multiplication method with rejection: one 32-bit word for `n` up to 2^32, one 64-bit word above.
+    fn below(&mut self, n: usize) -> usize {
+        assert!(n > 0, "below(0)");
+        if let Ok(n) = u32::try_from(n) {
+            let threshold = n.wrapping_neg() % n;
+            loop {
+                let product = u64::from(self.0.next_u32()) * u64::from(n);
+                if product as u32 >= threshold {
+                    return (product >> 32) as usize;
+                }
+            }
+        }
+        let n = n as u64;
+        let threshold = n.wrapping_neg() % n;
+        loop {
+            let product = u128::from(self.0.next_u64()) * u128::from(n);
+            if product as u64 >= threshold {
+                return (product >> 64) as usize;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_depend_on_every_part_of_the_address() {
+        let draw = |seed, domain, index: &[u64]| Stream::new(seed, domain, index).next_u64();
+        let base = draw(1, Domain::Pairs, &[2, 3]);
+        assert_eq!(base, draw(1, Domain::Pairs, &[2, 3]));
+        for other in [
+            draw(2, Domain::Pairs, &[2, 3]),
+            draw(1, Domain::Masks, &[2, 3]),
+            draw(1, Domain::Pairs, &[3, 3]),
+            draw(1, Domain::Pairs, &[2, 4]),
+            draw(1, Domain::Pairs, &[2]),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn branches_depend_on_their_number_alone() {
+        let mut stem = Stream::new(1, Domain::Test, &[5]);
+        let draw = |stem: &Stream, number| stem.branch(number).next_u64();
+        let first = [0, 1, 2, u64::MAX].map(|number| draw(&stem, number));
+        assert_eq!(first[0], stem.next_u64());
+        stem.next_u64();
+        assert_eq!(first, [0, 1, 2, u64::MAX].map(|number| draw(&stem, number)));
+        let mut sorted = first.to_vec();
+        sorted.extend([0, 1, 2].map(|number| draw(&Stream::new(1, Domain::Test, &[6]), number)));
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 7);
+    }
+
+    #[test]
+    fn below_is_uniform_and_in_range() {
+        let mut stream = Stream::new(7, Domain::Test, &[]);
+        let mut seen = [0u32; 7];
+        for _ in 0..70_000 {
+            seen[stream.below(7)] += 1;
+        }
+        // 5 sigma of a binomial with n = 70,000 and p = 1/7.
+        let bound = 5.0 * (70_000.0_f64 * (1.0 / 7.0) * (6.0 / 7.0)).sqrt();
+        assert!(seen.iter().all(|&count| (f64::from(count) - 10_000.0).abs() < bound), "{seen:?}");
+        let large = (1usize << 40) + 3;
+        assert!((0..1000).all(|_| stream.below(large) < large));
+    }
+}
