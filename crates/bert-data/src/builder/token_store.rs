@@ -378,6 +378,7 @@ fn refuse_other_inputs(work: &Work<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::builder::merge::merge;
+    use crate::builder::prepare::SEGMENT;
     use crate::builder::prepare::prepare;
     use crate::builder::{build_prepared, build_prepared_part};
     use crate::config::{BuildConfig, Layout};

@@ -231,7 +231,10 @@ impl<'a> ShardCounter<'a> {
         match self.data.manifest().config.layout {
             Layout::Instances => self.count_instances(index),
             Layout::Documents => {
-                let documents = self.data.read_documents(index)?.documents().counts;
+                let (mut groups, mut documents) = (DocumentGroups::new(self.data), Counts::default());
+                for group in groups.of_shard(index) {
+                    documents.add(&groups.read([group])?.documents().counts);
+                }
                 Ok(ShardCount { documents, ..ShardCount::default() })
             }
         }

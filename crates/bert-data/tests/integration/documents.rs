@@ -432,7 +432,8 @@ fn a_glance_at_damage_under_a_mended_manifest_does_not_panic() {
         damaged[place] ^= 1 << (place % 8);
         std::fs::write(&path, &damaged).unwrap();
         let mut manifest = outcome.manifest.clone();
-        manifest.shards[0].blake3 = digest_bytes(&damaged);
+        (manifest.shards[0].blake3, manifest.shards[0].bytes) =
+            (digest_bytes(&damaged), damaged.len() as u64);
         std::fs::write(Manifest::path(&outcome.output), sealed(&manifest)).unwrap();
         match bert_data::inspect::instance(&outcome.output, 0) {
             Ok(_) => shown += 1,
