@@ -11,7 +11,7 @@ use bert_data::html::{document, escape};
 use bert_model::BertInput;
 use burn::tensor::Tensor;
 
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::host::{int_matrix, values};
 use crate::inference::load_encoder;

@@ -5,11 +5,14 @@
 //! found out what its attention is for. `neighbours` looks the tokens on both sides up in a table of pairs: a model above
 //! this level uses context, but less of it than two tokens tell.
 
+mod blank;
 mod neighbours;
 mod word_frequencies;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::baselines::blank::Baseline;
+use crate::baselines::blank::Blank;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::neighbour_counts::NeighbourCounts;
@@ -18,15 +21,6 @@ use word_frequencies::WordFrequencies;
 
 /// Held-out masked tokens that are predicted at most: the standard error of the loss is then below 0.01 nats.
 const MOST_PREDICTIONS: usize = 1 << 18;
-
-/// What one predictor reaches on the held-out masked tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
-    /// Mean negative log-likelihood, in nats.
-    pub masked_lm_loss: f64,
-    /// Share of the masked tokens that the predictor puts first; of equals the lowest id counts as first.
-    pub masked_lm_accuracy: f64,
-}
 
 /// Both levels, over the same masked tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,17 +31,6 @@ pub struct Baselines {
     pub word_frequencies: Baseline,
     /// Every token by the counts of its two neighbours in the training text.
     pub neighbours: Baseline,
-}
-
-/// A held-out masked token, and what stands beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Blank {
-    /// The token before it; `None` where that is masked too.
-    left: Option<u32>,
-    /// The token after it; `None` where that is masked too.
-    right: Option<u32>,
-    /// What was masked.
-    target: u32,
 }
 
 /// Counts the text of `train` and predicts the masked tokens of the first `instances` instances of `held_out`, or of all
@@ -97,10 +80,4 @@ fn blanks(held_out: &mut DataLoader, instances: u64) -> Result<Vec<Blank>, Error
         }
     }
     Ok(blanks)
-}
-
-/// Loss and accuracy from sums over `predictions` masked tokens.
-fn mean(loss: f64, hits: u64, predictions: usize) -> Baseline {
-    let predictions = predictions.max(1) as f64;
-    Baseline { masked_lm_loss: loss / predictions, masked_lm_accuracy: hits as f64 / predictions }
 }

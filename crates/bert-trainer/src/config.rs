@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 use serde::{Deserialize, Serialize};
 
-use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
+use crate::device::KernelChoice;
+use crate::device_name::DEVICE_HELP;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;

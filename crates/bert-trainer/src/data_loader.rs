@@ -20,6 +20,7 @@ mod document_samples;
 #[cfg(test)]
 mod document_samples_tests;
 mod length_buckets;
+mod place;
 mod prefetch;
 mod shard_order;
 mod shard_samples;
@@ -28,8 +29,8 @@ use std::path::Path;
 
 use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
 use bert_model::BertConfig;
-use serde::{Deserialize, Serialize};
 
+pub use crate::data_loader::place::Place;
 pub use batch::PretrainingBatch;
 pub use prefetch::Prefetcher;
 pub use shard_order::ShardOrder;
@@ -38,20 +39,6 @@ use crate::error::Error;
 use document_samples::DocumentSamples;
 use length_buckets::LengthBuckets;
 use shard_samples::ShardSamples;
-
-/// Where in an epoch a sample lies, as far as that cannot be told from its number alone: with documents on disk the
-/// number of samples in a block is known when its pairs are made. A checkpoint holds the place that its run had
-/// reached, and a resumed run makes one block instead of counting through all before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Place {
-    /// The epoch, from 0.
-    pub epoch: u64,
-    /// The block of documents in the epoch, from 0.
-    pub block: u64,
-    /// The number of the block's first sample in the run.
-    pub first_sample: u64,
-}
 
 /// The samples of a run by their number.
 enum Samples {

@@ -4,7 +4,6 @@
 //! is chosen here: `Device::default()` depends on which features happen to be on, so it is never used. The CUDA
 //! backend compiles and its kernels are tested on another runtime; no figure from a card exists yet.
 
-use std::fmt;
 use std::str::FromStr;
 
 use bert_kernels::{Kernels, set_kernels};
@@ -12,6 +11,7 @@ use burn::tensor::Device;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::device_name::DeviceName;
 use crate::error::Error;
 
 /// Which operations compute, as on the command line.
@@ -34,21 +34,6 @@ impl KernelChoice {
     }
 }
 
-/// The help of `--device`.
-pub const DEVICE_HELP: &str = "flex, ndarray, cuda or cuda:N; no figure from a CUDA card exists yet";
-
-/// A device by name, as on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum DeviceName {
-    /// burn's pure-Rust CPU backend.
-    #[default]
-    Flex,
-    /// burn's older CPU backend, which upstream has deprecated.
-    Ndarray,
-    /// The CUDA device with this index. No figure from a card exists yet.
-    Cuda(usize),
-}
-
 impl FromStr for DeviceName {
     type Err = Error;
 
@@ -60,16 +45,6 @@ impl FromStr for DeviceName {
             None if text == "cuda" => Ok(Self::Cuda(0)),
             Some(("cuda", index)) => index.parse().map(Self::Cuda).map_err(|_| unknown()),
             _ => Err(unknown()),
-        }
-    }
-}
-
-impl fmt::Display for DeviceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flex => f.write_str("flex"),
-            Self::Ndarray => f.write_str("ndarray"),
-            Self::Cuda(index) => write!(f, "cuda:{index}"),
         }
     }
 }

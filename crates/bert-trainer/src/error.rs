@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 
 /// An error of loading data, training or checkpoints.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ pub enum Error {
         source: Box<Self>,
     },
     /// `--device` names no device.
-    #[error("unknown device {name:?}: use {}", crate::device::DEVICE_HELP)]
+    #[error("unknown device {name:?}: use {}", crate::device_name::DEVICE_HELP)]
     UnknownDevice {
         /// What was asked for.
         name: String,

@@ -11,7 +11,7 @@ use bert_model::{
 };
 use bert_storage::{Disk, FileSystem, write_atomic_on};
 
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::initialization::FreshWeights;
 use crate::model_card::{card_of_checkpoint, card_of_fresh};

@@ -10,7 +10,7 @@ use bert_model::{
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::host::{int_matrix, int_vector, values};
 use crate::tasks::EncodedPair;

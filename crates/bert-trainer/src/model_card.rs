@@ -19,7 +19,7 @@ pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Op
     if !path.exists() {
         return Ok(None);
     }
-    let state = crate::report::read_json(&path)?;
+    let state = crate::json_file::read_json(&path)?;
     let run = &state["run"];
     let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     let mut rows = vec![("initialization", initialization(run))];

@@ -17,7 +17,8 @@ use bert_model::BertConfig;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{DeviceName, KernelChoice};
+use crate::device::KernelChoice;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 
 /// The precision of matrix products, as on the command line.

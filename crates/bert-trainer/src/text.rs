@@ -39,7 +39,7 @@ impl Text {
         let vocabulary = Vocabulary::read(&folder.join("vocab.txt"))?;
         let settings = folder.join("tokenizer_config.json");
         let do_lower_case = match settings.exists() {
-            true => crate::report::read_json(&settings)?["do_lower_case"].as_bool().unwrap_or(true),
+            true => crate::json_file::read_json(&settings)?["do_lower_case"].as_bool().unwrap_or(true),
             false => true,
         };
         Ok(Self::new(vocabulary, do_lower_case))

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use bert_model::{LoadPolicy, load_pretrained_pretraining};
+use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
 use bert_trainer::data_loader::DataLoader;
-use bert_trainer::device::{DEVICE_HELP, KernelChoice};
+use bert_trainer::device::KernelChoice;
 use bert_trainer::evaluation::evaluate;
 use bert_trainer::precision::PrecisionChoice;
 use clap::Args as ClapArgs;

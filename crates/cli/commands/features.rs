@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::device::DEVICE_HELP;
+use bert_trainer::DEVICE_HELP;
 use bert_trainer::inference::{Extractor, write_json_lines, write_parquet};
 use bert_trainer::{DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};

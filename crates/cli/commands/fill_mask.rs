@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
+use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
-use bert_trainer::device::DEVICE_HELP;
 use bert_trainer::fill_mask::{Filled, MaskFiller};
 use clap::Args as ClapArgs;
 use serde::Serialize;

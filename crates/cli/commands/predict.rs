@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
-use bert_trainer::device::DEVICE_HELP;
 use bert_trainer::inference::{Predictor, TextFormat, predict_file};
 use clap::Args as ClapArgs;
 

@@ -10,7 +10,9 @@
 //! neighbour, plus K squared: exact, without a walk over the vocabulary.
 
 use super::word_frequencies::WordFrequencies;
-use super::{Baseline, Blank, mean};
+use crate::baselines::blank::Baseline;
+use crate::baselines::blank::Blank;
+use crate::baselines::blank::mean;
 use crate::neighbour_counts::{NeighbourCounts, Side};
 
 /// How many tokens by word frequency are added to those seen beside a neighbour.

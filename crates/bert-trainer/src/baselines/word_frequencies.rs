@@ -1,6 +1,8 @@
 //! The level of a predictor that ignores the context: every token by its share of the text.
 
-use super::{Baseline, Blank, mean};
+use crate::baselines::blank::Baseline;
+use crate::baselines::blank::Blank;
+use crate::baselines::blank::mean;
 use crate::neighbour_counts::NeighbourCounts;
 
 /// How probable each token of the vocabulary is, by its count and one more: no token is impossible.

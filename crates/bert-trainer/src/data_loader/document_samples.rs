@@ -22,9 +22,9 @@ use bert_data::{DataSet, DocumentGroups, DocumentPasses, Row, ShardRows};
 use bert_random::Permutation;
 use bert_random::{Domain, Stream};
 
-use super::Place;
 use super::length_buckets::LengthBuckets;
 use super::shard_samples::shuffled;
+use crate::data_loader::place::Place;
 use crate::error::Error;
 
 /// Tokens of the documents of a block, roughly. Part of what a run computes.

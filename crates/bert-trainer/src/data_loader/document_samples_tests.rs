@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
 
+use super::DataLoader;
+use super::PretrainingBatch;
+use super::Samples;
 use super::document_samples::Blocks;
-use super::{DataLoader, Place, PretrainingBatch, Samples};
+use crate::data_loader::place::Place;
 use crate::error::Error;
 
 const SEED: u64 = 5;

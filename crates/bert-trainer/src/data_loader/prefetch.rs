@@ -6,7 +6,9 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use super::{DataLoader, Place, PretrainingBatch};
+use super::DataLoader;
+use super::PretrainingBatch;
+use crate::data_loader::place::Place;
 use crate::error::Error;
 
 /// What the loader's thread sends: a batch, and the place of its last sample.

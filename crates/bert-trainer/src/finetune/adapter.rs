@@ -6,54 +6,19 @@
 use std::fmt;
 
 use bert_model::{
-    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
+    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification,
     is_adapter_parameter, is_fusion_parameter, named_parameters, save_adapter,
 };
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::config::FinetuneConfig;
 use super::fusion;
-use super::objectives::Setup;
 use super::output::Output;
 use crate::error::Error;
+use crate::finetune::adapter_options::AdapterKind;
+use crate::finetune::adapter_options::LORA;
+use crate::finetune::setup::Setup;
 use crate::tasks::Kind;
-
-/// Rank of LoRA's matrices, and its alpha.
-const LORA: (usize, f64) = (8, 8.0);
-
-/// The forms of `--adapter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum AdapterKind {
-    /// After the feed-forward network, on its normalized output (`seq_bn`).
-    Pfeiffer,
-    /// After attention and after the feed-forward network (`double_seq_bn`).
-    Houlsby,
-    /// Beside the feed-forward network (`par_bn`).
-    Parallel,
-    /// Two narrow matrices beside the query and value projections.
-    Lora,
-}
-
-impl AdapterKind {
-    /// The highest learning rate, by default: that of the `adapters` library's examples, and for LoRA that of its paper on RTE.
-    pub fn learning_rate(self) -> f64 {
-        match self {
-            Self::Pfeiffer | Self::Houlsby | Self::Parallel => 1e-4,
-            Self::Lora => 5e-4,
-        }
-    }
-
-    fn form(self) -> Option<BottleneckForm> {
-        match self {
-            Self::Pfeiffer => Some(BottleneckForm::Pfeiffer),
-            Self::Houlsby => Some(BottleneckForm::Houlsby),
-            Self::Parallel => Some(BottleneckForm::Parallel),
-            Self::Lora => None,
-        }
-    }
-}
 
 impl FinetuneConfig {
     /// The adapter with its defaults filled in, or `None` when the whole model or only the head learns.
@@ -116,34 +81,6 @@ impl FinetuneConfig {
             (false, None) => return Ok(None),
         };
         Ok(Some(adapter))
-    }
-}
-
-/// The sizes of an adapter under the names of their flags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct AdapterSizes {
-    /// Hidden size over the width of a bottleneck.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub adapter_reduction: Option<f64>,
-    /// Rank of a LoRA.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lora_rank: Option<usize>,
-    /// Its product is multiplied by alpha / rank.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lora_alpha: Option<f64>,
-}
-
-impl AdapterSizes {
-    pub(super) fn of(adapter: Option<AdapterConfig>) -> Self {
-        match adapter {
-            None => Self::default(),
-            Some(AdapterConfig::Bottleneck { reduction_factor, .. }) => {
-                Self { adapter_reduction: Some(reduction_factor), ..Self::default() }
-            }
-            Some(AdapterConfig::Lora { rank, alpha }) => {
-                Self { lora_rank: Some(rank), lora_alpha: Some(alpha), ..Self::default() }
-            }
-        }
     }
 }
 
@@ -237,6 +174,8 @@ pub(super) fn save(
 #[cfg(test)]
 mod tests {
     use clap::{Args, Command, FromArgMatches};
+
+    use bert_model::BottleneckForm;
 
     use super::*;
 

@@ -6,11 +6,15 @@ use bert_model::FeatureHeadKind;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::adapter::{AdapterKind, AdapterSizes};
-use super::grid::Choices;
 use super::seeds::Seeds;
-use crate::device::{DEVICE_HELP, DeviceName, KernelChoice};
+use crate::device::KernelChoice;
+use crate::device_name::DEVICE_HELP;
+use crate::device_name::DeviceName;
 use crate::error::Error;
+use crate::finetune::adapter_options::AdapterKind;
+use crate::finetune::adapter_options::AdapterSizes;
+use crate::finetune::adapter_options::FUSION_LEARNING_RATE;
+use crate::finetune::choices::Choices;
 use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
@@ -307,7 +311,7 @@ impl FinetuneConfig {
         let defaults = self.task.spec().defaults;
         let adapter = AdapterSizes::of(self.adapter_config()?);
         let learning_rate = match (self.adapter, self.freeze_encoder) {
-            _ if !self.fusion.is_empty() => super::fusion::LEARNING_RATE,
+            _ if !self.fusion.is_empty() => FUSION_LEARNING_RATE,
             (Some(adapter), _) => adapter.learning_rate(),
             (None, true) => defaults.frozen_learning_rate,
             (None, false) => defaults.learning_rate,

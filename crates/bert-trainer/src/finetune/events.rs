@@ -1,7 +1,7 @@
 //! What a fine-tuning tells its caller while it runs.
 
 use super::grid::CellReport;
-use super::multitask::TaskEpoch;
+use super::progress::TaskEpoch;
 use crate::tasks::Scores;
 
 /// What a fine-tuning tells its caller.

@@ -11,17 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
 use super::features::Features;
-use super::objectives::Setup;
 use super::output::Output;
 use crate::error::Error;
+use crate::finetune::setup::Setup;
 use crate::host::values;
 use crate::tasks::Kind;
 
 /// The weight of the distance between each layer's value matrix and the identity in the loss; that of the library.
 pub(super) const REGULARIZATION: f64 = 0.01;
-
-/// The highest learning rate, by default: that of the library's examples.
-pub(super) const LEARNING_RATE: f64 = 5e-5;
 
 /// What the attention over fused adapters came to, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,49 +4,16 @@
 //! came to on the part of train that was held out. Dev takes no part in the choice, so its scores are not optimistic.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::config::{FinetuneConfig, Resolved};
 use crate::error::Error;
+use crate::finetune::choices::Choices;
 use crate::tasks::{Metric, Statistics};
 
 /// More cells than anybody runs.
 const MOST_CELLS: usize = 1000;
-
-/// The values of a flag that may have several, with commas between them. In JSON one value, or a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Choices<T> {
-    /// One.
-    One(T),
-    /// Several: a grid.
-    Several(Vec<T>),
-}
-
-impl<T> Choices<T> {
-    /// All values.
-    pub fn values(&self) -> &[T] {
-        match self {
-            Self::One(value) => std::slice::from_ref(value),
-            Self::Several(values) => values,
-        }
-    }
-}
-
-impl<T: FromStr<Err: fmt::Display>> FromStr for Choices<T> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let value = |part: &str| part.trim().parse().map_err(|error: T::Err| format!("{part:?}: {error}"));
-        let mut values = text.split(',').map(value).collect::<Result<Vec<T>, String>>()?;
-        Ok(match values.len() {
-            1 => Self::One(values.remove(0)),
-            _ => Self::Several(values),
-        })
-    }
-}
 
 /// One configuration of a grid.
 #[derive(Clone, Debug)]

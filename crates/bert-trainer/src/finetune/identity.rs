@@ -5,10 +5,10 @@ use std::path::Path;
 use bert_storage::{digest_bytes, digest_file};
 use serde_json::{Value, json};
 
-use super::FinetuneConfig;
 use super::fusion::read_adapters;
 use super::objectives::{Objective, Part};
 use crate::error::Error;
+use crate::finetune::config::FinetuneConfig;
 use crate::tasks::Example;
 
 /// What decides the numbers of every run: settings, weights and data. Which seeds there are decides nothing for one.

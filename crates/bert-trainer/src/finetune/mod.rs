@@ -16,6 +16,8 @@
 //! One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
 
 pub mod adapter;
+mod adapter_options;
+mod choices;
 pub mod config;
 mod events;
 mod exact;
@@ -27,12 +29,14 @@ mod layers;
 mod multitask;
 mod objectives;
 mod output;
+mod progress;
 mod questions;
 mod report;
 mod runs;
 mod saved;
 pub mod seed_run;
 pub mod seeds;
+mod setup;
 mod start;
 pub mod subset;
 mod table;
@@ -40,29 +44,33 @@ mod table;
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::{Disk, FileSystem, write_json_atomic_on};
 
-pub use adapter::{AdapterKind, TrainedParameters};
+use crate::finetune::runs::report_of;
+pub use adapter::TrainedParameters;
+pub use adapter_options::AdapterKind;
 pub use config::{FinetuneConfig, HeadKind, Resolved, Selection};
 pub use events::FinetuneEvent;
 pub use fusion::FusionReport;
 use grid::Cell;
 use identity::identity;
-pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, TaskEpoch, multitask};
+pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
 use objectives::labels::Labels;
 pub use objectives::labels::{Classifier, decide, predict};
 use objectives::spans::Spans;
 use objectives::tags::Tags;
-use objectives::{Objective, Part, Setup};
+use objectives::{Objective, Part};
 pub(crate) use output::DEV_LABELS;
 use output::Output;
+pub use progress::TaskEpoch;
 pub use report::{FinetuneReport, RunReport};
-use runs::{Runs, Start, run_cells};
+use runs::{Start, run_cells};
 use saved::SavedRuns;
+use setup::Setup;
 use start::start_model;
 
 use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
 use crate::stop::StopFlag;
-use crate::tasks::{Kind, SeedRun};
+use crate::tasks::Kind;
 use crate::text::Text;
 
 /// Fine-tunes, once per seed; with `resume` goes on with what the same fine-tuning left in the output folder when it
@@ -169,49 +177,10 @@ impl Job<'_> {
         objective.save_model(&output, model, &runs.model_config)?;
         let parameters = TrainedParameters::new(config, model, setup.layers);
         let fusion = objective.fusion(model)?;
-        let report = FinetuneReport { grid, fusion, ..report(setup, &objective, cell, runs, parameters) };
+        let report = FinetuneReport { grid, fusion, ..report_of(setup, &objective, cell, runs, parameters) };
         write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
         saved.remove()?;
         output.finish()?;
         Ok(report)
-    }
-}
-
-fn report<O: Objective>(
-    setup: Setup<'_>,
-    objective: &O,
-    cell: &Cell,
-    runs: Runs<O>,
-    parameters: TrainedParameters,
-) -> FinetuneReport {
-    let config = setup.config;
-    let summary = |part: Part| {
-        let answers: Vec<&O::Answers> = runs.finished.iter().map(|(_, answers)| &answers[&part]).collect();
-        let run = |((report, _), answers): (&(RunReport, _), &&O::Answers)| SeedRun {
-            seed: report.seed,
-            scores: report.scores(part).expect("scored with the part").clone(),
-            degenerate: objective.is_degenerate(answers),
-        };
-        objective.summary(part, runs.finished.iter().zip(&answers).map(run).collect(), &answers)
-    };
-    let if_there = |part| objective.has(part).then(|| summary(part));
-    let (dev, training) = (summary(Part::Dev), objective.training());
-    FinetuneReport {
-        resolved: cell.resolved.clone(),
-        grid: None,
-        fusion: None,
-        start: setup.start.to_path_buf(),
-        parameters,
-        train_examples: training.trained_on,
-        training,
-        dev_digest: objective.digest(Part::Dev).expect("there is a dev set"),
-        is_sample: objective.is_sample(),
-        warnings: dev.warnings().into_iter().chain(training.warning()).collect(),
-        dev,
-        dev_mismatched: if_there(Part::DevMismatched),
-        test: if_there(Part::Test),
-        runs: runs.finished.into_iter().map(|(report, _)| report).collect(),
-        model: config.output.join("model"),
-        config: config.clone(),
     }
 }

@@ -9,8 +9,8 @@ use super::config::{FinetuneConfig, Resolved};
 use super::fusion::FusionReport;
 use super::grid::GridReport;
 use super::objectives::Part;
-use super::seed_run::EpochReport;
 use super::subset::TrainingParts;
+use crate::finetune::progress::EpochReport;
 use crate::significance::Calibration;
 use crate::tasks::{Scores, SeedSummary};
 

@@ -1,22 +1,28 @@
 //! The runs of one configuration, one per seed, and of several configurations those that are kept.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use bert_model::BertConfig;
 
 use super::grid::{Cell, CellReport, GridReport};
-use super::objectives::{Objective, Part, Setup};
+use super::objectives::Objective;
+use super::objectives::Part;
 use super::saved::SavedRuns;
-use super::seed_run::{EpochReport, Finished, Shared, run_seed};
+use super::seed_run::Finished;
+use super::seed_run::Shared;
+use super::seed_run::run_seed;
 use super::start::start_model;
-use super::{FinetuneEvent, RunReport};
 use crate::error::Error;
+use crate::finetune::adapter::TrainedParameters;
+use crate::finetune::events::FinetuneEvent;
+use crate::finetune::objectives::Answered;
+use crate::finetune::progress::EpochReport;
+use crate::finetune::report::FinetuneReport;
+use crate::finetune::report::RunReport;
+use crate::finetune::setup::Setup;
 use crate::stop::StopFlag;
 use crate::tasks::Scores;
-
-/// A run's answers to every labelled part but what was held out.
-pub(super) type Answered<O> = BTreeMap<Part, <O as Objective>::Answers>;
+use crate::tasks::SeedRun;
 
 /// What every configuration starts from.
 pub(super) struct Start<'a, O: Objective> {
@@ -191,4 +197,44 @@ fn run_report<O: Objective>(objective: &O, seed: u64, finished: &Finished<O>) ->
 /// Of equals the first stays, and a score that is not defined never does.
 fn is_better(score: f64, best: f64) -> bool {
     score > best || (best.is_nan() && !score.is_nan())
+}
+
+/// What runs of a cell came to.
+pub(super) fn report_of<O: Objective>(
+    setup: Setup<'_>,
+    objective: &O,
+    cell: &Cell,
+    runs: Runs<O>,
+    parameters: TrainedParameters,
+) -> FinetuneReport {
+    let config = setup.config;
+    let summary = |part: Part| {
+        let answers: Vec<&O::Answers> = runs.finished.iter().map(|(_, answers)| &answers[&part]).collect();
+        let run = |((report, _), answers): (&(RunReport, _), &&O::Answers)| SeedRun {
+            seed: report.seed,
+            scores: report.scores(part).expect("scored with the part").clone(),
+            degenerate: objective.is_degenerate(answers),
+        };
+        objective.summary(part, runs.finished.iter().zip(&answers).map(run).collect(), &answers)
+    };
+    let if_there = |part| objective.has(part).then(|| summary(part));
+    let (dev, training) = (summary(Part::Dev), objective.training());
+    FinetuneReport {
+        resolved: cell.resolved.clone(),
+        grid: None,
+        fusion: None,
+        start: setup.start.to_path_buf(),
+        parameters,
+        train_examples: training.trained_on,
+        training,
+        dev_digest: objective.digest(Part::Dev).expect("there is a dev set"),
+        is_sample: objective.is_sample(),
+        warnings: dev.warnings().into_iter().chain(training.warning()).collect(),
+        dev,
+        dev_mismatched: if_there(Part::DevMismatched),
+        test: if_there(Part::Test),
+        runs: runs.finished.into_iter().map(|(report, _)| report).collect(),
+        model: config.output.join("model"),
+        config: config.clone(),
+    }
 }

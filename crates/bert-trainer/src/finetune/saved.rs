@@ -25,15 +25,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::FinetuneEvent;
 use super::exact::{exact, inexact};
 use super::objectives::Objective;
 use super::report::RunReport;
-use super::runs::Answered;
-use super::seed_run::Progress;
 use crate::checkpoint::{CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
 use crate::computer::computed_by;
 use crate::error::Error;
+use crate::finetune::events::FinetuneEvent;
+use crate::finetune::objectives::Answered;
+use crate::finetune::progress::Progress;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RUN, compare};
 

@@ -3,14 +3,15 @@
 use bert_model::Mode;
 use burn::module::Module;
 use burn::tensor::Device;
-use serde::{Deserialize, Serialize};
 
-use super::FinetuneEvent;
 use super::config::{FinetuneConfig, Resolved, Selection};
 use super::features::SampleOrder;
 use super::objectives::{Objective, Part};
 use super::saved::{Restored, RunState, SavedRun};
 use crate::error::Error;
+use crate::finetune::events::FinetuneEvent;
+use crate::finetune::progress::EpochReport;
+use crate::finetune::progress::Progress;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 use crate::stop::StopFlag;
@@ -36,37 +37,6 @@ impl<O: Objective> Shared<'_, O> {
     fn chooses(&self) -> Part {
         if self.objective.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
     }
-}
-
-/// An epoch of a run, or what was left of the last.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EpochReport {
-    /// Finished steps.
-    pub step: u64,
-    /// Epochs, `step * batch / examples`.
-    pub epoch: f64,
-    /// Mean training loss of its steps; none when it had no step, as one of several tasks may.
-    pub train_loss: Option<f64>,
-    /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
-    pub dev: Option<Scores>,
-    /// Scores on what is held out of train, when they were taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_out: Option<Scores>,
-}
-
-/// Where a run stands: all that is not in weights and moments.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Progress {
-    /// Finished steps.
-    pub(super) step: u64,
-    /// Losses of the steps since the last epoch.
-    losses: Vec<f64>,
-    /// Finished epochs.
-    history: Vec<EpochReport>,
-    /// Epochs since the best.
-    waited: u64,
-    /// Epochs until the best state, once there is one.
-    pub(super) best_epoch: Option<f64>,
 }
 
 impl RunState for Progress {
@@ -250,8 +220,8 @@ pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::adapter::AdapterSizes;
     use super::*;
+    use crate::finetune::adapter_options::AdapterSizes;
     use crate::precision::PrecisionChoice;
 
     #[test]

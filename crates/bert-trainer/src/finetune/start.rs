@@ -6,11 +6,12 @@ use bert_model::{
     Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_config, read_pretrained_tensors,
 };
 
-use super::FinetuneEvent;
 use super::config::FinetuneConfig;
-use super::objectives::{Objective, Setup};
+use super::objectives::Objective;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
+use crate::finetune::events::FinetuneEvent;
+use crate::finetune::setup::Setup;
 use crate::initialization::{FreshWeights, InitializationChoice};
 
 /// What `--random-init` begins with.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::FinetuneConfig;
 use crate::error::Error;
+use crate::finetune::config::FinetuneConfig;
 use crate::tasks::{Kind, Labels, Split, SplitFile, Task, TaskError, describe_table, find_split};
 
 impl FinetuneConfig {

@@ -19,7 +19,7 @@ pub use published::{Published, published};
 pub use submission::{Submission, write_submission};
 
 use crate::error::Error;
-use crate::report::read_json;
+use crate::json_file::read_json;
 use crate::tasks::{Metric, SeedSummary, Task};
 
 /// The tasks of GLUE, in the order of its leaderboard.

@@ -7,7 +7,7 @@ use bert_storage::write_atomic;
 use serde::Serialize;
 use zip::write::{FileOptions, ZipWriter};
 
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::inference::{Answer, Classifier};
 use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_glue_submission};

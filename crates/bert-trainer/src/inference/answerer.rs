@@ -9,10 +9,10 @@ use bert_model::{
 use burn::tensor::Device;
 use serde::Serialize;
 
-use super::classifier::trained_setting;
-use super::predict::line_of;
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
+use crate::inference::model_folder::line_of;
+use crate::inference::model_folder::trained_setting;
 use crate::question_answering::answers::AnswerSettings;
 use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::squad::Question;

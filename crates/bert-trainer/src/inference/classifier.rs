@@ -15,12 +15,12 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::adapted;
-use super::predict::architecture;
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::finetune::features::Features;
 use crate::finetune::{decide, predict};
-use crate::report::read_json;
+use crate::inference::model_folder::architecture;
+use crate::inference::model_folder::trained_setting;
 use crate::tasks::{EncodedPair, Example, Kind, Label};
 use crate::text::Text;
 
@@ -196,15 +196,6 @@ fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
         (Some(other), _) => {
             refuse(format!("is {other}; single_label_classification and regression are supported"))
         }
-    }
-}
-
-/// `report.json` of the fine-tuning whose `model/` the folder is; null for another folder.
-pub(super) fn trained_setting(folder: &Path) -> Result<serde_json::Value, Error> {
-    let report = folder.with_file_name("report.json");
-    match folder.file_name().is_some_and(|name| name == "model") && report.is_file() {
-        true => read_json(&report),
-        false => Ok(serde_json::Value::Null),
     }
 }
 

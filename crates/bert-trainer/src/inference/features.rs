@@ -9,7 +9,7 @@ use burn::tensor::Device;
 
 use super::load_encoder;
 use super::text_input::for_each_window;
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::finetune::features::Features;
 use crate::host::values;

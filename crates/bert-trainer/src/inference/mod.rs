@@ -18,6 +18,7 @@ mod answerer;
 mod classifier;
 mod feature_rows;
 mod features;
+mod model_folder;
 mod predict;
 mod probe;
 mod tagger;

@@ -13,9 +13,9 @@ use super::classifier::Classifier;
 use super::tagger::Tagger;
 use super::text_input::{STANDARD_INPUT, TextFormat, for_each_window};
 use super::unwritten;
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::report::read_json;
+use crate::inference::model_folder::{architecture, line_of};
 use crate::tasks::{Example, TaskError};
 
 /// Texts that are held and sorted by length at a time.
@@ -75,15 +75,6 @@ impl Predictor {
     }
 }
 
-/// The class of `transformers` that the folder's `config.json` names.
-pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
-    let path = folder.join("config.json");
-    if !path.exists() {
-        return Ok(None);
-    }
-    Ok(read_json(&path)?["architectures"][0].as_str().map(String::from))
-}
-
 /// One line of the output.
 #[derive(Serialize)]
 struct Row<'a> {
@@ -119,9 +110,4 @@ pub fn predict_file(
         out.flush().map_err(unwritten)
     })?;
     Ok(count)
-}
-
-/// The line of an example that was read from a file of new texts.
-pub(super) fn line_of(example: &Example) -> usize {
-    example.index.parse().expect("a number of ours")
 }

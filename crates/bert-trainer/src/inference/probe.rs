@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::classifier::{Answer, Classifier};
 use super::text_input::{TextFormat, for_each_window};
 use crate::data_loader::DataLoader;
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::fill_mask::MaskFiller;
 use crate::tasks::{EncodedPair, Example};

@@ -6,7 +6,7 @@ use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
-use crate::device::DeviceName;
+use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::host::{int_vector, values};
 use crate::neighbour_counts::{NeighbourCounts, Side};

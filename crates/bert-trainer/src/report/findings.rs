@@ -265,7 +265,8 @@ fn unfinished(run: &RunRecord) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baselines::{Baseline, Baselines};
+    use crate::baselines::Baseline;
+    use crate::baselines::Baselines;
     use crate::evaluation::Evaluation;
     use crate::pretrain::{StepMetrics, StepTiming};
 

@@ -11,9 +11,10 @@ use super::chart::{Chart, Curve, Level, Line};
 use super::findings::{Finding, Weight};
 use super::fusion::fusion_figure;
 use super::grid::grid_table;
-use super::{Report, findings_list, page, read_json, settings, table, tiles};
+use super::{Report, findings_list, page, settings, table, tiles};
 use crate::error::Error;
 use crate::finetune::subset::TrainingParts;
+use crate::json_file::read_json;
 use crate::tasks::{Metric, SeedSummary};
 
 /// Wrong answers shown, of the best run.

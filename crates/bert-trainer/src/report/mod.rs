@@ -22,7 +22,6 @@ use bert_data::html::{document, escape};
 pub use findings::{Finding, Weight};
 pub use finetuning::finetuning_page;
 pub use pretraining::pretraining_page;
-pub(crate) use record::read_json;
 
 use crate::error::Error;
 

@@ -14,6 +14,7 @@ use crate::baselines::{Baselines, baselines};
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::evaluation::Evaluation;
+use crate::json_file::read_json;
 use crate::metrics_log::records;
 use crate::pretrain::{StepMetrics, StepTiming};
 
@@ -120,11 +121,4 @@ fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
 /// The records of a log of the run.
 fn read_log<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     Ok(records(path)?.into_iter().map(|(record, _)| record).collect())
-}
-
-/// A JSON file.
-pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
-    let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    serde_json::from_slice(&text)
-        .map_err(|e| Error::CheckpointCorrupt { path: path.to_path_buf(), reason: e.to_string() })
 }

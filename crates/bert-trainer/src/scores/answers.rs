@@ -9,7 +9,7 @@ use bert_storage::read_limited;
 
 use crate::error::Error;
 use crate::finetune::DEV_LABELS;
-use crate::report::read_json;
+use crate::json_file::read_json;
 use crate::tasks::{Kind, Label, SeedSummary, Task};
 
 /// The largest file that is read.
@@ -137,5 +137,48 @@ impl Files {
 
     fn wrong(&self, file: &str, line: usize, reason: String) -> Error {
         Error::AnswersCorrupt { path: self.folder.join(file), line, reason }
+    }
+}
+
+/// The answers in the folders of one configuration, by seed.
+pub(super) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
+    let mut all = read_answers(&folders[0])?;
+    for folder in &folders[1..] {
+        let more = read_answers(folder)?;
+        check_same(&all, &folders[0], &more, folder)?;
+        all.runs.extend(more.runs);
+    }
+    all.runs.sort_by_key(|(seed, _)| *seed);
+    Ok(all)
+}
+
+/// Refuses to compare answers to other examples.
+pub(super) fn check_same(
+    first: &DevAnswers,
+    first_path: &Path,
+    second: &DevAnswers,
+    path: &Path,
+) -> Result<(), Error> {
+    let (task, examples) = (second.task, second.labels.len());
+    let (first_task, first_examples) = (first.task, first.labels.len());
+    if (task, examples) != (first_task, first_examples) {
+        return Err(Error::DifferentDevSets {
+            path: path.to_path_buf(),
+            task,
+            examples,
+            first_task,
+            first_examples,
+        });
+    }
+    let other = |difference: String| {
+        Err(Error::OtherDevSet { path: path.to_path_buf(), first: first_path.to_path_buf(), difference })
+    };
+    let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
+    if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
+        return other(format!("row {row} is another example, or has another label"));
+    }
+    match first.digest == second.digest {
+        true => Ok(()),
+        false => other("the texts differ".to_string()),
     }
 }

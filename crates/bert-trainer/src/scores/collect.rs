@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::compare::read_side;
+use super::answers::read_side;
 use crate::error::Error;
 use crate::finetune::DEV_LABELS;
-use crate::report::read_json;
+use crate::json_file::read_json;
 use crate::tasks::{Label, SeedRun, SeedSummary, Statistics};
 
 /// What of a configuration does not decide the scores of a seed.

@@ -4,13 +4,15 @@
 //! scores with a paired bootstrap over examples and seeds and, for an accuracy, McNemar's test seed by seed.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::answers::{DevAnswers, read_answers};
+use super::answers::DevAnswers;
 use super::collect::collect;
 use crate::error::Error;
+use crate::scores::answers::check_same;
+use crate::scores::answers::read_side;
 use crate::significance::{McNemar, PairedTest, paired_test};
 use crate::tasks::{Label, Metric, Statistics, Task, score};
 
@@ -95,44 +97,6 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
         second: side(&second, &sides[1]),
         test,
     })
-}
-
-/// The answers in the folders of one configuration, by seed.
-pub(super) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
-    let mut all = read_answers(&folders[0])?;
-    for folder in &folders[1..] {
-        let more = read_answers(folder)?;
-        check_same(&all, &folders[0], &more, folder)?;
-        all.runs.extend(more.runs);
-    }
-    all.runs.sort_by_key(|(seed, _)| *seed);
-    Ok(all)
-}
-
-/// Refuses to compare answers to other examples.
-fn check_same(first: &DevAnswers, first_path: &Path, second: &DevAnswers, path: &Path) -> Result<(), Error> {
-    let (task, examples) = (second.task, second.labels.len());
-    let (first_task, first_examples) = (first.task, first.labels.len());
-    if (task, examples) != (first_task, first_examples) {
-        return Err(Error::DifferentDevSets {
-            path: path.to_path_buf(),
-            task,
-            examples,
-            first_task,
-            first_examples,
-        });
-    }
-    let other = |difference: String| {
-        Err(Error::OtherDevSet { path: path.to_path_buf(), first: first_path.to_path_buf(), difference })
-    };
-    let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
-    if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
-        return other(format!("row {row} is another example, or has another label"));
-    }
-    match first.digest == second.digest {
-        true => Ok(()),
-        false => other("the texts differ".to_string()),
-    }
 }
 
 fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<PairedTest, Error> {

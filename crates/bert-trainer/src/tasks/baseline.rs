@@ -1,10 +1,10 @@
 //! What stands beside a score so that it can be judged: the majority class, the sampling error, and
 //! whether a run learnt anything but to give one answer.
 
-use super::examples::Label;
 use super::metrics::score;
 use super::scores::Scores;
 use super::task::Task;
+use crate::tasks::example::Label;
 
 /// Scores on dev of the answer that asks no model: the class most frequent in train (of equals the lower
 /// number), or the mean score of train.

@@ -3,7 +3,7 @@
 
 use super::scores::Metric;
 use super::spec::{Defaults, Kind, TaskSpec};
-use super::task::Split;
+use crate::tasks::split::Split;
 
 const GLUE: Defaults = Defaults {
     max_seq_length: 128,

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use super::task::{Split, Task};
+use super::task::Task;
+use crate::tasks::split::Split;
 
 /// An error of this module. [`TaskError::exit_code`] is what a program should end with.
 #[derive(Debug, thiserror::Error)]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::examples::Label;
 use super::scores::{Metric, Scores};
 use super::spec::Kind;
 use super::task::Task;
+use crate::tasks::example::Label;
 
 /// The task's metrics of `predictions` against `labels`, in the order of its specification.
 ///

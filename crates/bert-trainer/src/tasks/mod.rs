@@ -22,6 +22,7 @@ mod baseline;
 mod catalog;
 mod columns;
 mod error;
+mod example;
 mod examples;
 mod lines;
 mod metrics;
@@ -29,10 +30,13 @@ mod pair;
 mod predictions;
 mod scores;
 mod spec;
+mod split;
 mod summary;
 mod swag;
 mod table;
+mod table_task;
 mod task;
+mod task_names;
 mod tsv;
 
 #[cfg(test)]
@@ -42,9 +46,8 @@ pub(crate) mod real_data_tests;
 
 pub use baseline::{binomial_standard_error, is_degenerate, majority_baseline};
 pub use error::TaskError;
-pub use examples::{
-    Example, Label, SplitFile, find_split, labels_of, read_file, read_predict_file, read_split,
-};
+pub use example::{Example, Label, SplitFile};
+pub use examples::{find_split, labels_of, read_file, read_predict_file, read_split};
 pub(crate) use lines::{for_each_line, lines_of, open_file};
 pub(crate) use metrics::{Confusion, pearson_of};
 pub use metrics::{accuracy, confusion, f1, macro_f1, matthews, pearson, score, spearman};
@@ -54,7 +57,9 @@ pub use predictions::{
     write_probabilities,
 };
 pub use scores::{Metric, Scores};
-pub use spec::{Defaults, Kind, TaskSpec};
+pub use spec::{Columns, Defaults, Kind, TaskSpec};
+pub use split::Split;
 pub use summary::{MetricSummary, SeedRun, SeedSummary, Statistics};
-pub use table::{Columns, Labels, TableDescription, TableTask, describe as describe_table};
-pub use task::{Split, Task};
+pub use table::{Labels, describe as describe_table};
+pub use table_task::{TableDescription, TableTask};
+pub use task::Task;

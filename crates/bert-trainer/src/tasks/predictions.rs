@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::examples::{Example, Label};
 use super::spec::Kind;
 use super::task::Task;
+use crate::tasks::example::Example;
+use crate::tasks::example::Label;
 
 /// Writes predictions in the form of the task's own community: minBERT's for SST-5 and CFIMDB, GLUE's submission form for all
 /// others.

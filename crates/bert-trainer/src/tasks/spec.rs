@@ -8,10 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use super::catalog;
 use super::scores::Metric;
-use super::table::Columns;
-use super::task::{Split, Task};
+use crate::tasks::split::Split;
 
 /// What the model predicts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -166,36 +164,21 @@ impl TaskSpec {
     }
 }
 
-impl Task {
-    /// All that is fixed about the task.
-    pub fn spec(self) -> &'static TaskSpec {
-        match self {
-            Task::Rte => &catalog::RTE,
-            Task::Sst2 => &catalog::SST2,
-            Task::Mrpc => &catalog::MRPC,
-            Task::Cola => &catalog::COLA,
-            Task::Qnli => &catalog::QNLI,
-            Task::Qqp => &catalog::QQP,
-            Task::Mnli => &catalog::MNLI,
-            Task::Wnli => &catalog::WNLI,
-            Task::Stsb => &catalog::STSB,
-            Task::Sst5 => &catalog::SST5,
-            Task::Cfimdb => &catalog::CFIMDB,
-            Task::Sick => &catalog::SICK,
-            Task::SickR => &catalog::SICK_R,
-            Task::Snli => &catalog::SNLI,
-            Task::Squad => &catalog::SQUAD,
-            Task::Squad2 => &catalog::SQUAD2,
-            Task::Conll => &catalog::CONLL,
-            Task::Swag => &catalog::SWAG,
-            Task::Table(table) => table.spec(),
-        }
-    }
+/// The columns of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns {
+    /// The (first) text.
+    pub text_a: &'static str,
+    /// The second text of a pair.
+    pub text_b: Option<&'static str>,
+    /// The label or score.
+    pub label: &'static str,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::Task;
 
     #[test]
     fn every_spec_is_whole() {

@@ -9,10 +9,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::baseline::binomial_standard_error;
-use super::examples::Label;
 use super::scores::{Metric, Scores};
 use super::task::Task;
 use crate::significance::{Interval, confidence_interval};
+use crate::tasks::example::Label;
 
 /// The outcome of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,10 @@
 use std::path::Path;
 
 use super::error::TaskError;
-use super::examples::{Example, Label};
 use super::lines::for_each_line;
 use super::table::CsvReader;
+use crate::tasks::example::Example;
+use crate::tasks::example::Label;
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 

@@ -2,14 +2,12 @@
 //! What belongs to each task is in `spec.rs`.
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use super::catalog;
-use super::error::TaskError;
-use super::table::{TableDescription, TableTask};
+use crate::tasks::spec::TaskSpec;
+use crate::tasks::table_task::TableTask;
 
 /// A task with published data and an official metric, or a table of one's own.
 ///
@@ -92,22 +90,6 @@ impl fmt::Display for Task {
     }
 }
 
-impl FromStr for Task {
-    type Err = TaskError;
-
-    /// Reads `rte`, `sst-2`, ...; case and hyphens do not count, so that `SST2` and `stsb` are understood.
-    fn from_str(name: &str) -> Result<Self, TaskError> {
-        let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
-        if plain(name) == catalog::TABLE.name {
-            return TableTask::new(&TableDescription::default()).map(Task::Table);
-        }
-        Task::ALL
-            .into_iter()
-            .find(|task| plain(task.spec().name) == plain(name))
-            .ok_or_else(|| TaskError::UnknownTask { name: name.into() })
-    }
-}
-
 impl Serialize for Task {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -129,83 +111,29 @@ impl Task {
     }
 }
 
-impl<'de> Deserialize<'de> for Task {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Name(String),
-            Table(TableDescription),
+impl Task {
+    /// All that is fixed about the task.
+    pub fn spec(self) -> &'static TaskSpec {
+        match self {
+            Task::Rte => &catalog::RTE,
+            Task::Sst2 => &catalog::SST2,
+            Task::Mrpc => &catalog::MRPC,
+            Task::Cola => &catalog::COLA,
+            Task::Qnli => &catalog::QNLI,
+            Task::Qqp => &catalog::QQP,
+            Task::Mnli => &catalog::MNLI,
+            Task::Wnli => &catalog::WNLI,
+            Task::Stsb => &catalog::STSB,
+            Task::Sst5 => &catalog::SST5,
+            Task::Cfimdb => &catalog::CFIMDB,
+            Task::Sick => &catalog::SICK,
+            Task::SickR => &catalog::SICK_R,
+            Task::Snli => &catalog::SNLI,
+            Task::Squad => &catalog::SQUAD,
+            Task::Squad2 => &catalog::SQUAD2,
+            Task::Conll => &catalog::CONLL,
+            Task::Swag => &catalog::SWAG,
+            Task::Table(table) => table.spec(),
         }
-        let task = match Form::deserialize(deserializer)? {
-            Form::Name(name) => name.parse(),
-            Form::Table(description) => TableTask::new(&description).map(Task::Table),
-        };
-        task.map_err(D::Error::custom)
-    }
-}
-
-/// A part of a task's data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Split {
-    /// What the model is tuned on.
-    Train,
-    /// What it is scored on while tuning; of MNLI the matched set (the genres of training).
-    Dev,
-    /// MNLI's second dev set: genres that training does not have.
-    DevMismatched,
-    /// Test set, without labels in GLUE and CFIMDB; of MNLI the matched set.
-    Test,
-    /// MNLI's second test set.
-    TestMismatched,
-}
-
-impl fmt::Display for Split {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Split::Train => "train",
-            Split::Dev => "dev",
-            Split::DevMismatched => "dev-mismatched",
-            Split::Test => "test",
-            Split::TestMismatched => "test-mismatched",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_and_written() {
-        for task in Task::ALL {
-            assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
-            let json = serde_json::to_string(&task).unwrap();
-            assert_eq!(json, format!("\"{task}\""));
-            assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
-        }
-        for (name, task) in [
-            ("sst2", Task::Sst2),
-            ("SST-2", Task::Sst2),
-            ("stsb", Task::Stsb),
-            ("sst5", Task::Sst5),
-            ("CoLA", Task::Cola),
-        ] {
-            assert_eq!(name.parse::<Task>().unwrap(), task);
-        }
-    }
-
-    #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let error = "squid".parse::<Task>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown task \"squid\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
-             sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, table"
-        );
-        assert_eq!(error.exit_code(), 2);
-        assert!("".parse::<Task>().is_err());
-        assert!(serde_json::from_str::<Task>("\"squid\"").is_err());
     }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::columns::{Layout, Positions, layout};
 use super::error::TaskError;
-use super::examples::{Example, Label};
 use super::spec::Kind;
 use super::task::Task;
+use crate::tasks::example::Example;
+use crate::tasks::example::Label;
 
 /// Makes examples of the lines of one file.
 pub(super) struct RowReader<'a> {

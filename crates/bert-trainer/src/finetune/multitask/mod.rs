@@ -15,25 +15,31 @@ use burn::module::Module;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub use report::{MultitaskReport, TaskEpoch};
+use crate::finetune::progress::TaskEpoch;
+use crate::finetune::runs::report_of;
+pub use report::MultitaskReport;
 pub use sampling::Sampling;
 
 use self::sampling::task_of;
+use super::TrainedParameters;
 use super::config::{FinetuneConfig, Selection};
 use super::features::SampleOrder;
 use super::grid::{self, Cell};
 use super::identity::identity;
+use super::objectives::Objective;
+use super::objectives::Part;
 use super::objectives::labels::Labels;
-use super::objectives::{Objective, Part, Setup};
 use super::output::Output;
 use super::report::FinetuneReport;
 use super::runs::Runs;
 use super::saved::{RunState, SavedRuns};
-use super::seed_run::{EpochReport, micro_batches};
+use super::seed_run::micro_batches;
 use super::start::start_model;
-use super::{FinetuneEvent, TrainedParameters};
 use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
+use crate::finetune::events::FinetuneEvent;
+use crate::finetune::progress::EpochReport;
+use crate::finetune::setup::Setup;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 use crate::stop::StopFlag;
@@ -309,7 +315,7 @@ fn finish<O: Objective>(
     objective.write_dev(output, &dev)?;
     objective.save_model(output, model, &runs.model_config)?;
     let parameters = TrainedParameters::new(setup.config, model, setup.layers);
-    let report: FinetuneReport = super::report(setup, objective, cell, runs, parameters);
+    let report: FinetuneReport = report_of(setup, objective, cell, runs, parameters);
     write_json_atomic(&output.folder.join("report.json"), &report)?;
     Ok(())
 }

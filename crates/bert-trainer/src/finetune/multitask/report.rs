@@ -2,23 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::sampling::Sampling;
-use crate::tasks::{Scores, Task};
-
-/// What a task came to in an epoch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TaskEpoch {
-    /// The task.
-    pub task: Task,
-    /// Steps that were its.
-    pub steps: u64,
-    /// Their mean loss; none when it had no step.
-    pub train_loss: Option<f64>,
-    /// Its scores on dev after the epoch.
-    pub dev: Scores,
-}
+use crate::finetune::progress::TaskEpoch;
 
 /// `multitask.json`.
 #[derive(Clone, Debug, Serialize)]

@@ -9,13 +9,15 @@ use bert_model::{
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
-use super::{Objective, Part, Setup};
+use super::Objective;
+use super::Part;
 use crate::error::Error;
 use crate::finetune::adapter;
 use crate::finetune::features::{ClassificationBatch, Features};
 use crate::finetune::fusion::{self, FusionReport};
 use crate::finetune::identity::examples_digest;
 use crate::finetune::output::Output;
+use crate::finetune::setup::Setup;
 use crate::finetune::subset::{TrainingParts, divide};
 use crate::host::{int_vector, values};
 use crate::significance::{Calibration, calibration};

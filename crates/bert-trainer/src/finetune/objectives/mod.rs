@@ -11,21 +11,18 @@ pub(super) mod labels;
 pub(super) mod spans;
 pub(super) mod tags;
 
-use std::path::Path;
-
 use bert_model::{Architecture, BertConfig, Mode};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::config::FinetuneConfig;
 use super::fusion::FusionReport;
 use super::output::Output;
 use super::subset::TrainingParts;
 use crate::error::Error;
 use crate::significance::Calibration;
-use crate::tasks::{Scores, SeedRun, SeedSummary, Split, SplitFile, TaskError};
-use crate::text::Text;
+use crate::tasks::{Scores, SeedRun, SeedSummary};
+use std::collections::BTreeMap;
 
 /// A labelled set that models are scored on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -156,54 +153,5 @@ pub(super) trait Objective {
     ) -> Result<(), Error>;
 }
 
-/// What every objective is made of.
-#[derive(Clone, Copy)]
-pub(super) struct Setup<'a> {
-    /// The configuration; of a grid, that of all cells but for learning rate, batch and epochs.
-    pub(super) config: &'a FinetuneConfig,
-    /// The checkpoint's vocabulary.
-    pub(super) text: &'a Text,
-    /// The checkpoint's folder.
-    pub(super) start: &'a Path,
-    /// Layers of the checkpoint.
-    pub(super) layers: usize,
-    /// Longest sequence.
-    pub(super) max_seq_length: usize,
-    /// Device, with autodiff.
-    pub(super) device: &'a Device,
-}
-
-impl Setup<'_> {
-    /// Device without autodiff.
-    pub(super) fn plain(&self) -> Device {
-        self.device.clone().inner()
-    }
-
-    /// The file of a split that has labels; `None` when the task has no such split, or one that need not be there is not.
-    ///
-    /// # Errors
-    /// When train, dev or a test file that was named is not there.
-    pub(super) fn labelled_file(&self, split: Split) -> Result<Option<SplitFile>, Error> {
-        let spec = self.config.task.spec();
-        // A test file need not be there, unless it is named.
-        let needed = matches!(split, Split::Train | Split::Dev)
-            || (split == Split::Test && self.config.test_file.is_some());
-        if !spec.has_split(split) || !spec.has_labels(split) {
-            return Ok(None);
-        }
-        match self.config.find_split(split) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if needed => Err(error.into()),
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// The file of train or dev.
-    ///
-    /// # Errors
-    /// When it is not there.
-    pub(super) fn needed_file(&self, split: Split) -> Result<SplitFile, Error> {
-        let task = self.config.task;
-        self.labelled_file(split)?.ok_or_else(|| TaskError::NoSuchSplit { task, split }.into())
-    }
-}
+/// A run's answers to every labelled part but what was held out.
+pub(super) type Answered<O> = BTreeMap<Part, <O as Objective>::Answers>;

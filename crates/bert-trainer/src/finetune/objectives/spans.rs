@@ -7,10 +7,12 @@ use bert_storage::digest_bytes;
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 
-use super::{Objective, Part, Setup};
+use super::Objective;
+use super::Part;
 use crate::error::Error;
 use crate::finetune::output::Output;
 use crate::finetune::questions::QuestionSettings;
+use crate::finetune::setup::Setup;
 use crate::finetune::subset::{TrainingParts, divide};
 use crate::host::int_vector;
 use crate::padding::PaddedBatch;

@@ -9,9 +9,11 @@ use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
 use bert_storage::digest_bytes;
 use burn::tensor::Tensor;
 
-use super::{Objective, Part, Setup};
+use super::Objective;
+use super::Part;
 use crate::error::Error;
 use crate::finetune::output::Output;
+use crate::finetune::setup::Setup;
 use crate::finetune::subset::{TrainingParts, divide};
 use crate::host::int_vector;
 use crate::padding::PaddedBatch;

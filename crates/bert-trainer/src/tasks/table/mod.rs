@@ -10,51 +10,25 @@ mod rows;
 pub(super) use csv::CsvReader;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use super::catalog;
 use super::error::TaskError;
-use super::examples::{Example, SplitFile};
 use super::scores::Metric;
 use super::spec::{Kind, TaskSpec};
-use super::task::{Split, Task};
+use super::task::Task;
 use super::tsv::label_of;
+use crate::tasks::example::Example;
+use crate::tasks::example::SplitFile;
+use crate::tasks::spec::Columns;
+use crate::tasks::split::Split;
+use crate::tasks::table_task::TableDescription;
+use crate::tasks::table_task::TableTask;
 use rows::{ENDINGS, Row, read_rows};
 
 /// More classes than this are most likely no classes.
 const MOST_CLASSES: usize = 1000;
-
-/// The columns of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Columns {
-    /// The (first) text.
-    pub text_a: &'static str,
-    /// The second text of a pair.
-    pub text_b: Option<&'static str>,
-    /// The label or score.
-    pub label: &'static str,
-}
-
-/// What is known of a table: all that decides how its files are read and scored.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TableDescription {
-    /// The columns: text, perhaps a second text, label. Empty as long as nobody has named them.
-    pub columns: Vec<String>,
-    /// The classes, in the order of their numbers; empty for a regression.
-    #[serde(default)]
-    pub labels: Vec<String>,
-    /// Lowest and highest score of a regression.
-    #[serde(default)]
-    pub range: Option<(f32, f32)>,
-    /// Whether the test file has labels; of no account for what a report holds.
-    #[serde(skip)]
-    pub test_has_labels: bool,
-}
 
 /// How the labels of a table are to be taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,25 +37,6 @@ pub enum Labels<'a> {
     Classes(&'a [String]),
     /// Scores.
     Scores,
-}
-
-/// The name of a table's specification.
-#[derive(Debug, Clone, Copy)]
-pub struct TableTask(&'static (TableDescription, TaskSpec));
-
-impl PartialEq for TableTask {
-    fn eq(&self, other: &Self) -> bool {
-        // There is one of each description.
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for TableTask {}
-
-impl Hash for TableTask {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::ptr::hash(self.0, state);
-    }
 }
 
 impl TableTask {
@@ -103,17 +58,8 @@ impl TableTask {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = known.entry(key);
         Ok(*kept.or_insert_with(|| {
-            TableTask(Box::leak(Box::new((description.clone(), specification(description)))))
+            TableTask::of(Box::leak(Box::new((description.clone(), specification(description)))))
         }))
-    }
-
-    /// What it was made of.
-    pub fn description(self) -> &'static TableDescription {
-        &self.0.0
-    }
-
-    pub(super) fn spec(self) -> &'static TaskSpec {
-        &self.0.1
     }
 }
 

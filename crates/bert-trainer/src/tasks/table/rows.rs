@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::super::error::TaskError;
 use super::super::lines::for_each_line;
-use super::Columns;
 use super::csv::CsvReader;
+use crate::tasks::spec::Columns;
 
 /// The forms of a table and the endings of their names; the first of each is looked for in a folder.
 pub(super) const ENDINGS: [(Form, &[&str]); 4] = [

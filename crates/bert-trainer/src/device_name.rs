@@ -1,0 +1,28 @@
+//! Devices by name.
+
+use std::fmt;
+
+/// The help of `--device`.
+pub const DEVICE_HELP: &str = "flex, ndarray, cuda or cuda:N; no figure from a CUDA card exists yet";
+
+/// A device by name, as on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DeviceName {
+    /// burn's pure-Rust CPU backend.
+    #[default]
+    Flex,
+    /// burn's older CPU backend, which upstream has deprecated.
+    Ndarray,
+    /// The CUDA device with this index. No figure from a card exists yet.
+    Cuda(usize),
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flex => f.write_str("flex"),
+            Self::Ndarray => f.write_str("ndarray"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
