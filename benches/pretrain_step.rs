@@ -40,10 +40,10 @@ struct Args {
 fn main() {
     let args = Args::parse();
     let work = &args.work;
-    let config = work.begin();
+    let mut config = work.begin();
+    config.compute = args.precision.with(work.kernels);
     let flops = config.flops_per_sequence(work.seq_length, args.predictions);
     args.precision.check(args.device, work.kernels).expect("the device has this precision");
-    args.precision.select();
     let device = args.device.open().expect("the device opens");
     let before = peer::resident_mib();
     let mut run = SyntheticRun::new(&config, work.batch_size, work.seq_length, args.predictions, &device);

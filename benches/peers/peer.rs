@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use bert_model::{BertConfig, Preset};
 use bert_trainer::device::KernelChoice;
+use bert_trainer::precision::PrecisionChoice;
 
 /// The flags that all of them have.
 #[derive(clap::Args)]
@@ -37,8 +38,8 @@ impl Work {
     /// Gets the process ready as the programs do, and says how the model is made: Google's vocabulary, two labels.
     pub(crate) fn begin(&self) -> BertConfig {
         bert_cli::threads::compute_on_this_thread();
-        self.kernels.select();
-        BertConfig { num_labels: 2, ..BertConfig::preset(self.model, 30_522) }
+        let compute = PrecisionChoice::F32.with(self.kernels);
+        BertConfig { num_labels: 2, compute, ..BertConfig::preset(self.model, 30_522) }
     }
 
     /// Measures a turn of ours: `steps` runs of `work`. `before_mib` is [`resident_mib`] at the start.

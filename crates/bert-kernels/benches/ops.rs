@@ -12,7 +12,7 @@ use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
-use bert_kernels::{Dropout, Kernels, adamw, set_kernels};
+use bert_kernels::{Compute, Dropout, Kernels, adamw};
 use burn::tensor::{Device, Distribution, Int, Tensor};
 
 const ROUNDS: usize = 15;
@@ -41,49 +41,57 @@ fn main() {
     let wide = random(&[batch, seq, 4 * hidden]);
     let wide_bias = random(&[4 * hidden]);
     for form in [Gelu::Erf, Gelu::Tanh] {
-        compare(&format!("bias + GELU ({form:?})"), || {
+        compare(&format!("bias + GELU ({form:?})"), |compute| {
             let x = wide.clone().reshape([batch, seq, 4 * hidden]) * 1.0;
-            backward(bias_gelu(x, wide_bias.clone(), form));
+            backward(bias_gelu(compute, x, wide_bias.clone(), form));
         });
     }
     let states: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[batch, seq, hidden]));
     let state = |i: usize| states[i].clone().reshape([batch, seq, hidden]) * 1.0;
     let vectors: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[hidden]));
-    compare("residual + LayerNorm", || {
+    compare("residual + LayerNorm", |compute| {
         let affine = (vectors[1].clone(), vectors[2].clone());
-        backward(residual_layer_norm(state(0), vectors[0].clone(), state(1), affine, 1e-12, dropout));
+        backward(residual_layer_norm(
+            compute,
+            state(0),
+            vectors[0].clone(),
+            state(1),
+            affine,
+            1e-12,
+            dropout,
+        ));
     });
     let bias = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
-    compare("attention", || {
-        backward(attention(std::array::from_fn(state), bias.clone(), heads, 0.125, dropout));
+    compare("attention", |compute| {
+        backward(attention(compute, std::array::from_fn(state), bias.clone(), heads, 0.125, dropout));
     });
     let weights: [Tensor<1>; 3] =
         std::array::from_fn(|_| (random(&[hidden, hidden]) * 0.05).detach().require_grad());
-    compare("projections + attention", || {
+    compare("projections + attention", |compute| {
         let projections =
             std::array::from_fn(|i| (weights[i].clone().reshape([hidden, hidden]), vectors[i].clone()));
-        backward(self_attention(state(0), projections, bias.clone(), heads, 0.125, dropout));
+        backward(self_attention(compute, state(0), projections, bias.clone(), heads, 0.125, dropout));
     });
     let wide_weight = random(&[hidden, 4 * hidden]);
-    compare("dense, hidden -> 4 hidden", || {
-        backward(dense::product(state(0), wide_weight.clone().reshape([hidden, 4 * hidden])));
+    compare("dense, hidden -> 4 hidden", |compute| {
+        backward(dense::product(compute, state(0), wide_weight.clone().reshape([hidden, 4 * hidden])));
     });
     let (word, types, places) = (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
     let (tokens, segments) = (ids(batch * seq, vocab), ids(batch * seq, 2));
-    compare("embeddings", || {
+    compare("embeddings", |compute| {
         let table = |x: &Tensor<1>, rows: usize| x.clone().reshape([rows, hidden]);
         let tables =
             Tables { word: table(&word, vocab), token_type: table(&types, 2), position: table(&places, 512) };
         let grid = |x: &Tensor<1, Int>| x.clone().reshape([batch, seq]);
         let affine = (vectors[1].clone(), vectors[2].clone());
-        backward(embeddings(tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
+        backward(embeddings(compute, tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
     });
     let masked = random(&[predictions, hidden]);
     let (output_bias, labels) = (random(&[vocab]), ids(predictions, vocab));
-    compare("masked-LM loss", || {
+    compare("masked-LM loss", |compute| {
         let table = word.clone().reshape([vocab, hidden]);
         let masked = masked.clone().reshape([predictions, hidden]);
-        backward(masked_lm_nll(masked, table, output_bias.clone(), labels.clone()));
+        backward(masked_lm_nll(compute, masked, table, output_bias.clone(), labels.clone()));
     });
     let flat = || Tensor::<1>::random([vocab * hidden], Distribution::Default, &Device::flex());
     let gradient = flat();
@@ -97,11 +105,11 @@ fn main() {
         gradient_scale: 0.5,
         learning_rate: 1e-4,
     };
-    compare("AdamW, word table", || {
-        state = state.take().map(|state| adamw::update(state, gradient.clone(), step));
+    compare("AdamW, word table", |compute| {
+        state = state.take().map(|state| adamw::update(compute, state, gradient.clone(), step));
     });
-    compare("global norm, word table", || {
-        adamw::squared_norm(std::slice::from_ref(&gradient));
+    compare("global norm, word table", |compute| {
+        adamw::squared_norm(compute, std::slice::from_ref(&gradient));
     });
 }
 
@@ -110,13 +118,13 @@ fn backward<const D: usize>(x: Tensor<D>) {
 }
 
 /// Times both paths in turn.
-fn compare(name: &str, mut run: impl FnMut()) {
+fn compare(name: &str, mut run: impl FnMut(Compute)) {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS + 2 {
         for (kernels, times) in [Kernels::Plain, Kernels::Fused].into_iter().zip(&mut times) {
-            set_kernels(kernels);
+            let compute = Compute { kernels, ..Compute::default() };
             let start = Instant::now();
-            run();
+            run(compute);
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
-use bert_kernels::{Dropout, Precision, dense, has_bf16_instructions, set_precision};
+use bert_kernels::{Compute, Dropout, Precision, dense, has_bf16_instructions};
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 
 const ROUNDS: usize = 25;
@@ -53,12 +53,12 @@ fn dense_layer(m: usize, k: usize, n: usize) {
     let (x, weight) = (random([m, k]), random([k, n]));
     let flops = 2 * m * k * n;
     let inner = (x.clone().inner(), weight.clone().inner());
-    compare(&format!("{m} x {k} x {n} forward"), flops, || {
-        dense::product(inner.0.clone(), inner.1.clone());
+    compare(&format!("{m} x {k} x {n} forward"), flops, |compute| {
+        dense::product(compute, inner.0.clone(), inner.1.clone());
     });
     let ones = random([m, n]).detach();
-    compare(&format!("{m} x {k} x {n} and backward"), 3 * flops, || {
-        (dense::product(x.clone(), weight.clone()) * ones.clone()).sum().backward();
+    compare(&format!("{m} x {k} x {n} and backward"), 3 * flops, |compute| {
+        (dense::product(compute, x.clone(), weight.clone()) * ones.clone()).sum().backward();
     });
 }
 
@@ -69,10 +69,10 @@ fn attention(batch: usize, hidden: usize, heads: usize) {
     let bias = random([hidden]);
     let mask = Tensor::zeros([batch, 1, 1, seq], &Device::flex().autodiff());
     let flops = 3 * 2 * batch * seq * (3 * hidden * hidden + 2 * seq * hidden);
-    compare(&format!("attention {batch} x {seq} x {hidden}"), flops, || {
+    compare(&format!("attention {batch} x {seq} x {hidden}"), flops, |compute| {
         let projections = weights.clone().map(|weight| (weight, bias.clone()));
         let dropout = Dropout::new(1, 0.1);
-        self_attention(x.clone(), projections, mask.clone(), heads, 0.125, dropout).sum().backward();
+        self_attention(compute, x.clone(), projections, mask.clone(), heads, 0.125, dropout).sum().backward();
     });
 }
 
@@ -81,18 +81,18 @@ fn masked_lm(n: usize, hidden: usize) {
     let (x, table, bias) = (random([n, hidden]), random([vocab, hidden]), random([vocab]));
     let labels = (0..n).map(|i| (i * 7919 % vocab) as i64).collect();
     let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [n]), &Device::flex().autodiff());
-    compare(&format!("masked LM {n} x {hidden} x {vocab}"), 3 * 2 * n * hidden * vocab, || {
-        masked_lm_nll(x.clone(), table.clone(), bias.clone(), labels.clone()).sum().backward();
+    compare(&format!("masked LM {n} x {hidden} x {vocab}"), 3 * 2 * n * hidden * vocab, |compute| {
+        masked_lm_nll(compute, x.clone(), table.clone(), bias.clone(), labels.clone()).sum().backward();
     });
 }
 
-fn compare(name: &str, flops: usize, mut work: impl FnMut()) {
+fn compare(name: &str, flops: usize, mut work: impl FnMut(Compute)) {
     let mut least = [f64::INFINITY; 2];
     for _ in 0..ROUNDS {
         for (precision, least) in [Precision::F32, Precision::Bf16].into_iter().zip(&mut least) {
-            set_precision(precision);
+            let compute = Compute { precision, ..Compute::default() };
             let start = Instant::now();
-            work();
+            work(compute);
             *least = least.min(start.elapsed().as_secs_f64());
         }
     }

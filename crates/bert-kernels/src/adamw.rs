@@ -16,6 +16,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
+use crate::compute::Compute;
 use crate::extension::{Input, Place, fused_path, place};
 use crate::math::vectorized;
 use crate::storage::{contiguous, slice, slice_mut};
@@ -59,14 +60,14 @@ pub struct State {
 /// # Shapes
 ///
 /// - all: `[n]`
-pub fn update(state: State, gradient: Tensor<1>, step: AdamW) -> State {
+pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let n = gradient.dims();
     let State { parameter, first, second } = &state;
     assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
     let places = [place(parameter), place(first), place(second), place(&gradient)];
-    if fused_path(&places) != Some(Place::Flex) {
+    if fused_path(compute, &places) != Some(Place::Flex) {
         #[cfg(feature = "cubecl")]
-        if let Some(state) = crate::cube::adamw::update(&state, &gradient, step) {
+        if let Some(state) = crate::cube::adamw::update(compute.kernels, &state, &gradient, step) {
             return state;
         }
         return plain(state, gradient, step);
@@ -130,9 +131,9 @@ vectorized! {
 /// # Shapes
 ///
 /// - tensors: `[n]`, each its own
-pub fn squared_norm(tensors: &[Tensor<1>]) -> f64 {
+pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     let places: Vec<Place> = tensors.iter().map(place).collect();
-    if fused_path(&places).is_none() {
+    if fused_path(compute, &places).is_none() {
         return plain_squared_norm(tensors);
     }
     tensors

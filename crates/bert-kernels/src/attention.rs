@@ -13,12 +13,14 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation::softmax, assert_shape};
 use rayon::prelude::*;
 
+use crate::compute::{Compute, Kernels, Precision};
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::math::{dot, exp_to_88, greatest, sum, vectorized};
+use crate::matrix::Matrix;
 use crate::pool::{self, scratch};
 use crate::precision::matmul;
-use crate::product::{Matrix, multiply};
+use crate::product::multiply;
 use crate::storage::{buffer, contiguous, slice, tensor};
 
 /// Attention of all heads. `scale` multiplies the scores before the bias is added.
@@ -28,6 +30,7 @@ use crate::storage::{buffer, contiguous, slice, tensor};
 /// - query, key, value and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`
 /// - bias: `[batch, 1, 1, seq]`
 pub fn attention(
+    compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
     bias: Tensor<4>,
     heads: usize,
@@ -39,13 +42,14 @@ pub fn attention(
     assert_shape!(value, [batch, seq, hidden]);
     assert_shape!(bias, [batch, 1, 1, seq]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
-    match fused_path(&[place(&query), place(&key), place(&value), place(&bias)]) {
+    match fused_path(compute, &[place(&query), place(&key), place(&value), place(&bias)]) {
         Some(path) => {
             let bias = contiguous(Input::from(bias).into_flex());
-            let operation = Attention { bias, heads, scale: scale as f32, dropout };
+            let operation =
+                Attention { bias, heads, scale: scale as f32, dropout, precision: compute.precision };
             apply(operation, path, [query.into(), key.into(), value.into()])
         }
-        None => plain([query, key, value], bias, heads, scale, dropout),
+        None => plain(compute, [query, key, value], bias, heads, scale, dropout),
     }
 }
 
@@ -55,6 +59,7 @@ pub fn attention(
 ///
 /// - those of [`attention()`]
 pub fn plain(
+    compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
     bias: Tensor<4>,
     heads: usize,
@@ -67,23 +72,32 @@ pub fn plain(
             .swap_dims(1, 2) // [batch, heads, seq, head_dim]
     };
     let (query, key, value) = (split(query), split(key), split(value));
-    let scores = matmul(query, key.transpose()); // [batch, heads, seq, seq]
-    let probabilities = probabilities(scores, bias, scale, dropout);
-    matmul(probabilities, value) // [batch, heads, seq, head_dim]
+    let scores = matmul(compute.precision, query, key.transpose()); // [batch, heads, seq, seq]
+    let probabilities = probabilities(compute.kernels, scores, bias, scale, dropout);
+    matmul(compute.precision, probabilities, value) // [batch, heads, seq, head_dim]
         .swap_dims(1, 2) // [batch, seq, heads, head_dim]
         .reshape([batch, seq, hidden]) // [batch, seq, hidden]
 }
 
 /// `dropout(softmax(scores scale + bias))` of burn's operations, or of the kernels for GPUs.
-fn probabilities(scores: Tensor<4>, bias: Tensor<4>, scale: f64, dropout: Option<Dropout>) -> Tensor<4> {
+fn probabilities(
+    kernels: Kernels,
+    scores: Tensor<4>,
+    bias: Tensor<4>,
+    scale: f64,
+    dropout: Option<Dropout>,
+) -> Tensor<4> {
     #[cfg(feature = "cubecl")]
     {
         let [_, heads, seq, _] = scores.dims();
         let flat = (scores.clone().flatten(0, 3), bias.clone().flatten(0, 3));
-        if let Some(y) = crate::cube::softmax::softmax(flat.0, flat.1, (heads, seq), scale, dropout) {
+        if let Some(y) = crate::cube::softmax::softmax(kernels, flat.0, flat.1, (heads, seq), scale, dropout)
+        {
             return y.reshape(scores.shape());
         }
     }
+    #[cfg(not(feature = "cubecl"))]
+    let _ = kernels;
     dropout::plain(softmax(scores.mul_scalar(scale) + bias, 3), dropout)
 }
 
@@ -94,6 +108,7 @@ pub(crate) struct Attention {
     pub(crate) heads: usize,
     pub(crate) scale: f32,
     pub(crate) dropout: Option<Dropout>,
+    pub(crate) precision: Precision,
 }
 
 /// Sizes of one call.
@@ -114,7 +129,15 @@ impl Attention {
     fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
         let Sizes { seq, hidden, head } = sizes;
         let key = Matrix::rows(key, hidden).transposed();
-        multiply((seq, seq, head), (scores, seq), 0.0, self.scale, Matrix::rows(query, hidden), key);
+        multiply(
+            self.precision,
+            (seq, seq, head),
+            (scores, seq),
+            0.0,
+            self.scale,
+            Matrix::rows(query, hidden),
+            key,
+        );
     }
 
     /// The index of the first element of a head's probabilities, for the mask.
@@ -151,6 +174,7 @@ impl Fused<3> for Attention {
                             dropout.apply(scores, self.first(seq, batch, index), words);
                         }
                         multiply(
+                            self.precision,
                             (seq, head, seq),
                             (&mut context[index * head..], hidden),
                             0.0,
@@ -252,10 +276,18 @@ impl Attention {
         };
         let used = Matrix::rows(used, seq);
         let context = part(&gradient[at..]);
-        multiply((seq, head, seq), (&mut d_value[at..], hidden), 0.0, 1.0, used.transposed(), context);
+        multiply(
+            self.precision,
+            (seq, head, seq),
+            (&mut d_value[at..], hidden),
+            0.0,
+            1.0,
+            used.transposed(),
+            context,
+        );
 
         let value = part(&value[at..]).transposed();
-        multiply((seq, seq, head), (&mut *d_scores, seq), 0.0, 1.0, context, value);
+        multiply(self.precision, (seq, seq, head), (&mut *d_scores, seq), 0.0, 1.0, context, value);
         if let Some(dropout) = self.dropout {
             // The words are those of the probabilities.
             dropout.apply_words(d_scores, first, words);
@@ -264,8 +296,24 @@ impl Attention {
 
         let d_scores = Matrix::rows(d_scores, seq);
         let (query, key) = (part(&query[at..]), part(&key[at..]));
-        multiply((seq, head, seq), (&mut d_query[at..], hidden), 0.0, self.scale, d_scores, key);
-        multiply((seq, head, seq), (&mut d_key[at..], hidden), 0.0, self.scale, d_scores.transposed(), query);
+        multiply(
+            self.precision,
+            (seq, head, seq),
+            (&mut d_query[at..], hidden),
+            0.0,
+            self.scale,
+            d_scores,
+            key,
+        );
+        multiply(
+            self.precision,
+            (seq, head, seq),
+            (&mut d_key[at..], hidden),
+            0.0,
+            self.scale,
+            d_scores.transposed(),
+            query,
+        );
     }
 }
 

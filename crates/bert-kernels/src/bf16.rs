@@ -14,8 +14,8 @@ use std::arch::x86_64::*;
 
 use rayon::prelude::*;
 
+use crate::matrix::{Matrix, Threads};
 use crate::pool::scratch;
-use crate::product::{Matrix, Threads};
 use pack::{A_LANES, B_LANES, Source};
 
 /// Longest stretch of k that is multiplied at once: a panel of b is then 32 KiB of the 48 KiB of a first cache.

@@ -33,8 +33,8 @@ use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use crate::compute::Kernels;
 use crate::extension::{Fused, record};
-use crate::{Kernels, kernels};
 
 /// Units of a cube; a power of two that every runtime has.
 const UNITS: u32 = 128;
@@ -46,8 +46,8 @@ enum Inputs<const N: usize> {
 }
 
 /// Flat tensors of a CubeCL device in f32 if all are that, and fused kernels are selected.
-fn inputs<const N: usize>(tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
-    if kernels() == Kernels::Plain || !tensors.iter().all(fits) {
+fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
+    if kernels == Kernels::Plain || !tensors.iter().all(fits) {
         return None;
     }
     let plain = tensors.clone().map(|x| x.try_into_primitive::<Cube>().ok());
@@ -74,8 +74,12 @@ fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
 }
 
 /// Runs an operation on flat tensors. `None`: burn's own operations have to do.
-fn apply<F: Fused<N, Cube>, const N: usize>(operation: F, tensors: [Tensor<1>; N]) -> Option<Tensor<1>> {
-    match inputs(tensors)? {
+fn apply<F: Fused<N, Cube>, const N: usize>(
+    kernels: Kernels,
+    operation: F,
+    tensors: [Tensor<1>; N],
+) -> Option<Tensor<1>> {
+    match inputs(kernels, tensors)? {
         Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.value(inputs))),
         Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
     }

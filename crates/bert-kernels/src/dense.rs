@@ -7,10 +7,11 @@
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
+use crate::compute::{Compute, Precision};
 use crate::extension::{Fused, apply, fused_path, place};
+use crate::matrix::{Matrix, Threads};
 use crate::precision;
-use crate::precision::Precision;
-use crate::product::{Matrix, Threads, both, multiply_on};
+use crate::product::{both, multiply_on};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// `x W`.
@@ -20,11 +21,11 @@ use crate::storage::{buffer, contiguous, slice, tensor, width};
 /// - x: `[.., d_input]`
 /// - weight: `[d_input, d_output]`
 /// - output: `[.., d_output]`
-pub fn product<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+pub fn product<const D: usize>(compute: Compute, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
     assert_shape!(weight, [x.dims()[D - 1], _]);
-    match fused_path(&[place(&x), place(&weight)]) {
-        Some(path) => apply(Dense, path, [x.into(), weight.into()]),
-        None => plain(x, weight),
+    match fused_path(compute, &[place(&x), place(&weight)]) {
+        Some(path) => apply(Dense(compute.precision), path, [x.into(), weight.into()]),
+        None => plain(compute, x, weight),
     }
 }
 
@@ -33,12 +34,12 @@ pub fn product<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
 /// # Shapes
 ///
 /// - those of [`product`]
-pub fn plain<const D: usize>(x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
-    precision::linear(x, weight, None)
+pub fn plain<const D: usize>(compute: Compute, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+    precision::linear(compute.precision, x, weight, None)
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Dense;
+struct Dense(Precision);
 
 impl Fused<2> for Dense {
     type Saved = [FlexTensor; 2];
@@ -50,7 +51,7 @@ impl Fused<2> for Dense {
         let last = shape.num_dims() - 1;
         shape[last] = output;
         let mut y = buffer(shape.num_elements());
-        forward(Threads::All, slice(&x), slice(&weight), output, &mut y);
+        forward((self.0, Threads::All), slice(&x), slice(&weight), output, &mut y);
         (tensor(y, shape), [x, weight])
     }
 
@@ -67,12 +68,12 @@ impl Fused<2> for Dense {
         both(
             |threads| {
                 if let Some(d_x) = &mut d_x {
-                    backward_x(threads, slice(&weight), output, slice(&gradient), d_x, false);
+                    backward_x((self.0, threads), slice(&weight), output, slice(&gradient), d_x, false);
                 }
             },
             |threads| {
                 if let Some(d_weight) = &mut d_weight {
-                    backward_weight(threads, slice(&x), output, slice(&gradient), d_weight);
+                    backward_weight((self.0, threads), slice(&x), output, slice(&gradient), d_weight);
                 }
             },
         );
@@ -85,15 +86,15 @@ impl Fused<2> for Dense {
 }
 
 /// `y = x W` for a weight of `output` columns.
-pub(crate) fn forward(threads: Threads, x: &[f32], weight: &[f32], output: usize, y: &mut [f32]) {
+pub(crate) fn forward(on: (Precision, Threads), x: &[f32], weight: &[f32], output: usize, y: &mut [f32]) {
     let (input, rows) = (weight.len() / output, y.len() / output);
     let (x, weight) = (Matrix::rows(x, input), Matrix::rows(weight, output));
-    multiply_on(threads, (rows, output, input), (y, output), 0.0, 1.0, x, weight);
+    multiply_on(on.0, on.1, (rows, output, input), (y, output), 0.0, 1.0, x, weight);
 }
 
 /// `dx = dy W'`, added to what is there on request.
 pub(crate) fn backward_x(
-    threads: Threads,
+    on: (Precision, Threads),
     weight: &[f32],
     output: usize,
     gradient: &[f32],
@@ -103,12 +104,12 @@ pub(crate) fn backward_x(
     let (input, rows) = (weight.len() / output, gradient.len() / output);
     let beta = if add { 1.0 } else { 0.0 };
     let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
-    multiply_on(threads, (rows, input, output), (d_x, input), beta, 1.0, gradient, weight);
+    multiply_on(on.0, on.1, (rows, input, output), (d_x, input), beta, 1.0, gradient, weight);
 }
 
 /// `dW = x' dy`.
 pub(crate) fn backward_weight(
-    threads: Threads,
+    on: (Precision, Threads),
     x: &[f32],
     output: usize,
     gradient: &[f32],
@@ -116,7 +117,7 @@ pub(crate) fn backward_weight(
 ) {
     let (input, rows) = (d_weight.len() / output, gradient.len() / output);
     let (x, gradient) = (Matrix::rows(x, input), Matrix::rows(gradient, output));
-    transposed_product(threads, (input, output, rows), d_weight, x, gradient);
+    transposed_product(on, (input, output, rows), d_weight, x, gradient);
 }
 
 /// Columns of an f32 product with which gemm reads a transposed left factor where it is. For more it packs
@@ -127,16 +128,16 @@ const STRIPS: usize = 4;
 
 /// `c = a' b` for a of `k` rows and `m` columns, b of `k` rows and `n` columns, rows of c side by side.
 pub(crate) fn transposed_product(
-    threads: Threads,
+    on: (Precision, Threads),
     (m, n, k): (usize, usize, usize),
     c: &mut [f32],
     a: Matrix,
     b: Matrix,
 ) {
-    let strip = if n <= STRIPS * STRIP && precision::precision() == Precision::F32 { STRIP } else { n };
+    let strip = if n <= STRIPS * STRIP && on.0 == Precision::F32 { STRIP } else { n };
     for first in (0..n).step_by(strip) {
         let columns = strip.min(n - first);
         let b = Matrix::rows(&b.data[first..], b.row);
-        multiply_on(threads, (m, columns, k), (&mut c[first..], n), 0.0, 1.0, a.transposed(), b);
+        multiply_on(on.0, on.1, (m, columns, k), (&mut c[first..], n), 0.0, 1.0, a.transposed(), b);
     }
 }

@@ -9,10 +9,12 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
+use crate::compute::Compute;
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
-use crate::layer_norm::{self, Statistics, add, normalize, normalized_backward};
+use crate::layer_norm::{self, Statistics, normalize, normalized_backward};
 use crate::parallel::rows_per_block;
+use crate::rows::add;
 use crate::storage::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
 
 /// The tables: `[vocabulary, hidden]`, `[types, hidden]` and `[positions, hidden]`.
@@ -34,6 +36,7 @@ pub struct Tables {
 /// - gamma, beta: `[hidden]`
 /// - output: `[batch, seq, hidden]`
 pub fn embeddings(
+    compute: Compute,
     tables: Tables,
     input_ids: Tensor<2, Int>,
     segment_ids: Tensor<2, Int>,
@@ -51,7 +54,7 @@ pub fn embeddings(
     assert_shape!(gamma, [hidden]);
     assert_shape!(beta, [hidden]);
     let places = [place(word), place(token_type), place(position), place(&gamma), place(&beta)];
-    match fused_path(&places) {
+    match fused_path(compute, &places) {
         Some(path) => {
             let (ids, segments) = (indices(input_ids), indices(segment_ids));
             let operation = Embeddings { ids, segments, seq, epsilon: epsilon as f32, dropout };

@@ -19,7 +19,8 @@ use burn::backend::{
 };
 use burn::tensor::{DType, Tensor};
 
-use crate::{Kernels, Precision, has_bf16_instructions, kernels, precision};
+use crate::compute::{Compute, Kernels, Precision};
+use crate::precision::has_bf16_instructions;
 
 /// `Flex` with a graph.
 type Graph = Autodiff<Flex>;
@@ -64,9 +65,9 @@ pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
 }
 
 /// The fused path for these inputs, or `None` when burn's own operations have to do.
-pub(crate) fn fused_path(places: &[Place]) -> Option<Place> {
-    let no_products = precision() == Precision::Bf16 && !has_bf16_instructions();
-    if kernels() == Kernels::Plain || no_products || places.contains(&Place::Elsewhere) {
+pub(crate) fn fused_path(compute: Compute, places: &[Place]) -> Option<Place> {
+    let no_products = compute.precision == Precision::Bf16 && !has_bf16_instructions();
+    if compute.kernels == Kernels::Plain || no_products || places.contains(&Place::Elsewhere) {
         None
     } else if places.contains(&Place::Graph) {
         Some(Place::Graph)

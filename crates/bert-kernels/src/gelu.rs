@@ -8,6 +8,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation, assert_shape};
 use rayon::prelude::*;
 
+use crate::compute::Compute;
 use crate::extension::{Fused, Input, apply, fused_path, on_flex, place};
 use crate::math::{gelu, gelu_derivative, gelu_tanh, gelu_tanh_derivative, vectorized};
 use crate::parallel::{add_blocks, rows_per_block};
@@ -28,13 +29,15 @@ pub enum Gelu {
 ///
 /// - x and output: `[.., width]`
 /// - bias: `[width]`
-pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
+pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
     assert_shape!(bias, [x.dims()[D - 1]]);
-    match fused_path(&[place(&x), place(&bias)]) {
+    match fused_path(compute, &[place(&x), place(&bias)]) {
         Some(path) => apply(BiasGelu(form), path, [Input::from(x), Input::from(bias)]),
         None => {
             #[cfg(feature = "cubecl")]
-            if let Some(y) = crate::cube::gelu::bias_gelu(x.clone().flatten(0, D - 1), bias.clone(), form) {
+            if let Some(y) =
+                crate::cube::gelu::bias_gelu(compute.kernels, x.clone().flatten(0, D - 1), bias.clone(), form)
+            {
                 return y.reshape(x.shape());
             }
             plain(x, bias, form)

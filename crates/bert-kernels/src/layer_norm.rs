@@ -11,10 +11,12 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
+use crate::compute::Compute;
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::math::{dot, sum, vectorized};
 use crate::parallel::{add_blocks, rows_per_block};
+use crate::rows::{add, add_bias, add_rows};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 
 /// LayerNorm over the last axis; `epsilon` stands inside the square root.
@@ -24,6 +26,7 @@ use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 /// - x and output: `[.., width]`
 /// - gamma, beta: `[width]`
 pub fn layer_norm<const D: usize>(
+    compute: Compute,
     x: Tensor<D>,
     gamma: Tensor<1>,
     beta: Tensor<1>,
@@ -32,13 +35,14 @@ pub fn layer_norm<const D: usize>(
     let width = x.dims()[D - 1];
     assert_shape!(gamma, [width]);
     assert_shape!(beta, [width]);
-    match fused_path(&[place(&x), place(&gamma), place(&beta)]) {
+    match fused_path(compute, &[place(&x), place(&gamma), place(&beta)]) {
         Some(path) => {
             apply(LayerNorm { epsilon: epsilon as f32 }, path, [x.into(), gamma.into(), beta.into()])
         }
         None => {
             #[cfg(feature = "cubecl")]
             if let Some(y) = crate::cube::layer_norm::layer_norm(
+                compute.kernels,
                 x.clone().flatten(0, D - 1),
                 gamma.clone(),
                 beta.clone(),
@@ -58,6 +62,7 @@ pub fn layer_norm<const D: usize>(
 /// - x, residual and output: `[.., width]`
 /// - bias, gamma, beta: `[width]`
 pub fn residual_layer_norm<const D: usize>(
+    compute: Compute,
     x: Tensor<D>,
     bias: Tensor<1>,
     residual: Tensor<D>,
@@ -70,7 +75,7 @@ pub fn residual_layer_norm<const D: usize>(
         assert_shape!(vector, [width]);
     }
     assert_eq!(x.dims(), residual.dims(), "the residual has another shape");
-    match fused_path(&[place(&x), place(&bias), place(&residual), place(&gamma), place(&beta)]) {
+    match fused_path(compute, &[place(&x), place(&bias), place(&residual), place(&gamma), place(&beta)]) {
         Some(path) => {
             let operation = ResidualLayerNorm { epsilon: epsilon as f32, dropout };
             let inputs: [Input; 5] = [x.into(), bias.into(), residual.into(), gamma.into(), beta.into()];
@@ -78,7 +83,7 @@ pub fn residual_layer_norm<const D: usize>(
         }
         None => {
             let h = dropout::plain(x + bias.unsqueeze::<D>(), dropout) + residual;
-            layer_norm(h, gamma, beta, epsilon)
+            layer_norm(compute, h, gamma, beta, epsilon)
         }
     }
 }
@@ -261,37 +266,6 @@ impl Fused<5> for ResidualLayerNorm {
             gamma_wanted.then(|| tensor(gamma, [width])),
             beta_wanted.then(|| tensor(beta, [width])),
         ]
-    }
-}
-
-vectorized! {
-    /// Adds `bias` to every row.
-    pub(crate) fn add_bias(x: &mut [f32], bias: &[f32]) {
-        for x in x.chunks_exact_mut(bias.len()) {
-            for (x, b) in x.iter_mut().zip(bias) {
-                *x += b;
-            }
-        }
-    }
-}
-
-vectorized! {
-    /// Adds elementwise.
-    pub(crate) fn add(x: &mut [f32], y: &[f32]) {
-        for (x, y) in x.iter_mut().zip(y) {
-            *x += y;
-        }
-    }
-}
-
-vectorized! {
-    /// Adds every row to `sum`.
-    pub(crate) fn add_rows(x: &[f32], sum: &mut [f32]) {
-        for x in x.chunks_exact(sum.len()) {
-            for (sum, x) in sum.iter_mut().zip(x) {
-                *sum += x;
-            }
-        }
     }
 }
 

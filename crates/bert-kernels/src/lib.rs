@@ -39,6 +39,7 @@ pub mod adamw;
 pub mod attention;
 #[cfg(target_arch = "x86_64")]
 mod bf16;
+mod compute;
 #[cfg(feature = "cubecl")]
 mod cube;
 pub mod dense;
@@ -50,41 +51,21 @@ pub mod layer_norm;
 pub mod masked_lm;
 pub mod masked_lm_scores;
 pub mod math;
+mod matrix;
 mod parallel;
 mod pool;
 pub mod precision;
 pub mod processor;
 mod product;
+mod rows;
 pub mod self_attention;
 mod storage;
 pub mod sum;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+pub use compute::{Compute, Kernels, Precision};
 pub use dropout::Dropout;
-pub use precision::{Precision, has_bf16_instructions, precision, set_precision};
+pub use precision::has_bf16_instructions;
 
 /// The version of the arithmetic. A change that gives other bits for the same input has to raise it: runs record
 /// it, and a run that goes on with another version says that its bits may differ.
 pub const VERSION: u32 = 1;
-
-/// Which implementation runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernels {
-    /// Hand-written kernels wherever they apply.
-    Fused,
-    /// burn's own operations everywhere: slower, and short enough to be read beside the paper.
-    Plain,
-}
-
-static PLAIN: AtomicBool = AtomicBool::new(false);
-
-/// Selects the implementation for the whole process. Backward passes follow their forward pass.
-pub fn set_kernels(kernels: Kernels) {
-    PLAIN.store(kernels == Kernels::Plain, Ordering::Relaxed);
-}
-
-/// The implementation that is selected; [`Kernels::Fused`] unless [`set_kernels`] said otherwise.
-pub fn kernels() -> Kernels {
-    if PLAIN.load(Ordering::Relaxed) { Kernels::Plain } else { Kernels::Fused }
-}

@@ -14,13 +14,15 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
+use crate::compute::{Compute, Precision};
 use crate::dense::transposed_product;
 use crate::extension::{Fused, apply, fused_path, place};
-use crate::layer_norm::{add, add_bias, add_rows};
 use crate::math::{exp_to_88, greatest, sum, vectorized};
+use crate::matrix::{Matrix, Threads};
 use crate::pool::scratch;
 use crate::precision::matmul;
-use crate::product::{Matrix, Threads, multiply};
+use crate::product::multiply;
+use crate::rows::{add, add_bias, add_rows};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
 /// Columns of one block: the logits of 640 places (32 rows of 20) fill a core's second cache of 1 MiB. BERT's
@@ -37,6 +39,7 @@ const GROUPS: usize = 8;
 /// - table: `[vocab, hidden]`; bias: `[vocab]`
 /// - labels and output: `[n]`
 pub fn masked_lm_nll(
+    compute: Compute,
     transformed: Tensor<2>,
     table: Tensor<2>,
     bias: Tensor<1>,
@@ -46,12 +49,12 @@ pub fn masked_lm_nll(
     let [vocab] = bias.dims();
     assert_shape!(table, [vocab, hidden]);
     assert_shape!(labels, [n]);
-    match fused_path(&[place(&transformed), place(&table), place(&bias)]) {
+    match fused_path(compute, &[place(&transformed), place(&table), place(&bias)]) {
         Some(path) => {
-            let operation = MaskedLm { labels: indices(labels) };
+            let operation = MaskedLm { labels: indices(labels), precision: compute.precision };
             apply(operation, path, [transformed.into(), table.into(), bias.into()])
         }
-        None => plain(transformed, table, bias, labels),
+        None => plain(compute, transformed, table, bias, labels),
     }
 }
 
@@ -61,12 +64,18 @@ pub fn masked_lm_nll(
 /// # Shapes
 ///
 /// - those of [`masked_lm_nll`]
-pub fn plain(transformed: Tensor<2>, table: Tensor<2>, bias: Tensor<1>, labels: Tensor<1, Int>) -> Tensor<1> {
+pub fn plain(
+    compute: Compute,
+    transformed: Tensor<2>,
+    table: Tensor<2>,
+    bias: Tensor<1>,
+    labels: Tensor<1, Int>,
+) -> Tensor<1> {
     let [n, _] = transformed.dims();
     let label_rows = table.clone().select(0, labels.clone()); // [n, hidden]
     let label_bias = bias.clone().select(0, labels); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
-    let logits = matmul(transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    let logits = matmul(compute.precision, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
     // The greatest logit cancels out of value and gradient; it only keeps exp() from overflowing.
     let greatest = logits.clone().detach().max_dim(1); // [n, 1]
     let sum = (logits - greatest.clone()).exp().sum_dim(1); // [n, 1]
@@ -76,6 +85,7 @@ pub fn plain(transformed: Tensor<2>, table: Tensor<2>, bias: Tensor<1>, labels: 
 #[derive(Clone, Debug)]
 struct MaskedLm {
     labels: Vec<usize>,
+    precision: Precision,
 }
 
 /// Inputs; block by block `exp(z - top)`, where top is the greatest logit of the row in that block, and
@@ -83,10 +93,18 @@ struct MaskedLm {
 type Saved = ([FlexTensor; 3], FlexTensor, Vec<[f32; 2]>, Vec<f32>);
 
 /// Logits of columns `first .. first + bias.len()` of all rows.
-pub(crate) fn logits(transformed: &[f32], table: &[f32], bias: &[f32], hidden: usize, block: &mut [f32]) {
+pub(crate) fn logits(
+    precision: Precision,
+    transformed: &[f32],
+    table: &[f32],
+    bias: &[f32],
+    hidden: usize,
+    block: &mut [f32],
+) {
     let (rows, columns) = (transformed.len() / hidden, bias.len());
     let table = Matrix::rows(table, hidden).transposed();
     multiply(
+        precision,
         (rows, columns, hidden),
         (&mut *block, columns),
         0.0,
@@ -127,7 +145,7 @@ impl Fused<3> for MaskedLm {
             .zip(bias.par_chunks(COLUMNS))
             .enumerate()
             .for_each(|(index, ((((parts, block), label_parts), table), bias))| {
-                logits(transformed, table, bias, hidden, block);
+                logits(self.precision, transformed, table, bias, hidden, block);
                 let labels = self.labels.iter().zip(label_parts);
                 for ((label, part), row) in labels.zip(block.chunks_exact(bias.len())) {
                     if let Some(column) = label.checked_sub(index * COLUMNS)
@@ -192,9 +210,23 @@ impl Fused<3> for MaskedLm {
                     let block = Matrix::rows(block, columns);
                     let (table, transformed) =
                         (Matrix::rows(table, hidden), Matrix::rows(transformed, hidden));
-                    transposed_product(Threads::One, (columns, hidden, n), d_table, block, transformed);
+                    transposed_product(
+                        (self.precision, Threads::One),
+                        (columns, hidden, n),
+                        d_table,
+                        block,
+                        transformed,
+                    );
                     let sum = if i == 0 { 0.0 } else { 1.0 };
-                    multiply((n, hidden, columns), (&mut *partial, hidden), sum, 1.0, block, table);
+                    multiply(
+                        self.precision,
+                        (n, hidden, columns),
+                        (&mut *partial, hidden),
+                        sum,
+                        1.0,
+                        block,
+                        table,
+                    );
                 }
             });
         let (first, others) = partial.split_at(n * hidden);

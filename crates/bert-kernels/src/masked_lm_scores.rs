@@ -10,6 +10,7 @@ use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
+use crate::compute::{Compute, Precision};
 use crate::extension::{Input, Place, fused_path, place};
 use crate::masked_lm::{self, COLUMNS, log_sum, logits, sums_of_exponentials};
 use crate::pool::scratch;
@@ -24,6 +25,7 @@ use crate::storage::{contiguous, indices, slice, tensor, width};
 /// - table: `[vocab, hidden]`; bias: `[vocab]`
 /// - labels and both outputs: `[n]`
 pub fn masked_lm_scores(
+    compute: Compute,
     transformed: Tensor<2>,
     table: Tensor<2>,
     bias: Tensor<1>,
@@ -33,15 +35,15 @@ pub fn masked_lm_scores(
     let [vocab] = bias.dims();
     assert_shape!(table, [vocab, hidden]);
     assert_shape!(labels, [n]);
-    match fused_path(&[place(&transformed), place(&table), place(&bias)]) {
+    match fused_path(compute, &[place(&transformed), place(&table), place(&bias)]) {
         Some(Place::Flex) => {
             let own = |x: Input| contiguous(x.into_flex());
             let inputs = [own(transformed.into()), own(table.into()), own(bias.into())];
             let hidden = width(&inputs[0]);
-            fused(inputs.each_ref().map(slice), hidden, &indices(labels))
+            fused(compute.precision, inputs.each_ref().map(slice), hidden, &indices(labels))
                 .map(|values| Tensor::from_primitive::<Flex>(tensor(values, [n])))
         }
-        _ => plain(transformed, table, bias, labels),
+        _ => plain(compute, transformed, table, bias, labels),
     }
 }
 
@@ -51,15 +53,17 @@ pub fn masked_lm_scores(
 ///
 /// - those of [`masked_lm_scores`]
 pub fn plain(
+    compute: Compute,
     transformed: Tensor<2>,
     table: Tensor<2>,
     bias: Tensor<1>,
     labels: Tensor<1, Int>,
 ) -> [Tensor<1>; 2] {
     let [n, _] = transformed.dims();
-    let logits = matmul(transformed.clone(), table.clone().transpose()) + bias.clone().unsqueeze::<2>(); // [n, vocab]
+    let logits = matmul(compute.precision, transformed.clone(), table.clone().transpose())
+        + bias.clone().unsqueeze::<2>(); // [n, vocab]
     let correct = logits.argmax(1).reshape([n]).equal(labels.clone()).float(); // [n]
-    [masked_lm::plain(transformed, table, bias, labels), correct]
+    [masked_lm::plain(compute, transformed, table, bias, labels), correct]
 }
 
 /// A label's logit, and whether it is the first of the greatest in its block of columns.
@@ -69,7 +73,12 @@ struct Candidate {
     first: bool,
 }
 
-fn fused([transformed, table, bias]: [&[f32]; 3], hidden: usize, labels: &[usize]) -> [Vec<f32>; 2] {
+fn fused(
+    precision: Precision,
+    [transformed, table, bias]: [&[f32]; 3],
+    hidden: usize,
+    labels: &[usize],
+) -> [Vec<f32>; 2] {
     let n = labels.len();
     let blocks = bias.len().div_ceil(COLUMNS);
     let mut parts = vec![[0f32; 2]; blocks * n];
@@ -83,7 +92,7 @@ fn fused([transformed, table, bias]: [&[f32]; 3], hidden: usize, labels: &[usize
         .for_each(|(index, (((parts, candidates), table), bias))| {
             let mut block = scratch(n * COLUMNS);
             let block = &mut block[..n * bias.len()];
-            logits(transformed, table, bias, hidden, block);
+            logits(precision, transformed, table, bias, hidden, block);
             for ((label, candidate), row) in labels.iter().zip(candidates).zip(block.chunks_exact(bias.len()))
             {
                 if let Some(column) = label.checked_sub(index * COLUMNS)

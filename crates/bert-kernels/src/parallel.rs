@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use crate::layer_norm::add_rows;
+use crate::rows::add_rows;
 
 /// Elements that one task should have at least, so that handing it out is worth it.
 const ELEMENTS: usize = 1 << 13;

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use gemm_common::cache::CACHE_INFO;
 
-use crate::precision::{Precision, has_bf16_instructions};
-use crate::product::{Matrix, Threads, multiply_in};
+use crate::compute::Precision;
+use crate::matrix::{Matrix, Threads};
+use crate::precision::has_bf16_instructions;
+use crate::product::multiply_on;
 
 /// The vector instructions of this processor that products and sums are written for, in one line.
 pub fn instruction_set() -> String {
@@ -72,7 +74,7 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     Some(fastest(|precision| {
         let started = Instant::now();
         let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
-        multiply_in(precision, Threads::All, (m, n, k), (&mut c, n), 0.0, 1.0, factors.0, factors.1);
+        multiply_on(precision, Threads::All, (m, n, k), (&mut c, n), 0.0, 1.0, factors.0, factors.1);
         started.elapsed()
     }))
 }

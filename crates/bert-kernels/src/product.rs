@@ -4,16 +4,8 @@
 //! order in which the terms of one element are added depends on the sizes and the processor
 //! ([`crate::processor`]), not on the threads.
 
-use crate::precision::{Precision, precision};
-
-/// The threads of one product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Threads {
-    /// The calling one.
-    One,
-    /// All of the current pool.
-    All,
-}
+use crate::compute::Precision;
+use crate::matrix::{Matrix, Threads};
 
 /// Two independent pieces of work that are mostly products: side by side on two threads, where that
 /// wastes nothing, and otherwise one after the other with all threads.
@@ -26,32 +18,10 @@ pub(crate) fn both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threa
     }
 }
 
-/// A matrix inside a slice: element `(i, j)` is at `i * row + j * column`.
-#[derive(Clone, Copy)]
-pub(crate) struct Matrix<'a> {
-    pub(crate) data: &'a [f32],
-    pub(crate) row: usize,
-    pub(crate) column: usize,
-}
-
-impl<'a> Matrix<'a> {
-    /// Rows that are `row` apart.
-    pub(crate) fn rows(data: &'a [f32], row: usize) -> Self {
-        Self { data, row, column: 1 }
-    }
-
-    pub(crate) fn transposed(self) -> Self {
-        Self { row: self.column, column: self.row, ..self }
-    }
-
-    fn holds(self, rows: usize, columns: usize) -> bool {
-        rows == 0 || columns == 0 || (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
-    }
-}
-
 /// `c = beta c + alpha a b` on the calling thread, where c has `m` rows that are `c_row` apart, and `n`
 /// columns.
 pub(crate) fn multiply(
+    precision: Precision,
     sizes: (usize, usize, usize),
     c: (&mut [f32], usize),
     beta: f32,
@@ -59,33 +29,12 @@ pub(crate) fn multiply(
     a: Matrix,
     b: Matrix,
 ) {
-    multiply_on(Threads::One, sizes, c, beta, alpha, a, b);
-}
-
-/// Whether there are bf16 products.
-pub(crate) fn has_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return crate::bf16::supported();
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+    multiply_on(precision, Threads::One, sizes, c, beta, alpha, a, b);
 }
 
 /// [`multiply`] on the given threads.
-pub(crate) fn multiply_on(
-    threads: Threads,
-    sizes: (usize, usize, usize),
-    c: (&mut [f32], usize),
-    beta: f32,
-    alpha: f32,
-    a: Matrix,
-    b: Matrix,
-) {
-    multiply_in(precision(), threads, sizes, c, beta, alpha, a, b);
-}
-
-/// [`multiply_on`] in the given precision.
 #[expect(clippy::too_many_arguments, reason = "those of a product, and how it is computed")]
-pub(crate) fn multiply_in(
+pub(crate) fn multiply_on(
     precision: Precision,
     threads: Threads,
     (m, n, k): (usize, usize, usize),

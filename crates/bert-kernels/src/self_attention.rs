@@ -10,13 +10,15 @@ use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
 use crate::attention::{self, Attention};
+use crate::compute::Compute;
 use crate::dense;
 use crate::dropout::Dropout;
 use crate::extension::{Fused, Input, apply, fused_path, place};
-use crate::layer_norm::add_bias;
+use crate::matrix::Threads;
 use crate::parallel::{column_sums, rows_per_block};
 use crate::precision;
-use crate::product::{Threads, both};
+use crate::product::both;
+use crate::rows::add_bias;
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// Weight and bias of a dense layer.
@@ -30,6 +32,7 @@ pub type Projection = (Tensor<2>, Tensor<1>);
 /// - projections: `[hidden, hidden]` and `[hidden]`
 /// - bias: `[batch, 1, 1, seq]`
 pub fn self_attention(
+    compute: Compute,
     x: Tensor<3>,
     projections: [Projection; 3],
     bias: Tensor<4>,
@@ -46,19 +49,25 @@ pub fn self_attention(
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
     let mut places = vec![place(&x), place(&bias)];
     places.extend(projections.iter().flat_map(|(weight, bias)| [place(weight), place(bias)]));
-    match fused_path(&places) {
+    match fused_path(compute, &places) {
         Some(path) => {
             let bias = contiguous(Input::from(bias).into_flex());
-            let operation = SelfAttention(Attention { bias, heads, scale: scale as f32, dropout });
+            let operation = SelfAttention(Attention {
+                bias,
+                heads,
+                scale: scale as f32,
+                dropout,
+                precision: compute.precision,
+            });
             let [(wq, bq), (wk, bk), (wv, bv)] = projections;
             let inputs: [Input; 7] =
                 [x.into(), wq.into(), wk.into(), wv.into(), bq.into(), bk.into(), bv.into()];
             apply(operation, path, inputs)
         }
         None => {
-            let projected =
-                projections.map(|(weight, bias)| precision::linear(x.clone(), weight, Some(bias)));
-            attention::plain(projected, bias, heads, scale, dropout)
+            let projected = projections
+                .map(|(weight, bias)| precision::linear(compute.precision, x.clone(), weight, Some(bias)));
+            attention::plain(compute, projected, bias, heads, scale, dropout)
         }
     }
 }
@@ -76,7 +85,7 @@ impl Fused<7> for SelfAttention {
         let shape = x.layout().shape().clone();
         let projected = [(&wq, &bq), (&wk, &bk), (&wv, &bv)].map(|(weight, bias)| {
             let mut y = buffer(shape.num_elements());
-            dense::forward(Threads::All, slice(&x), slice(weight), hidden, &mut y);
+            dense::forward((self.0.precision, Threads::All), slice(&x), slice(weight), hidden, &mut y);
             let block = rows_per_block(y.len() / hidden, hidden) * hidden;
             y.par_chunks_mut(block).for_each(|y| add_bias(y, slice(bias)));
             tensor(y, shape.clone())
@@ -91,7 +100,7 @@ impl Fused<7> for SelfAttention {
         gradient: FlexTensor,
         wanted: [bool; 7],
     ) -> [Option<FlexTensor>; 7] {
-        let hidden = width(&x);
+        let (hidden, precision) = (width(&x), self.0.precision);
         let gradients = self.0.backward(kept, gradient, [true; 3]).map(|g| g.expect("all are wanted"));
         let weights = [wq, wk, wv];
         let mut d_x = wanted[0].then(|| buffer(slice(&x).len()));
@@ -101,14 +110,27 @@ impl Fused<7> for SelfAttention {
             |threads| {
                 if let Some(d_x) = &mut d_x {
                     for (i, (weight, gradient)) in weights.iter().zip(&gradients).enumerate() {
-                        dense::backward_x(threads, slice(weight), hidden, slice(gradient), d_x, i > 0);
+                        dense::backward_x(
+                            (precision, threads),
+                            slice(weight),
+                            hidden,
+                            slice(gradient),
+                            d_x,
+                            i > 0,
+                        );
                     }
                 }
             },
             |threads| {
                 for (d_weight, gradient) in d_weights.iter_mut().zip(&gradients) {
                     if let Some(d_weight) = d_weight {
-                        dense::backward_weight(threads, slice(&x), hidden, slice(gradient), d_weight);
+                        dense::backward_weight(
+                            (precision, threads),
+                            slice(&x),
+                            hidden,
+                            slice(gradient),
+                            d_weight,
+                        );
                     }
                 }
             },

@@ -1,8 +1,7 @@
 //! Kernels for GPUs against burn's operations in f64 on the CPU: values and gradients, odd shapes, dropout.
 //!
 //! With feature `wgpu`, on its default device, and not without one. Mesa's lavapipe, a
-//! Vulkan in software, is enough (Debian: `apt install mesa-vulkan-drivers`). The precision and the kernels
-//! are selected for the whole process, so this is one program with one test.
+//! Vulkan in software, is enough (Debian: `apt install mesa-vulkan-drivers`).
 #![cfg(feature = "wgpu")]
 
 use bert_kernels::adamw::{self, AdamW, State};
@@ -10,10 +9,10 @@ use bert_kernels::attention::attention;
 use bert_kernels::dropout;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
-use bert_kernels::{Dropout, Kernels, set_kernels};
+use bert_kernels::{Compute, Dropout, Kernels};
 use burn::tensor::{DType, Device, DeviceKind, Tensor, TensorData};
 
-type Operation<'a> = &'a dyn Fn(Vec<Tensor<1>>) -> Tensor<1>;
+type Operation<'a> = &'a dyn Fn(Compute, Vec<Tensor<1>>) -> Tensor<1>;
 
 fn numbers(seed: u64, len: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -29,14 +28,20 @@ fn host(x: Tensor<1>) -> Vec<f64> {
 }
 
 /// The output, and the gradients of its product with fixed weights.
-fn run(operation: Operation, inputs: &[Vec<f64>], device: &Device, dtype: DType) -> Vec<Vec<f64>> {
+fn run(
+    compute: Compute,
+    operation: Operation,
+    inputs: &[Vec<f64>],
+    device: &Device,
+    dtype: DType,
+) -> Vec<Vec<f64>> {
     let device = device.clone().autodiff();
     let leaf = |values: &Vec<f64>| {
         let data = TensorData::new(values.clone(), [values.len()]);
         Tensor::<1>::from_data(data, (&device, dtype)).require_grad()
     };
     let leaves: Vec<_> = inputs.iter().map(leaf).collect();
-    let output = operation(leaves.clone());
+    let output = operation(compute, leaves.clone());
     let weights = leaf(&numbers(99, output.dims()[0])).detach();
     let gradients = (output.clone() * weights).sum().backward();
     let gradient = |leaf: &Tensor<1>| host(leaf.grad(&gradients).expect("every input has one"));
@@ -44,10 +49,10 @@ fn run(operation: Operation, inputs: &[Vec<f64>], device: &Device, dtype: DType)
 }
 
 fn check(gpu: &Device, name: &str, operation: Operation, inputs: &[Vec<f64>], tolerance: f64) {
-    let want = run(operation, inputs, &Device::flex(), DType::F64);
+    let want = run(Compute::default(), operation, inputs, &Device::flex(), DType::F64);
     for kernels in [Kernels::Fused, Kernels::Plain] {
-        set_kernels(kernels);
-        let got = run(operation, inputs, gpu, DType::F32);
+        let compute = Compute { kernels, ..Compute::default() };
+        let got = run(compute, operation, inputs, gpu, DType::F32);
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
             assert_eq!(got.len(), want.len(), "{name} {i}");
             let scale = want.iter().fold(1f64, |scale, x| scale.max(x.abs()));
@@ -56,15 +61,14 @@ fn check(gpu: &Device, name: &str, operation: Operation, inputs: &[Vec<f64>], to
             assert!(worst <= tolerance * scale, "{name} {i}, {kernels:?}: off by {worst} of {scale}");
         }
     }
-    set_kernels(Kernels::Fused);
 }
 
 fn gelus(gpu: &Device) {
     for (rows, width) in [(1, 1), (3, 17), (40, 129)] {
         let inputs = [numbers(1, rows * width).iter().map(|x| 5.0 * x).collect(), numbers(2, width)];
         for form in [Gelu::Erf, Gelu::Tanh] {
-            let operation = |x: Vec<Tensor<1>>| {
-                let y = bias_gelu(x[0].clone().reshape([rows, width]), x[1].clone(), form);
+            let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+                let y = bias_gelu(compute, x[0].clone().reshape([rows, width]), x[1].clone(), form);
                 y.reshape([rows * width])
             };
             // The tanh form of the derivative would be off by 1e-3.
@@ -85,18 +89,19 @@ fn masks(gpu: &Device) {
 fn layer_norms(gpu: &Device) {
     for (rows, width) in [(1, 2), (5, 33), (70, 128), (9, 300)] {
         let inputs = [numbers(1, rows * width), numbers(2, width), numbers(3, width)];
-        let operation = |x: Vec<Tensor<1>>| {
-            let y = layer_norm(x[0].clone().reshape([rows, width]), x[1].clone(), x[2].clone(), 1e-6);
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let y =
+                layer_norm(compute, x[0].clone().reshape([rows, width]), x[1].clone(), x[2].clone(), 1e-6);
             y.reshape([rows * width])
         };
         check(gpu, &format!("LayerNorm {rows} x {width}"), &operation, &inputs, 1e-5);
         let inputs =
             [0, 1, 2, 3, 4].map(|i| numbers(i, if i % 2 == 0 && i < 4 { rows * width } else { width }));
-        let operation = |x: Vec<Tensor<1>>| {
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let grid = |i: usize| x[i].clone().reshape([rows, width]);
             let affine = (x[3].clone(), x[4].clone());
             let dropout = Dropout::new(7, 0.1);
-            let y = residual_layer_norm(grid(0), x[1].clone(), grid(2), affine, 1e-6, dropout);
+            let y = residual_layer_norm(compute, grid(0), x[1].clone(), grid(2), affine, 1e-6, dropout);
             y.reshape([rows * width])
         };
         check(gpu, &format!("residual LayerNorm {rows} x {width}"), &operation, &inputs, 1e-5);
@@ -109,13 +114,13 @@ fn attentions(gpu: &Device) {
         let hidden = heads * head;
         let len = batch * seq * hidden;
         let inputs = [1, 2, 3].map(|seed| numbers(seed, len).iter().map(|x| 2.0 * x).collect());
-        let operation = |x: Vec<Tensor<1>>| {
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let states: [Tensor<3>; 3] = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
             // The last key of each row is padding, but for rows of one.
             let bias = (0..batch * seq).map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 });
             let bias = TensorData::new(bias.collect::<Vec<f64>>(), [batch, 1, 1, seq]);
             let bias = Tensor::<4>::from_data(bias, (&x[0].device(), x[0].dtype()));
-            attention(states, bias, heads, 0.3, Dropout::new(5, probability)).reshape([len])
+            attention(compute, states, bias, heads, 0.3, Dropout::new(5, probability)).reshape([len])
         };
         check(gpu, &format!("attention {batch} x {seq} x {hidden}"), &operation, &inputs, 1e-5);
     }
@@ -143,7 +148,8 @@ fn updates(gpu: &Device) {
                 first: tensor(numbers(2, 5000)),
                 second: tensor(second),
             };
-            let State { parameter, first, second } = adamw::update(state, tensor(numbers(4, 5000)), step);
+            let State { parameter, first, second } =
+                adamw::update(Compute::default(), state, tensor(numbers(4, 5000)), step);
             [parameter, first, second].map(host)
         };
         let want = run(&Device::flex(), DType::F64);

@@ -1,20 +1,19 @@
 //! bf16 products inside the operations, fused and composed of burn's own: against f64 in values and
 //! gradients, and the same bytes on any number of threads.
 //!
-//! The precision is selected for the whole process, so this is one program with one test. Every factor may
-//! be off by 2^-8 of itself; the tolerances are a few of these, of the greatest element.
+//! Every factor may be off by 2^-8 of itself; the tolerances are a few of these, of the greatest element.
 
 use bert_kernels::dense;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
-use bert_kernels::{Dropout, Kernels, Precision, has_bf16_instructions, set_kernels, set_precision};
+use bert_kernels::{Compute, Dropout, Kernels, Precision, has_bf16_instructions};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 const UNIT: f64 = 1.0 / 256.0;
 /// What rounds: the fused kernels' products, and burn's own.
 const PATHS: [Kernels; 2] = [Kernels::Fused, Kernels::Plain];
 
-type Operation<'a> = &'a (dyn Fn(Vec<Tensor<1>>) -> Tensor<1> + Sync);
+type Operation<'a> = &'a (dyn Fn(Compute, Vec<Tensor<1>>) -> Tensor<1> + Sync);
 
 fn numbers(seed: u64, len: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -35,9 +34,9 @@ fn host(x: Tensor<1>) -> Vec<f64> {
 }
 
 /// The output, and the gradients of its product with fixed weights; all in the type of the inputs.
-fn run(operation: Operation, inputs: &[Vec<f64>], dtype: DType) -> Vec<Vec<f64>> {
+fn run(compute: Compute, operation: Operation, inputs: &[Vec<f64>], dtype: DType) -> Vec<Vec<f64>> {
     let leaves: Vec<_> = inputs.iter().map(|x| leaf(x, dtype)).collect();
-    let output = operation(leaves.clone());
+    let output = operation(compute, leaves.clone());
     assert_eq!(output.dtype(), dtype);
     let weights = leaf(&numbers(99, output.dims()[0]), dtype).detach();
     let gradients = (output.clone() * weights).sum().backward();
@@ -58,16 +57,14 @@ fn error(got: &[f64], want: &[f64]) -> f64 {
 }
 
 fn check(name: &str, operation: Operation, inputs: &[Vec<f64>]) {
-    set_kernels(Kernels::Fused);
-    let exact = run(operation, inputs, DType::F64);
-    set_precision(Precision::F32);
-    let full = run(operation, inputs, DType::F32);
-    set_precision(Precision::Bf16);
+    let fused = |precision| Compute { kernels: Kernels::Fused, precision };
+    let exact = run(fused(Precision::F32), operation, inputs, DType::F64);
+    let full = run(fused(Precision::F32), operation, inputs, DType::F32);
     // f64 is never rounded.
-    assert!(run(operation, inputs, DType::F64) == exact, "{name}");
+    assert!(run(fused(Precision::Bf16), operation, inputs, DType::F64) == exact, "{name}");
     for kernels in PATHS {
-        set_kernels(kernels);
-        let rounded = run(operation, inputs, DType::F32);
+        let compute = Compute { kernels, precision: Precision::Bf16 };
+        let rounded = run(compute, operation, inputs, DType::F32);
         let mut rounds = false;
         for (i, ((rounded, full), exact)) in rounded.iter().zip(&full).zip(&exact).enumerate() {
             let (of_bf16, of_f32) = (error(rounded, exact), error(full, exact));
@@ -79,20 +76,19 @@ fn check(name: &str, operation: Operation, inputs: &[Vec<f64>]) {
         if kernels == Kernels::Fused {
             for threads in [1, 2, 3] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                let again = pool.install(|| run(operation, inputs, DType::F32));
+                let again = pool.install(|| run(compute, operation, inputs, DType::F32));
                 assert!(again == rounded, "{name}: other bytes on {threads} threads");
             }
         }
     }
-    set_precision(Precision::F32);
 }
 
 fn dense_layers() {
     for (rows, input, output) in [(1, 1, 1), (5, 17, 33), (65, 128, 96), (300, 100, 700)] {
         let inputs = [numbers(1, rows * input), numbers(2, input * output)];
-        let operation = |x: Vec<Tensor<1>>| {
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let (x, weight) = (x[0].clone().reshape([rows, input]), x[1].clone().reshape([input, output]));
-            dense::product(x, weight).reshape([rows * output])
+            dense::product(compute, x, weight).reshape([rows * output])
         };
         check(&format!("dense {rows} x {input} x {output}"), &operation, &inputs);
     }
@@ -105,14 +101,14 @@ fn attention() {
         inputs.push(numbers(2 + i, hidden * hidden).iter().map(|x| x / 4.0).collect());
         inputs.push(numbers(5 + i, hidden));
     }
-    let operation = |x: Vec<Tensor<1>>| {
+    let operation = |compute: Compute, x: Vec<Tensor<1>>| {
         let projection =
             |i: usize| (x[i].clone().reshape([hidden, hidden]), x[i + 1].clone().reshape([hidden]));
         let bias = Tensor::zeros([batch, 1, 1, seq], (&Device::flex().autodiff(), x[0].dtype()));
         let states = x[0].clone().reshape([batch, seq, hidden]);
         let projections = [projection(1), projection(3), projection(5)];
         let dropout = Dropout::new(3, 0.1);
-        let output = self_attention(states, projections, bias, heads, 0.25, dropout);
+        let output = self_attention(compute, states, projections, bias, heads, 0.25, dropout);
         output.reshape([batch * seq * hidden])
     };
     check("attention", &operation, &inputs);
@@ -122,11 +118,11 @@ fn masked_lm() {
     let (n, hidden, vocab) = (37, 40, 1100);
     let inputs = [numbers(1, n * hidden), numbers(2, vocab * hidden), numbers(3, vocab)];
     let labels: Vec<i64> = (0..n as i64).map(|i| i * 29 % vocab as i64).collect();
-    let operation = |x: Vec<Tensor<1>>| {
+    let operation = |compute: Compute, x: Vec<Tensor<1>>| {
         let labels =
             Tensor::<1, Int>::from_data(TensorData::new(labels.clone(), [n]), &Device::flex().autodiff());
         let (states, table) = (x[0].clone().reshape([n, hidden]), x[1].clone().reshape([vocab, hidden]));
-        masked_lm_nll(states, table, x[2].clone(), labels)
+        masked_lm_nll(compute, states, table, x[2].clone(), labels)
     };
     check("masked LM", &operation, &inputs);
 }

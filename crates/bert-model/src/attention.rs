@@ -5,6 +5,7 @@
 //! `transformer_model`: `softmax(q k' / sqrt(d) + mask) v`, section 3.2 of "Attention is all you need".
 //! Not for causal or cross attention.
 
+use bert_kernels::Compute;
 use bert_kernels::dense;
 use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::self_attention::self_attention;
@@ -49,6 +50,8 @@ pub struct BertSelfAttention {
     pub lora: Option<SelfAttentionLora>,
     num_attention_heads: usize,
     pub(crate) attention_probs_dropout_prob: f64,
+    #[module(skip)]
+    compute: Compute,
 }
 
 impl BertSelfAttention {
@@ -61,6 +64,7 @@ impl BertSelfAttention {
             lora: None,
             num_attention_heads: config.num_attention_heads,
             attention_probs_dropout_prob: config.attention_probs_dropout_prob,
+            compute: config.compute,
         }
     }
 
@@ -89,7 +93,7 @@ impl BertSelfAttention {
         let Some(keep) = keep else {
             let projections = self.projections();
             let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob);
-            return self_attention(hidden, projections, bias, heads, scale, dropout);
+            return self_attention(self.compute, hidden, projections, bias, heads, scale, dropout);
         };
         let split = |x: Tensor<3>| {
             x.reshape([batch, seq, heads, head_dim]) // [batch, seq, heads, head_dim]
@@ -136,6 +140,8 @@ pub struct BertResidualOutput {
     pub fusion: Option<AdapterFusion>,
     pub(crate) hidden_dropout_prob: f64,
     layer_norm_eps: f64,
+    #[module(skip)]
+    compute: Compute,
 }
 
 impl BertResidualOutput {
@@ -147,6 +153,7 @@ impl BertResidualOutput {
             fusion: None,
             hidden_dropout_prob: config.hidden_dropout_prob,
             layer_norm_eps: config.layer_norm_eps,
+            compute: config.compute,
         }
     }
 
@@ -170,22 +177,22 @@ impl BertResidualOutput {
     ) -> (Tensor<3>, Option<Tensor<3>>) {
         let [batch, seq, hidden] = residual.dims();
         assert_shape!(x, [batch, seq, _]);
-        let (x, bias) = product(&self.dense, x);
+        let (x, bias) = product(self.compute, &self.dense, x);
         assert_shape!(x, [batch, seq, hidden]);
         let key = mode.site(site);
         let norm = affine(&self.layer_norm);
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
             let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
             let key = mode.site(Site::AdapterFusion(layer));
-            let (hidden, shares) = fusion.end_half(h, residual, norm, self.layer_norm_eps, key);
+            let (hidden, shares) = fusion.end_half(self.compute, h, residual, norm, self.layer_norm_eps, key);
             return (hidden, Some(shares));
         }
         if let Some(adapter) = &self.adapter {
             let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
-            return (adapter.end_half(h, residual, norm, self.layer_norm_eps), None);
+            return (adapter.end_half(self.compute, h, residual, norm, self.layer_norm_eps), None);
         }
         let dropout = key.dropout(self.hidden_dropout_prob);
-        (residual_layer_norm(x, bias, residual, norm, self.layer_norm_eps, dropout), None)
+        (residual_layer_norm(self.compute, x, bias, residual, norm, self.layer_norm_eps, dropout), None)
     }
 }
 
@@ -229,9 +236,13 @@ pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear
 }
 
 /// A dense layer's product, and its bias for the operation that follows.
-pub(crate) fn product<const D: usize>(layer: &Linear, x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
+pub(crate) fn product<const D: usize>(
+    compute: Compute,
+    layer: &Linear,
+    x: Tensor<D>,
+) -> (Tensor<D>, Tensor<1>) {
     let (weight, bias) = weight_and_bias(layer);
-    (dense::product(x, weight), bias)
+    (dense::product(compute, x, weight), bias)
 }
 
 fn weight_and_bias(layer: &Linear) -> (Tensor<2>, Tensor<1>) {

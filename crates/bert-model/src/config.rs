@@ -5,6 +5,7 @@
 //! back; keys that would make another model of it (relative positions, a decoder, another activation) are
 //! refused by name. Not for training settings.
 
+use bert_kernels::Compute;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -141,6 +142,8 @@ pub struct BertConfig {
     pub label2id: Option<BTreeMap<String, usize>>,
     /// `regression`, `single_label_classification`, or absent.
     pub problem_type: Option<String>,
+    /// How its models compute. Not a key of `config.json`: the same weights may be used in any way.
+    pub compute: Compute,
     /// Every other key that was in `config.json`.
     pub extra: Map<String, Value>,
 }
@@ -173,6 +176,7 @@ impl BertConfig {
             id2label: None,
             label2id: None,
             problem_type: None,
+            compute: Compute::default(),
             extra: Map::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Not for other
 //! position encodings: positions are learned and absolute.
 
+use bert_kernels::Compute;
 use bert_kernels::embeddings::{Tables, embeddings};
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig};
@@ -25,6 +26,8 @@ pub struct BertEmbeddings {
     pub layer_norm: LayerNorm,
     pub(crate) hidden_dropout_prob: f64,
     layer_norm_eps: f64,
+    #[module(skip)]
+    compute: Compute,
 }
 
 impl BertEmbeddings {
@@ -39,6 +42,7 @@ impl BertEmbeddings {
             layer_norm: layer_norm(config, device),
             hidden_dropout_prob: config.hidden_dropout_prob,
             layer_norm_eps: config.layer_norm_eps,
+            compute: config.compute,
         }
     }
 
@@ -59,7 +63,15 @@ impl BertEmbeddings {
         let [positions, _] = tables.position.dims();
         assert!(seq <= positions, "a sequence of {seq} tokens, but the model has {positions} positions");
         let dropout = mode.site(Site::Embeddings).dropout(self.hidden_dropout_prob);
-        embeddings(tables, input_ids, segment_ids, affine(&self.layer_norm), self.layer_norm_eps, dropout)
+        embeddings(
+            self.compute,
+            tables,
+            input_ids,
+            segment_ids,
+            affine(&self.layer_norm),
+            self.layer_norm_eps,
+            dropout,
+        )
     }
 }
 

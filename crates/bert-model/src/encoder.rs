@@ -4,6 +4,7 @@
 //! request those of every layer. Ports `transformer_model` of the reference's `modeling.py`. There is no
 //! dropout between the activation and the second projection, unlike in burn's ready-made layer.
 
+use bert_kernels::Compute;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use burn::module::Module;
 use burn::nn::Linear;
@@ -19,13 +20,18 @@ use crate::dropout::{Mode, Site};
 ///
 /// - x: `[.., d_input]`
 /// - output: `[.., d_output]`
-pub(crate) fn activated<const D: usize>(dense: &Linear, x: Tensor<D>, hidden_act: HiddenAct) -> Tensor<D> {
+pub(crate) fn activated<const D: usize>(
+    compute: Compute,
+    dense: &Linear,
+    x: Tensor<D>,
+    hidden_act: HiddenAct,
+) -> Tensor<D> {
     let form = match hidden_act {
         HiddenAct::Gelu => Gelu::Erf,
         HiddenAct::GeluNew => Gelu::Tanh,
     };
-    let (x, bias) = product(dense, x);
-    bias_gelu(x, bias, form)
+    let (x, bias) = product(compute, dense, x);
+    bias_gelu(compute, x, bias, form)
 }
 
 /// The first feed-forward projection and its activation.
@@ -35,6 +41,8 @@ pub struct BertIntermediate {
     pub dense: Linear,
     #[module(skip)]
     hidden_act: HiddenAct,
+    #[module(skip)]
+    compute: Compute,
 }
 
 /// One layer.
@@ -55,6 +63,7 @@ impl BertLayer {
             intermediate: BertIntermediate {
                 dense: linear(config.hidden_size, config.intermediate_size, device),
                 hidden_act: config.hidden_act,
+                compute: config.compute,
             },
             output: BertResidualOutput::zeroed(config, config.intermediate_size, device),
         }
@@ -73,8 +82,8 @@ impl BertLayer {
         keep: Option<&mut Vec<Tensor<4>>>,
     ) -> Tensor<3> {
         let attended = self.attention.forward(hidden, bias, mode, layer, keep);
-        let BertIntermediate { dense, hidden_act } = &self.intermediate;
-        let wide = activated(dense, attended.clone(), *hidden_act); // [batch, seq, intermediate]
+        let BertIntermediate { dense, hidden_act, compute } = &self.intermediate;
+        let wide = activated(*compute, dense, attended.clone(), *hidden_act); // [batch, seq, intermediate]
         self.output.forward(wide, attended, mode, Site::FeedForwardOutput(layer))
     }
 }
@@ -112,8 +121,8 @@ impl BertEncoder {
         let mut all = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
             let attended = layer.attention.forward(hidden, bias.clone(), Mode::Eval, index, None);
-            let BertIntermediate { dense, hidden_act } = &layer.intermediate;
-            let wide = activated(dense, attended.clone(), *hidden_act);
+            let BertIntermediate { dense, hidden_act, compute } = &layer.intermediate;
+            let wide = activated(*compute, dense, attended.clone(), *hidden_act);
             let site = Site::FeedForwardOutput(index);
             let (next, shares) = layer.output.forward_with_shares(wide, attended, Mode::Eval, site);
             all.extend(shares);

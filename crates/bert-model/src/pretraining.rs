@@ -5,6 +5,7 @@
 //! `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked positions are gathered before
 //! the projection, and the projection is the word embedding table itself. The heads have no dropout.
 
+use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::masked_lm_scores::masked_lm_scores;
@@ -61,6 +62,8 @@ pub struct BertPredictionHeadTransform {
     #[module(skip)]
     hidden_act: HiddenAct,
     layer_norm_eps: f64,
+    #[module(skip)]
+    compute: Compute,
 }
 
 /// The masked-LM head. Its projection is the word embedding table and is not held here.
@@ -85,10 +88,11 @@ impl BertPredictionHead {
         let masked = sequence_output
             .reshape([batch * seq, hidden]) // [batch * seq, hidden]
             .select(0, positions); // [n, hidden]
-        let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps } = &self.transform;
-        let masked = activated(dense, masked, *hidden_act);
+        let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps, compute } =
+            &self.transform;
+        let masked = activated(*compute, dense, masked, *hidden_act);
         let (gamma, beta) = affine(layer_norm);
-        normalize(masked, gamma, beta, *layer_norm_eps)
+        normalize(*compute, masked, gamma, beta, *layer_norm_eps)
     }
 
     /// Logits over the vocabulary.
@@ -135,6 +139,7 @@ impl Architecture for BertForPreTraining {
             layer_norm: layer_norm(config, device),
             hidden_act: config.hidden_act,
             layer_norm_eps: config.layer_norm_eps,
+            compute: config.compute,
         };
         Self {
             bert: BertModel::zeroed(config, device),
@@ -201,7 +206,13 @@ impl BertForPreTraining {
         let predictions = &self.cls.predictions;
         let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
         let table = self.word_embeddings();
-        let nll = masked_lm_nll(transformed, table, predictions.bias.val(), targets.masked_lm_ids); // [n]
+        let nll = masked_lm_nll(
+            predictions.transform.compute,
+            transformed,
+            table,
+            predictions.bias.val(),
+            targets.masked_lm_ids,
+        ); // [n]
         let masked_lm = sum(nll * targets.masked_lm_weights).mul_scalar(normalizer.masked_lm_scale());
         PretrainingLoss::new(masked_lm, next_sentence)
     }
@@ -217,8 +228,13 @@ impl BertForPreTraining {
         let output = self.bert.forward(input.bert, Mode::Eval);
         let predictions = &self.cls.predictions;
         let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
-        let [masked_lm_nll, masked_lm_correct] =
-            masked_lm_scores(transformed, self.word_embeddings(), predictions.bias.val(), masked_lm_ids);
+        let [masked_lm_nll, masked_lm_correct] = masked_lm_scores(
+            predictions.transform.compute,
+            transformed,
+            self.word_embeddings(),
+            predictions.bias.val(),
+            masked_lm_ids,
+        );
         let seq_relationship_logits = self.cls.seq_relationship.forward(output.pooled_output);
         PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
     }

@@ -16,11 +16,13 @@ use crate::schedule::{Schedule, ScheduleKind};
 
 /// What `pretrain` does. Defaults are the reference's where it has the flag, with two exceptions: the learning rate is
 /// the paper's 1e-4, not the script's 5e-5, and warm-up takes its 10,000 steps only where they are a tenth of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args, derive_setters::Setters)]
+#[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct PretrainConfig {
     /// Data folder made by make-pretrain-data.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub data: PathBuf,
 
     /// Model size (tiny, mini, small, medium, base, large) or a config.json; not with --init-checkpoint.
@@ -30,10 +32,12 @@ pub struct PretrainConfig {
         required_unless_present = "init_checkpoint",
         conflicts_with = "init_checkpoint"
     )]
+    #[setters(into)]
     pub model: Option<String>,
 
     /// Hugging Face folder, checkpoint or run to start from (continued pre-training, fresh optimizer).
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
     /// Fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and word
@@ -43,6 +47,7 @@ pub struct PretrainConfig {
 
     /// Folder of the run: checkpoints, metrics.jsonl, run.json.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub output: PathBuf,
 
     /// Number of optimizer steps.
@@ -50,19 +55,19 @@ pub struct PretrainConfig {
     pub steps: u64,
 
     /// Sequences in the global batch of one step.
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = defaults().batch_size)]
     pub batch_size: usize,
 
     /// Put sequences of similar length into one batch, the lengths cut into N ranges; 1 switches it off.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = defaults().length_buckets)]
     pub length_buckets: usize,
 
     /// Micro-batches the global batch is cut into, to need less memory; the result is the same batch.
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    #[arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps)]
     pub gradient_accumulation_steps: usize,
 
     /// Highest learning rate.
-    #[arg(long, value_name = "RATE", default_value_t = 1e-4)]
+    #[arg(long, value_name = "RATE", default_value_t = defaults().learning_rate)]
     pub learning_rate: f64,
 
     /// Warm-up steps [default: a tenth of --steps, at most 10000].
@@ -70,44 +75,45 @@ pub struct PretrainConfig {
     pub warmup_steps: Option<u64>,
 
     /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
-    #[arg(long, value_enum, default_value_t = ScheduleKind::Bert)]
+    #[arg(long, value_enum, default_value_t = defaults().schedule)]
     pub schedule: ScheduleKind,
 
     /// Decoupled weight decay; never on LayerNorm and biases.
-    #[arg(long, value_name = "X", default_value_t = 0.01)]
+    #[arg(long, value_name = "X", default_value_t = defaults().weight_decay)]
     pub weight_decay: f64,
 
     /// Decay of Adam's first moment.
-    #[arg(long, value_name = "X", default_value_t = 0.9)]
+    #[arg(long, value_name = "X", default_value_t = defaults().adam_beta1)]
     pub adam_beta1: f64,
 
     /// Decay of Adam's second moment.
-    #[arg(long, value_name = "X", default_value_t = 0.999)]
+    #[arg(long, value_name = "X", default_value_t = defaults().adam_beta2)]
     pub adam_beta2: f64,
 
     /// Adam's epsilon.
-    #[arg(long, value_name = "X", default_value_t = 1e-6)]
+    #[arg(long, value_name = "X", default_value_t = defaults().adam_epsilon)]
     pub adam_epsilon: f64,
 
     /// Whether Adam corrects its moments for their start at zero (the reference does not).
-    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set)]
     pub adam_bias_correction: bool,
 
     /// Largest norm of all gradients together; 0 switches clipping off.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm)]
     pub max_gradient_norm: f64,
 
     /// Steps in a row whose update may be skipped because loss or gradient is not finite; one more ends the run.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps)]
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
     /// Seed of initialization, sample order and dropout.
-    #[arg(long, value_name = "N", default_value_t = 12345)]
+    #[arg(long, value_name = "N", default_value_t = defaults().seed)]
     pub seed: u64,
 
     /// Data folder to evaluate on; needs a vocabulary equal to that of --data.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
     /// Evaluate every N steps [default: with every checkpoint].
@@ -119,19 +125,19 @@ pub struct PretrainConfig {
     pub eval_instances: Option<u64>,
 
     /// Write a checkpoint every N steps, and always after the last.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = defaults().save_every)]
     pub save_every: u64,
 
     /// Number of newest checkpoints kept.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints)]
     pub keep_checkpoints: usize,
 
     /// What computes; see [`DEVICE_HELP`].
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    #[arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP)]
     pub device: DeviceName,
 
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
-    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
+    #[arg(long, value_enum, default_value_t = defaults().kernels)]
     pub kernels: KernelChoice,
 
     /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
@@ -139,11 +145,59 @@ pub struct PretrainConfig {
     pub precision: Option<PrecisionChoice>,
 }
 
+/// What the flags fall back on.
+fn defaults() -> PretrainConfig {
+    PretrainConfig::new("", "", 0)
+}
+
 fn max_skipped_steps() -> u64 {
-    10
+    defaults().max_skipped_steps
 }
 
 impl PretrainConfig {
+    /// The defaults, for a data folder, the folder of the run and a number of steps. A model size or a checkpoint to
+    /// start from is needed as well.
+    ///
+    /// ```
+    /// use bert_trainer::PretrainConfig;
+    ///
+    /// let config = PretrainConfig::new("data", "run", 10_000).with_model("tiny").with_batch_size(64);
+    /// assert_eq!(config.warmup(), 1000);
+    /// ```
+    #[must_use]
+    pub fn new(data: impl Into<PathBuf>, output: impl Into<PathBuf>, steps: u64) -> Self {
+        Self {
+            data: data.into(),
+            model: None,
+            init_checkpoint: None,
+            initialization: None,
+            output: output.into(),
+            steps,
+            batch_size: 32,
+            length_buckets: 1,
+            gradient_accumulation_steps: 1,
+            learning_rate: 1e-4,
+            warmup_steps: None,
+            schedule: ScheduleKind::Bert,
+            weight_decay: 0.01,
+            adam_beta1: 0.9,
+            adam_beta2: 0.999,
+            adam_epsilon: 1e-6,
+            adam_bias_correction: false,
+            max_gradient_norm: 1.0,
+            max_skipped_steps: 10,
+            seed: 12345,
+            eval_data: None,
+            eval_every: None,
+            eval_instances: None,
+            save_every: 1000,
+            keep_checkpoints: 3,
+            device: DeviceName::Flex,
+            kernels: KernelChoice::Fused,
+            precision: None,
+        }
+    }
+
     /// Checks what clap cannot.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use std::str::FromStr;
 
-use bert_kernels::{Kernels, set_kernels};
+use bert_kernels::Kernels;
 use burn::tensor::Device;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -24,13 +24,12 @@ pub enum KernelChoice {
     Plain,
 }
 
-impl KernelChoice {
-    /// Selects them for the whole process.
-    pub fn select(self) {
-        set_kernels(match self {
-            Self::Fused => Kernels::Fused,
-            Self::Plain => Kernels::Plain,
-        });
+impl From<KernelChoice> for Kernels {
+    fn from(choice: KernelChoice) -> Self {
+        match choice {
+            KernelChoice::Fused => Self::Fused,
+            KernelChoice::Plain => Self::Plain,
+        }
     }
 }
 

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use bert_kernels::adamw;
+use bert_kernels::{Compute, adamw};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
@@ -67,9 +67,9 @@ impl GradientSum {
     }
 
     /// The Euclidean norm over all gradients together.
-    pub fn norm(&self) -> f64 {
+    pub fn norm(&self, compute: Compute) -> f64 {
         let tensors: Vec<Tensor<1>> = self.tensors.iter().flatten().cloned().collect();
-        adamw::squared_norm(&tensors).sqrt()
+        adamw::squared_norm(compute, &tensors).sqrt()
     }
 
     /// The gradients as host values by parameter number, for tests and inspection.
@@ -119,6 +119,7 @@ pub struct AdamW {
     rates: Vec<f64>,
     moments: Vec<Option<Moments>>,
     updates: u64,
+    compute: Compute,
 }
 
 impl AdamW {
@@ -128,7 +129,18 @@ impl AdamW {
             bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
         let moments = names.iter().map(|_| None).collect();
         let rates = vec![1.0; names.len()];
-        Self { config, names, rates, moments, updates: 0 }
+        Self { config, names, rates, moments, updates: 0, compute: Compute::default() }
+    }
+
+    /// The same, computing as a model does.
+    #[must_use]
+    pub fn computing(self, compute: Compute) -> Self {
+        Self { compute, ..self }
+    }
+
+    /// How it computes.
+    pub fn compute(&self) -> Compute {
+        self.compute
     }
 
     /// The same with learning rates multiplied by a factor that depends on the parameter's name.
@@ -187,7 +199,7 @@ impl AdamW {
             gradient_scale: scale,
             learning_rate: learning_rate * self.rates[index],
         };
-        let updated = adamw::update(adamw::State { parameter: p, first, second }, g, step);
+        let updated = adamw::update(self.compute, adamw::State { parameter: p, first, second }, g, step);
         self.moments[index] = Some(Moments { first: updated.first, second: updated.second });
         updated.parameter
     }
@@ -273,7 +285,7 @@ mod tests {
             let mut gradients = (module.weight.val() * g).sum().backward();
             let mut sum = GradientSum::default();
             sum.add(&module, &mut gradients);
-            let norm = sum.norm();
+            let norm = sum.norm(Compute::default());
             assert!((norm - f64::from(g.abs())).abs() < 1e-6);
             module = optimizer.update(module, sum, norm, schedule.learning_rate(step as u64));
             values.push(module.weight.val().into_scalar::<f32>());
@@ -320,7 +332,7 @@ mod tests {
         let mut gradients = loss.backward();
         let mut sum = GradientSum::default();
         sum.add(&module, &mut gradients);
-        assert!((sum.norm() - 5.0).abs() < 1e-6);
+        assert!((sum.norm(Compute::default()) - 5.0).abs() < 1e-6);
         let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
         let module = optimizer.update(module, sum, 5.0, 0.0);
         // The first moments are a tenth of the clipped gradients 3/5 and 4/5.

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use bert_kernels::processor::{ProductTimes, product_times};
-use bert_kernels::{Precision, has_bf16_instructions, set_precision};
+use bert_kernels::{Compute, Precision, has_bf16_instructions};
 use bert_model::BertConfig;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -71,12 +71,13 @@ impl PrecisionChoice {
         }
     }
 
-    /// Selects it for the whole process.
-    pub fn select(self) {
-        set_precision(match self {
+    /// How a model of this precision computes.
+    pub fn with(self, kernels: KernelChoice) -> Compute {
+        let precision = match self {
             Self::F32 => Precision::F32,
             Self::Bf16 => Precision::Bf16,
-        });
+        };
+        Compute { kernels: kernels.into(), precision }
     }
 }
 

@@ -51,7 +51,7 @@ impl SyntheticRun {
             masked_lm_ids,
             next_sentence_labels: (0..batch as i32).map(|row| row % 2).collect(),
         };
-        let optimizer = AdamW::new(AdamWConfig::default(), &model);
+        let optimizer = AdamW::new(AdamWConfig::default(), &model).computing(config.compute);
         Self { model: Some(model), optimizer, batch, device, step: 0 }
     }
 
@@ -108,7 +108,7 @@ impl SyntheticClassifier {
         let model = BertForSequenceClassification::new(config, 1, &device);
         let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
         Self {
-            optimizer: AdamW::new(AdamWConfig::default(), &model),
+            optimizer: AdamW::new(AdamWConfig::default(), &model).computing(config.compute),
             model: Some(model),
             input: padded_input(config, batch, seq, &device),
             labels: int_vector(&labels, &device),

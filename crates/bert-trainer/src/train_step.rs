@@ -64,7 +64,7 @@ pub fn train_step<M: Module, B>(
         gradients.add(&model, &mut total.backward());
         add_losses(&mut report, total, parts);
     }
-    report.gradient_norm = gradients.norm();
+    report.gradient_norm = gradients.norm(optimizer.compute());
     if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
         return (model, Err(NotFinite { report }));
     }

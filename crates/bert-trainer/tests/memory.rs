@@ -28,9 +28,9 @@ fn a_long_run_holds_what_a_short_one_holds() {
 /// Compares the most that is held after one of the first ten steps with the least after one of the last ten: the
 /// allocator holds now more, now less, but what a step does not give back stays.
 fn holds_no_more_and_more(kernels: KernelChoice, steps: usize) {
-    let config = BertConfig::preset(Preset::Tiny, 8_000);
+    let mut config = BertConfig::preset(Preset::Tiny, 8_000);
+    config.compute.kernels = kernels.into();
     let device = DeviceName::Flex.open().unwrap();
-    kernels.select();
     let mut run = SyntheticRun::new(&config, 32, 64, 10, &device);
     let held = |_| {
         run.step();

@@ -1,7 +1,6 @@
-//! Training in bf16 stays near training in f32. The precision is selected for the whole process, so this
-//! is one program with one test.
+//! Training in bf16 stays near training in f32, and two models in one process do not meet.
 
-use bert_kernels::{Precision, has_bf16_instructions, set_precision};
+use bert_kernels::{Compute, Kernels, Precision, has_bf16_instructions};
 use bert_model::{BertConfig, Preset};
 use bert_trainer::synthetic::SyntheticRun;
 use burn::tensor::Device;
@@ -12,10 +11,40 @@ const STEPS: usize = 25;
 const TOLERANCE: f64 = 0.005;
 
 fn losses(precision: Precision) -> Vec<f64> {
-    set_precision(precision);
-    let config = BertConfig::preset(Preset::Tiny, 2_000);
-    let mut run = SyntheticRun::new(&config, 4, 32, 5, &Device::flex());
+    let mut run = run(Compute { precision, ..Compute::default() });
     (0..STEPS).map(|_| run.step()).collect()
+}
+
+fn run(compute: Compute) -> SyntheticRun {
+    let config = BertConfig { compute, ..BertConfig::preset(Preset::Tiny, 2_000) };
+    SyntheticRun::new(&config, 4, 32, 5, &Device::flex())
+}
+
+/// Models in f32 and bf16, on fused and on plain operations, step by step in turn, give what each gives alone.
+#[test]
+fn models_in_turn_give_what_each_gives_alone() {
+    const FEW: usize = 3;
+    let all = [Kernels::Fused, Kernels::Plain]
+        .map(|kernels| [Precision::F32, Precision::Bf16].map(|precision| Compute { kernels, precision }));
+    let all = all.as_flattened();
+    let alone: Vec<Vec<f64>> = all
+        .iter()
+        .map(|&compute| {
+            let mut run = run(compute);
+            (0..FEW).map(|_| run.step()).collect()
+        })
+        .collect();
+    let mut runs: Vec<SyntheticRun> = all.iter().map(|&compute| run(compute)).collect();
+    let mut together = vec![Vec::new(); all.len()];
+    for _ in 0..FEW {
+        for (run, losses) in runs.iter_mut().zip(&mut together) {
+            losses.push(run.step());
+        }
+    }
+    assert_eq!(together, alone);
+    let [fused, rounded, plain, _] = &alone[..] else { unreachable!("there are four") };
+    assert!(fused != rounded, "precision changes nothing");
+    assert!(fused != plain, "kernels change nothing");
 }
 
 #[test]

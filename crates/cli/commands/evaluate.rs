@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_model::{LoadPolicy, load_pretrained_pretraining};
+use bert_model::{
+    Architecture, BertForPreTraining, LoadPolicy, load_pretrained_weights, read_pretrained_config,
+};
 use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
 use bert_trainer::data_loader::DataLoader;
@@ -55,10 +57,12 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let precision = PrecisionChoice::or_default(args.precision, args.device);
     precision.check(args.device, KernelChoice::Fused)?;
-    precision.select();
     let device = args.device.open()?;
     let folder = model_folder(&args.checkpoint)?;
-    let (model, config, _) = load_pretrained_pretraining(&folder, LoadPolicy::Exact, 0, &device)?;
+    let mut config = read_pretrained_config(&folder)?;
+    config.compute = precision.with(KernelChoice::Fused);
+    let model = BertForPreTraining::new(&config, 0, &device);
+    let (model, _) = load_pretrained_weights(model, &folder, LoadPolicy::Exact)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;

@@ -15,7 +15,7 @@ use bert_storage::write_atomic;
 use bert_trainer::baselines::{Baselines, baselines};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
-use bert_trainer::finetune::{FinetuneConfig, FinetuneReport, finetune};
+use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection, finetune};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
 use bert_trainer::tasks::Metric;
@@ -25,7 +25,7 @@ use clap::Args as ClapArgs;
 use crate::commands::finetune::View as FinetuneView;
 use crate::commands::make_pretrain_data::View as BuildView;
 use crate::commands::pretrain::View as PretrainView;
-use crate::commands::{of_flags, unicode, write_page};
+use crate::commands::write_page;
 use crate::exit::print;
 use crate::progress::{duration, say};
 use crate::signals::stop_on_signals;
@@ -114,10 +114,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
     stage("2/5 pre-training data");
     // Few documents: other pairs and masks in every epoch keep the model from learning them by heart.
-    let documents = BuildConfig { layout: Layout::Documents, ..data_config(&args.output, "train") };
+    let documents = data_config(&args.output, "train").with_layout(Layout::Documents);
     make_data(&documents, args.quiet)?;
     // Held-out instances stay the same; many passes make the figures steady.
-    make_data(&BuildConfig { dupe_factor: 40, ..data_config(&args.output, "held_out") }, args.quiet)?;
+    make_data(&data_config(&args.output, "held_out").with_dupe_factor(40), args.quiet)?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
     let counting = baselines(
@@ -186,7 +186,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
-    let config: VocabConfig = of_flags(["--vocab-size", "4000"])?;
+    let config = VocabConfig::default().with_vocab_size(4000);
     let words = train_vocabulary(&[corpus.to_path_buf()], &config, &mut |_, _| {})?.tokens;
     write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     Ok(())
@@ -194,13 +194,9 @@ fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
 
 /// Data of a part of the corpus.
 fn data_config(folder: &Path, part: &str) -> BuildConfig {
-    BuildConfig {
-        input: vec![folder.join("corpus").join(part)],
-        output: Some(folder.join("data").join(part)),
-        vocab: Some(folder.join("vocab.txt")),
-        max_seq_length: 64,
-        ..BuildConfig::default()
-    }
+    let at = |name: &str| folder.join(name);
+    BuildConfig::new([at("corpus").join(part)], at("vocab.txt"), at("data").join(part))
+        .with_max_seq_length(64)
 }
 
 fn make_data(config: &BuildConfig, quiet: bool) -> anyhow::Result<()> {
@@ -213,26 +209,12 @@ fn make_data(config: &BuildConfig, quiet: bool) -> anyhow::Result<()> {
 
 fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Evaluation)> {
     let at = |name: &str| args.output.join(name);
-    let steps = args.steps.to_string();
-    let (data, held_out, output) = (at("data/train"), at("data/held_out"), at("pretrain"));
-    let config: PretrainConfig = of_flags([
-        "--data",
-        unicode(&data)?,
-        "--eval-data",
-        unicode(&held_out)?,
-        "--output",
-        unicode(&output)?,
-        "--model",
-        "tiny",
-        "--steps",
-        &steps,
-        "--learning-rate",
-        "5e-4",
-        "--adam-beta2",
-        "0.98",
-        "--save-every",
-        "500",
-    ])?;
+    let config = PretrainConfig::new(at("data/train"), at("pretrain"), args.steps)
+        .with_model("tiny")
+        .with_eval_data(at("data/held_out"))
+        .with_learning_rate(5e-4)
+        .with_adam_beta2(0.98)
+        .with_save_every(500);
     let mut view = PretrainView::new(config.steps, args.quiet);
     let mut evaluations = Vec::new();
     let outcome = pretrain(&config, false, stop, &mut |event| {
@@ -250,33 +232,21 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
 /// The fine-tuning on the sentences, with the pre-trained weights or with fresh ones.
 fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<FinetuneConfig> {
     let at = |name: &str| args.output.join(name);
-    let seeds: Vec<String> = args.seeds.iter().map(u64::to_string).collect();
-    let (data, checkpoint, output) = (at("topics"), at("pretrain"), at(folder));
-    let config: FinetuneConfig = of_flags([
-        "--task",
-        "table",
-        "--columns",
-        "text,label",
-        "--data",
-        unicode(&data)?,
-        "--checkpoint",
-        unicode(&checkpoint)?,
-        "--output",
-        unicode(&output)?,
-        "--seeds",
-        &seeds.join(","),
-        "--num-train-epochs",
-        "10",
-        "--train-batch-size",
-        "16",
-        "--learning-rate",
-        "1e-3",
-        "--select",
-        "last",
-    ])?;
+    let config = FinetuneConfig {
+        columns: vec!["text".to_owned(), "label".to_owned()],
+        ..FinetuneConfig::new("table".parse()?, at("pretrain"), at(folder))
+    };
+    let config = config
+        .with_data(at("topics"))
+        .with_seeds(Seeds(args.seeds.to_vec()))
+        .with_num_train_epochs(Choices::One(10.0))
+        .with_train_batch_size(Choices::One(16))
+        .with_learning_rate(Choices::One(1e-3))
+        .with_select(Selection::Last)
+        .with_random_init(random_init);
     // Checked now, not after minutes of pre-training.
     config.resolve()?;
-    Ok(FinetuneConfig { random_init, ..config })
+    Ok(config)
 }
 
 fn tune(config: &FinetuneConfig, quiet: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {

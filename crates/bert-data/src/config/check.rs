@@ -150,7 +150,7 @@ impl BuildConfig {
     }
 
     fn check_language(&self) -> Result<()> {
-        if crate::documents::read::speaks(&self.language) {
+        if crate::config::language::speaks(&self.language) {
             return Ok(());
         }
         let expected = "an ISO 639 code that the sentence splitter knows, such as en";

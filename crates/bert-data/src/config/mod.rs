@@ -9,6 +9,7 @@ pub(crate) mod part;
 pub(crate) mod resolved;
 
 mod check;
+mod language;
 pub mod predictions;
 
 use std::path::{Path, PathBuf};
@@ -100,7 +101,8 @@ pub enum Columns {
 }
 
 /// How to make pre-training data from text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args, derive_setters::Setters)]
+#[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
     /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
@@ -110,42 +112,44 @@ pub struct BuildConfig {
 
     /// Folder for the shards and their manifest; must be new or empty.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub output: Option<PathBuf>,
 
     /// WordPiece vocabulary, one token per line.
     #[arg(long, visible_alias = "vocab-file", value_name = "FILE")]
+    #[setters(into)]
     pub vocab: Option<PathBuf>,
 
     /// Lower-case the text and strip accents (true for uncased vocabularies).
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, default_value_t = BuildConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_lower_case: bool,
 
     /// Mask whole words instead of single word pieces.
-    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, default_value_t = BuildConfig::default().do_whole_word_mask, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub do_whole_word_mask: bool,
 
     /// Where whole words begin, for --do-whole-word-mask and --max-ngram: chinese takes the ideographs of a Chinese word
     /// together (simplified Chinese best). The tokens stay single ideographs.
-    #[arg(long, value_enum, default_value_t = Segmenter::None)]
+    #[arg(long, value_enum, default_value_t = BuildConfig::default().segmenter)]
     pub segmenter: Segmenter,
 
     /// Store instances, or the tokenized documents, of which the loader makes other pairs and masks in every epoch
     /// (then without --dupe-factor and --masking; some fifty times smaller than the reference's files).
-    #[arg(long, value_enum, default_value_t = Layout::Instances)]
+    #[arg(long, value_enum, default_value_t = BuildConfig::default().layout)]
     pub layout: Layout,
 
     /// Columns of the instances: the reference's, or those that the Trainer of transformers takes as they are (input_ids,
     /// token_type_ids, attention_mask, labels, next_sentence_label), padded.
-    #[arg(long, value_enum, default_value_t = Columns::Reference)]
+    #[arg(long, value_enum, default_value_t = BuildConfig::default().columns)]
     pub columns: Columns,
 
     /// Mask when the data is made, or leave it to the loader, which makes other masks in every epoch (a small
     /// --dupe-factor is then enough).
-    #[arg(long, value_enum, default_value_t = Masking::Static)]
+    #[arg(long, value_enum, default_value_t = BuildConfig::default().masking)]
     pub masking: Masking,
 
     /// Mask spans of 1 to N whole words, the length n with weight 1/n, as ALBERT does.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = BuildConfig::default().max_ngram, value_name = "N")]
     pub max_ngram: usize,
 
     /// Never replace a masked token by a special or an [unused...] one.
@@ -153,11 +157,11 @@ pub struct BuildConfig {
     pub random_word_skip_special: bool,
 
     /// Segments: B follows A or is random, one segment only, or A and B swapped in half of the instances.
-    #[arg(long, value_enum, default_value_t = Nsp::On)]
+    #[arg(long, value_enum, default_value_t = BuildConfig::default().nsp)]
     pub nsp: Nsp,
 
     /// Most tokens of an instance, the special ones included.
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = BuildConfig::default().max_seq_length)]
     pub max_seq_length: usize,
 
     /// Most masked tokens of an instance; default: --max-seq-length times --masked-lm-prob, rounded up (20 at 128, 77 at
@@ -166,19 +170,19 @@ pub struct BuildConfig {
     pub max_predictions_per_seq: Option<usize>,
 
     /// Share of the tokens of an instance that are masked.
-    #[arg(long, default_value_t = 0.15)]
+    #[arg(long, default_value_t = BuildConfig::default().masked_lm_prob)]
     pub masked_lm_prob: f64,
 
     /// Probability that a document's instances of one pass are made short.
-    #[arg(long, default_value_t = 0.1)]
+    #[arg(long, default_value_t = BuildConfig::default().short_seq_prob)]
     pub short_seq_prob: f64,
 
     /// How many passes are made over the text, each with other pairs and masks.
-    #[arg(long, default_value_t = DUPE_FACTOR)]
+    #[arg(long, default_value_t = BuildConfig::default().dupe_factor)]
     pub dupe_factor: usize,
 
     /// Seed of every random draw.
-    #[arg(long, default_value_t = 12345)]
+    #[arg(long, default_value_t = BuildConfig::default().random_seed)]
     pub random_seed: u64,
 
     /// Number of Parquet files; default: one for about 128 MB.
@@ -186,7 +190,7 @@ pub struct BuildConfig {
     pub num_shards: Option<usize>,
 
     /// Worker threads; 0 means one per core. The output does not depend on it.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = BuildConfig::default().threads)]
     pub threads: usize,
 
     /// Memory to use, as 400M or 2G; default: 256M, more where there are many threads. The output does not depend on it.
@@ -196,6 +200,7 @@ pub struct BuildConfig {
     /// A folder for the tokenized text while the data set is made, 2.2 bytes a token: a fast disk, of parts one that all
     /// share. Default: the output folder. `bert merge` takes it too, to remove what is left there.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub scratch: Option<PathBuf>,
 
     /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
@@ -207,11 +212,11 @@ pub struct BuildConfig {
     pub parts: Option<usize>,
 
     /// Random draws: independent streams, or exactly those of the reference script (one shard, its defects too).
-    #[arg(long, value_enum, default_value_t = RandomMode::Keyed)]
+    #[arg(long, value_enum, default_value_t = BuildConfig::default().random)]
     pub random: RandomMode,
 
     /// Show so many instances as words, masks marked.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = BuildConfig::default().preview, value_name = "N")]
     pub preview: usize,
 
     /// The lines are paragraphs of running text: split them into sentences.
@@ -219,11 +224,13 @@ pub struct BuildConfig {
     pub split_sentences: bool,
 
     /// Language of the text for --split-sentences (ISO 639 code); the rows of JSON Lines and Parquet are split always.
-    #[arg(long, default_value = "en")]
+    #[arg(long, default_value_t = BuildConfig::default().language)]
+    #[setters(into)]
     pub language: String,
 
     /// The key or column with the text of JSON Lines and Parquet.
-    #[arg(long, default_value = TEXT_COLUMN, value_name = "NAME")]
+    #[arg(long, default_value_t = BuildConfig::default().text_column, value_name = "NAME")]
+    #[setters(into)]
     pub text_column: String,
 
     /// Refuse the first line that is not UTF-8 instead of repairing and counting up to one line in twenty of a file.
@@ -241,6 +248,26 @@ pub struct BuildConfig {
     /// Replace a finished data set in the output folder.
     #[arg(long)]
     pub overwrite: bool,
+}
+
+impl BuildConfig {
+    /// The defaults, for text, a vocabulary and a folder that is to hold the data set.
+    ///
+    /// ```
+    /// use bert_data::BuildConfig;
+    ///
+    /// let config = BuildConfig::new(["corpus/*.txt"], "vocab.txt", "data").with_dupe_factor(5).with_max_seq_length(64);
+    /// assert_eq!((config.dupe_factor, config.masked_lm_prob), (5, 0.15));
+    /// ```
+    #[must_use]
+    pub fn new(
+        input: impl IntoIterator<Item: Into<PathBuf>>,
+        vocab: impl Into<PathBuf>,
+        output: impl Into<PathBuf>,
+    ) -> Self {
+        let input = input.into_iter().map(Into::into).collect();
+        Self { input, vocab: Some(vocab.into()), output: Some(output.into()), ..Self::default() }
+    }
 }
 
 impl Default for BuildConfig {

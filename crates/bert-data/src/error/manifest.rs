@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ManifestError {
     /// A folder holds no manifest: no data set, or one that was never finished.
-    #[error("{} holds no {name}: it is no finished data set", path.display(), name = crate::dataset::manifest::MANIFEST)]
+    #[error("{} holds no manifest.json: it is no finished data set", path.display())]
     Missing {
         /// The folder.
         path: PathBuf,

@@ -9,12 +9,13 @@ use cubecl::prelude::*;
 
 use super::{Inputs, elementwise, empty_like, in_order, inputs, len};
 use crate::adamw::{AdamW, State};
+use crate::compute::Kernels;
 
 /// One update, if all is on a GPU.
-pub(crate) fn update(state: &State, gradient: &Tensor<1>, step: AdamW) -> Option<State> {
+pub(crate) fn update(kernels: Kernels, state: &State, gradient: &Tensor<1>, step: AdamW) -> Option<State> {
     let State { parameter, first, second } = state;
     let tensors = [parameter.clone(), first.clone(), second.clone(), gradient.clone()];
-    let Inputs::Plain(tensors) = inputs(tensors)? else { return None };
+    let Inputs::Plain(tensors) = inputs(kernels, tensors)? else { return None };
     let [parameter, first, second, gradient] = tensors.map(in_order);
     let new: [_; 3] = std::array::from_fn(|_| empty_like(&parameter, len(&parameter)));
     let (count, dim) = elementwise(len(&parameter));

@@ -10,12 +10,13 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{apply, elementwise, empty_like, in_order, len};
+use crate::compute::Kernels;
 use crate::dropout::Dropout;
 use crate::extension::Fused;
 
 /// A flat x times its mask, if it is on a GPU.
 pub(crate) fn dropout(x: Tensor<1>, dropout: Dropout) -> Option<Tensor<1>> {
-    apply(Masked(dropout), [x])
+    apply(Kernels::Fused, Masked(dropout), [x])
 }
 
 #[derive(Clone, Copy, Debug)]

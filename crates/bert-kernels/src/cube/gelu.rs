@@ -11,12 +11,13 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{apply, elementwise, empty_like, in_order, len};
+use crate::compute::Kernels;
 use crate::extension::Fused;
 use crate::gelu::Gelu;
 
 /// `gelu(x + bias)` of a flat x, if it is on a GPU.
-pub(crate) fn bias_gelu(x: Tensor<1>, bias: Tensor<1>, form: Gelu) -> Option<Tensor<1>> {
-    apply(BiasGelu(form), [x, bias])
+pub(crate) fn bias_gelu(kernels: Kernels, x: Tensor<1>, bias: Tensor<1>, form: Gelu) -> Option<Tensor<1>> {
+    apply(kernels, BiasGelu(form), [x, bias])
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -12,11 +12,18 @@ use cubecl::prelude::*;
 
 use super::gelu::column_sums;
 use super::{UNITS, apply, cube_sum, empty_like, in_order, len, one_cube_each};
+use crate::compute::Kernels;
 use crate::extension::Fused;
 
 /// LayerNorm of flat rows as wide as gamma, if they are on a GPU.
-pub(crate) fn layer_norm(h: Tensor<1>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Option<Tensor<1>> {
-    apply(LayerNorm { epsilon: epsilon as f32 }, [h, gamma, beta])
+pub(crate) fn layer_norm(
+    kernels: Kernels,
+    h: Tensor<1>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+) -> Option<Tensor<1>> {
+    apply(kernels, LayerNorm { epsilon: epsilon as f32 }, [h, gamma, beta])
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ use cubecl::prelude::*;
 
 use super::dropout::{arguments, factor};
 use super::{UNITS, apply, cube_max, cube_sum, empty_like, in_order, len, one_cube_each};
+use crate::compute::Kernels;
 use crate::dropout::Dropout;
 use crate::extension::Fused;
 
@@ -22,13 +23,14 @@ use crate::extension::Fused;
 /// - scores and output: `[batch * heads * seq * seq]`
 /// - bias: `[batch * seq]`
 pub(crate) fn softmax(
+    kernels: Kernels,
     scores: Tensor<1>,
     bias: Tensor<1>,
     (heads, seq): (usize, usize),
     scale: f64,
     dropout: Option<Dropout>,
 ) -> Option<Tensor<1>> {
-    apply(Softmax { heads, seq, scale: scale as f32, dropout }, [scores, bias])
+    apply(kernels, Softmax { heads, seq, scale: scale as f32, dropout }, [scores, bias])
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use bert_kernels::adamw::{self, AdamW};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use crate::common::{close, host, numbers};
+use crate::common::{FUSED, close, host, numbers};
 
 #[test]
 fn adamw_trajectories() {
@@ -29,7 +29,7 @@ fn adamw_trajectories() {
                 learning_rate: 1e-3 * f64::from(t),
             };
             let gradient = vector(numbers(10 + t as u64, len));
-            fused = adamw::update(fused, gradient.clone(), step);
+            fused = adamw::update(FUSED, fused, gradient.clone(), step);
             plain = adamw::plain(plain, gradient, step);
         }
         close("parameter", &host(fused.parameter), &host(plain.parameter), 1e-6);
@@ -45,9 +45,9 @@ fn squared_norms() {
         |seed, len: usize| Tensor::<1>::from_data(TensorData::new(numbers(seed, len), [len]), &device);
     let tensors = [vector(1, 1), vector(2, 129), vector(3, 40_001)];
     let want: f64 = tensors.iter().flat_map(|x| host(x.clone())).map(|x| x * x).sum();
-    assert!((adamw::squared_norm(&tensors) / want - 1.0).abs() < 1e-12);
+    assert!((adamw::squared_norm(FUSED, &tensors) / want - 1.0).abs() < 1e-12);
     assert!((adamw::plain_squared_norm(&tensors) / want - 1.0).abs() < 1e-5);
-    assert_eq!(adamw::squared_norm(&[]), 0.0);
+    assert_eq!(adamw::squared_norm(FUSED, &[]), 0.0);
 }
 
 /// From 4,194,304 elements on, burn-flex adds up a tensor in an order that follows the threads: an embedding table of
@@ -61,7 +61,7 @@ fn norms_of_large_tensors_do_not_depend_on_threads() {
         let norms = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let tensors = [table.clone()];
-            pool.install(|| [adamw::squared_norm(&tensors), adamw::plain_squared_norm(&tensors)])
+            pool.install(|| [adamw::squared_norm(FUSED, &tensors), adamw::plain_squared_norm(&tensors)])
         };
         let one = norms(1);
         assert!((one[0] / one[1] - 1.0).abs() < 1e-6);

@@ -6,7 +6,7 @@ use bert_kernels::dense::{self};
 use bert_kernels::self_attention::self_attention;
 use burn::tensor::{DType, Tensor};
 
-use crate::common::{check, check_differences, close, leaf, numbers, run};
+use crate::common::{FUSED, check, check_differences, close, leaf, numbers, run};
 
 #[test]
 fn attention_of_all_heads() {
@@ -21,7 +21,8 @@ fn attention_of_all_heads() {
             let op = |x: Vec<Tensor<1>>| {
                 let [query, key, value] = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
                 let bias = leaf(&mask, x[0].dtype()).detach().reshape([batch, 1, 1, seq]);
-                attention([query, key, value], bias, heads, 1.0 / (head as f64).sqrt(), dropout).reshape([-1])
+                attention(FUSED, [query, key, value], bias, heads, 1.0 / (head as f64).sqrt(), dropout)
+                    .reshape([-1])
             };
             let n = batch * seq * hidden;
             let inputs = [numbers(1, n), numbers(2, n), numbers(3, n)];
@@ -34,7 +35,7 @@ fn attention_of_all_heads() {
                         std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
                     let bias = leaf(&mask, DType::F32).detach().reshape([batch, 1, 1, seq]);
                     let scale = 1.0 / (head as f64).sqrt();
-                    attention::plain([query, key, value], bias, heads, scale, dropout).reshape([-1])
+                    attention::plain(FUSED, [query, key, value], bias, heads, scale, dropout).reshape([-1])
                 };
                 run(&plain, &inputs, DType::F32)
             };
@@ -60,7 +61,7 @@ fn attention_of_all_heads() {
                     let [query, key, value] =
                         std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
                     let bias = leaf(&mask, x[0].dtype()).detach().reshape([batch, 1, 1, seq]);
-                    attention([query, key, value], bias, heads, 0.5, dropout).reshape([-1])
+                    attention(FUSED, [query, key, value], bias, heads, 0.5, dropout).reshape([-1])
                 };
                 check(&name, &op, &inputs);
                 check_differences(&name, &op, &inputs);
@@ -74,7 +75,7 @@ fn attention_with_large_scores() {
     let op = |x: Vec<Tensor<1>>| {
         let [query, key, value] = std::array::from_fn(|i| x[i].clone().reshape([1, 4, 2]));
         let bias = leaf(&[0.0; 4], x[0].dtype()).detach().reshape([1, 1, 1, 4]);
-        attention([query, key, value], bias, 1, 1.0, None).reshape([-1])
+        attention(FUSED, [query, key, value], bias, 1, 1.0, None).reshape([-1])
     };
     let large = |seed| numbers(seed, 8).iter().map(|x| 30.0 * x).collect::<Vec<f32>>();
     let (value, gradients) = run(&op, &[large(1), large(2), large(3)], DType::F32);
@@ -97,7 +98,7 @@ fn self_attention_with_its_projections() {
                 let projections =
                     std::array::from_fn(|i| (x[1 + i].clone().reshape([hidden, hidden]), x[4 + i].clone()));
                 let hidden = x[0].clone().reshape([batch, seq, hidden]);
-                self_attention(hidden, projections, bias, heads, 0.25, dropout).reshape([-1])
+                self_attention(FUSED, hidden, projections, bias, heads, 0.25, dropout).reshape([-1])
             };
             let scale = 1.0 / (hidden as f32).sqrt();
             let mut inputs = vec![numbers(1, batch * seq * hidden)];
@@ -127,7 +128,7 @@ fn dense_product() {
     ] {
         let op = |x: Vec<Tensor<1>>| {
             let weight = x[1].clone().reshape([input, output]);
-            dense::product(x[0].clone().reshape([1, rows, input]), weight).reshape([-1])
+            dense::product(FUSED, x[0].clone().reshape([1, rows, input]), weight).reshape([-1])
         };
         let name = format!("{rows} {input} {output}");
         check(&name, &op, &[numbers(1, rows * input), numbers(2, input * output)]);

@@ -1,6 +1,10 @@
 //! Inputs, and the comparison of an operation in f32 with itself in f64.
 
+use bert_kernels::{Compute, Kernels, Precision};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+/// The kernels, in f32.
+pub(crate) const FUSED: Compute = Compute { kernels: Kernels::Fused, precision: Precision::F32 };
 
 /// Numbers in -1 .. 1 from a congruential generator.
 pub(crate) fn numbers(seed: u64, len: usize) -> Vec<f32> {

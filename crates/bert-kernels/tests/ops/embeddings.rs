@@ -5,7 +5,7 @@ use bert_kernels::embeddings::{Tables, embeddings};
 use bert_kernels::masked_lm::masked_lm_nll;
 use burn::tensor::Tensor;
 
-use crate::common::{check, check_differences, ints, numbers};
+use crate::common::{FUSED, check, check_differences, ints, numbers};
 
 #[test]
 fn three_embeddings() {
@@ -23,7 +23,7 @@ fn three_embeddings() {
                 };
                 let (ids, segments) = (ints(&ids, [batch, seq]), ints(&segments, [batch, seq]));
                 let affine = (x[3].clone(), x[4].clone());
-                embeddings(tables, ids, segments, affine, 1e-12, dropout).reshape([-1])
+                embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout).reshape([-1])
             };
             let inputs = [
                 numbers(1, vocabulary * hidden),
@@ -54,8 +54,14 @@ fn a_table_that_is_used_twice() {
             let tables = Tables { word: table.clone(), token_type: rows(1, 2), position: rows(2, seq) };
             let affine = (x[3].clone(), x[4].clone());
             let segments = ints(&vec![1; tokens], [batch, seq]);
-            let states = embeddings(tables, ints(&ids, [batch, seq]), segments, affine, 1e-12, None);
-            masked_lm_nll(states.reshape([tokens, hidden]), table, x[5].clone(), ints(&labels, [tokens]))
+            let states = embeddings(FUSED, tables, ints(&ids, [batch, seq]), segments, affine, 1e-12, None);
+            masked_lm_nll(
+                FUSED,
+                states.reshape([tokens, hidden]),
+                table,
+                x[5].clone(),
+                ints(&labels, [tokens]),
+            )
         };
         let table = |seed, rows: usize| numbers(seed, rows * hidden);
         let inputs =

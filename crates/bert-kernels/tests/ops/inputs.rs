@@ -1,5 +1,6 @@
 //! What holds for any operation: inputs that are shared, views, checkpointed or not numbers, and the composition of burn's own operations.
 
+use bert_kernels::Compute;
 use bert_kernels::Dropout;
 use bert_kernels::adamw::{self, AdamW};
 use bert_kernels::attention::attention;
@@ -9,7 +10,7 @@ use bert_kernels::layer_norm::{self, layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm::{self, masked_lm_nll};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use crate::common::{close, host, ints, leaf, numbers};
+use crate::common::{FUSED, close, host, ints, leaf, numbers};
 
 #[test]
 fn shared_inputs_are_not_overwritten() {
@@ -18,7 +19,7 @@ fn shared_inputs_are_not_overwritten() {
     let before = x.clone().into_data();
     let vector = |seed| Tensor::<1>::from_data(TensorData::new(numbers(seed, 4), [4]), &device);
     let affine = (vector(3), vector(4));
-    let y = residual_layer_norm(x.clone(), vector(2), x.clone(), affine, 1e-12, Dropout::new(1, 0.5));
+    let y = residual_layer_norm(FUSED, x.clone(), vector(2), x.clone(), affine, 1e-12, Dropout::new(1, 0.5));
     let state = adamw::State { parameter: vector(5), first: vector(6), second: vector(6).abs() };
     let step = AdamW {
         beta1: 0.9,
@@ -30,8 +31,8 @@ fn shared_inputs_are_not_overwritten() {
         learning_rate: 0.1,
     };
     let kept = state.clone();
-    let updated = adamw::update(state, vector(7), step);
-    let activated = bias_gelu(x.clone(), vector(8), Gelu::Erf);
+    let updated = adamw::update(FUSED, state, vector(7), step);
+    let activated = bias_gelu(FUSED, x.clone(), vector(8), Gelu::Erf);
     assert_ne!(activated.into_data(), before);
     x.into_data().assert_eq(&before, true);
     kept.parameter.clone().into_data().assert_eq(&vector(5).into_data(), true);
@@ -47,7 +48,7 @@ fn views_are_taken_as_they_are() {
     let transposed = x.clone().transpose(); // [10, 6]
     let part = x.narrow(0, 2, 3).narrow(1, 1, 6); // [3, 6]
     for view in [transposed, part] {
-        let got = bias_gelu(view.clone(), bias.clone(), Gelu::Erf);
+        let got = bias_gelu(FUSED, view.clone(), bias.clone(), Gelu::Erf);
         let want = gelu::plain(view, bias.clone(), Gelu::Erf);
         got.into_data().assert_approx_eq::<f32>(&want.into_data(), burn::tensor::Tolerance::absolute(1e-6));
     }
@@ -59,12 +60,12 @@ fn gradient_checkpointing_takes_the_plain_path() {
     let vector =
         |seed| Tensor::<1>::from_data(TensorData::new(numbers(seed, 6), [6]), &device).require_grad();
     let x = vector(1);
-    let y = bias_gelu(x.clone().reshape([2, 3]), vector(2).narrow(0, 0, 3), Gelu::Erf);
+    let y = bias_gelu(FUSED, x.clone().reshape([2, 3]), vector(2).narrow(0, 0, 3), Gelu::Erf);
     let gradients = y.sum().backward();
     let want = {
         let x = leaf(&numbers(1, 6), DType::F32);
         let bias = leaf(&numbers(2, 6), DType::F32).narrow(0, 0, 3);
-        let gradients = bias_gelu(x.clone().reshape([2, 3]), bias, Gelu::Erf).sum().backward();
+        let gradients = bias_gelu(FUSED, x.clone().reshape([2, 3]), bias, Gelu::Erf).sum().backward();
         host(x.grad(&gradients).unwrap())
     };
     close("gradient", &host(x.grad(&gradients).unwrap()), &want, 1e-6);
@@ -80,21 +81,22 @@ fn not_a_number_is_not_hidden() {
     };
     let fine = |len: usize| leaf(&numbers(2, len), DType::F32);
     let has_nan = |x: Tensor<1>| host(x).iter().any(|x| x.is_nan());
-    assert!(has_nan(bias_gelu(broken(40), fine(40), Gelu::Erf)));
-    assert!(has_nan(bias_gelu(broken(40), fine(40), Gelu::Tanh)));
-    assert!(has_nan(layer_norm(broken(40), fine(40), fine(40), 1e-12)));
+    assert!(has_nan(bias_gelu(FUSED, broken(40), fine(40), Gelu::Erf)));
+    assert!(has_nan(bias_gelu(FUSED, broken(40), fine(40), Gelu::Tanh)));
+    assert!(has_nan(layer_norm(FUSED, broken(40), fine(40), fine(40), 1e-12)));
     let bias = || leaf(&[0.0; 5], DType::F32).reshape([1, 1, 1, 5]);
     let shape = [1, 5, 8];
     let qkv = [broken(40).reshape(shape), fine(40).reshape(shape), fine(40).reshape(shape)];
-    assert!(has_nan(attention(qkv, bias(), 2, 1.0, None).reshape([-1])));
+    assert!(has_nan(attention(FUSED, qkv, bias(), 2, 1.0, None).reshape([-1])));
     let nll = masked_lm_nll(
+        FUSED,
         broken(40).reshape([5, 8]),
         fine(24).reshape([3, 8]),
         fine(3),
         ints(&[0, 1, 2, 0, 1], [5]),
     );
     assert!(has_nan(nll));
-    assert!(adamw::squared_norm(&[broken(40).inner()]).is_nan());
+    assert!(adamw::squared_norm(FUSED, &[broken(40).inner()]).is_nan());
 }
 
 #[test]
@@ -102,21 +104,24 @@ fn plain_and_fused_agree_in_f32_as_well() {
     let n = 300;
     let x = || leaf(&numbers(1, n), DType::F32).reshape([3, 100]);
     let v = |seed| leaf(&numbers(seed, 100), DType::F32);
-    let got = layer_norm(x(), v(2), v(3), 1e-12);
+    let got = layer_norm(FUSED, x(), v(2), v(3), 1e-12);
     let want = layer_norm::plain(x(), v(2), v(3), 1e-12);
     close("layer_norm", &host(got.reshape([-1])), &host(want.reshape([-1])), 1e-6);
-    let nll = |f: fn(Tensor<2>, Tensor<2>, Tensor<1>, Tensor<1, Int>) -> Tensor<1>| {
+    let nll = |f: fn(Compute, Tensor<2>, Tensor<2>, Tensor<1>, Tensor<1, Int>) -> Tensor<1>| {
         let table = leaf(&numbers(5, 700), DType::F32).reshape([7, 100]);
-        host(f(x(), table, leaf(&numbers(6, 7), DType::F32), ints(&[0, 6, 3], [3])))
+        host(f(FUSED, x(), table, leaf(&numbers(6, 7), DType::F32), ints(&[0, 6, 3], [3])))
     };
     close("nll", &nll(masked_lm_nll), &nll(masked_lm::plain), 1e-6);
     let dropped = |fused: bool| {
         let table = |seed, rows: usize| leaf(&numbers(seed, rows * 4), DType::F32).reshape([rows, 4]);
         let tables = Tables { word: table(1, 5), token_type: table(2, 2), position: table(3, 6) };
         let affine = (leaf(&[1.0; 4], DType::F32), leaf(&[0.5; 4], DType::F32));
-        let op = if fused { embeddings } else { embeddings::plain };
         let ids = ints(&[0, 1, 2, 3, 4, 0], [1, 6]);
-        let y = op(tables, ids, ints(&[0, 0, 0, 1, 1, 1], [1, 6]), affine, 1e-12, Dropout::new(9, 0.5));
+        let (segments, dropout) = (ints(&[0, 0, 0, 1, 1, 1], [1, 6]), Dropout::new(9, 0.5));
+        let y = match fused {
+            true => embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout),
+            false => embeddings::plain(tables, ids, segments, affine, 1e-12, dropout),
+        };
         host(y.reshape([-1]))
     };
     let (fused, plain) = (dropped(true), dropped(false));

@@ -4,13 +4,14 @@ use bert_kernels::Dropout;
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
 use burn::tensor::{DType, Tensor};
 
-use crate::common::{ROWS_AND_WIDTHS, check, check_differences, host, leaf, numbers};
+use crate::common::{FUSED, ROWS_AND_WIDTHS, check, check_differences, host, leaf, numbers};
 
 #[test]
 fn layer_norm_alone() {
     for (rows, width) in ROWS_AND_WIDTHS {
         let op = |x: Vec<Tensor<1>>| {
-            layer_norm(x[0].clone().reshape([rows, width]), x[1].clone(), x[2].clone(), 1e-12).reshape([-1])
+            layer_norm(FUSED, x[0].clone().reshape([rows, width]), x[1].clone(), x[2].clone(), 1e-12)
+                .reshape([-1])
         };
         if width > 1 {
             let inputs = [numbers(1, rows * width), numbers(2, width), numbers(3, width)];
@@ -18,7 +19,13 @@ fn layer_norm_alone() {
         }
     }
     // A row of one element has no variance: only beta is left.
-    let one = layer_norm(leaf(&[5.0], DType::F32), leaf(&[2.0], DType::F32), leaf(&[3.0], DType::F32), 1e-12);
+    let one = layer_norm(
+        FUSED,
+        leaf(&[5.0], DType::F32),
+        leaf(&[2.0], DType::F32),
+        leaf(&[3.0], DType::F32),
+        1e-12,
+    );
     assert_eq!(host(one), [3.0]);
 }
 
@@ -29,7 +36,7 @@ fn residual_dropout_and_layer_norm() {
             let op = |x: Vec<Tensor<1>>| {
                 let [a, residual] = [&x[0], &x[2]].map(|x| x.clone().reshape([rows, 1, width]));
                 let affine = (x[3].clone(), x[4].clone());
-                residual_layer_norm(a, x[1].clone(), residual, affine, 1e-12, dropout).reshape([-1])
+                residual_layer_norm(FUSED, a, x[1].clone(), residual, affine, 1e-12, dropout).reshape([-1])
             };
             let wide = |seed| numbers(seed, rows * width);
             let thin = |seed| numbers(seed, width);

@@ -4,7 +4,7 @@ use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::masked_lm_scores::{self, masked_lm_scores};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::common::{check, check_differences, close, host, ints, leaf, numbers};
+use crate::common::{FUSED, check, check_differences, close, host, ints, leaf, numbers};
 
 #[test]
 fn masked_lm_loss() {
@@ -12,7 +12,7 @@ fn masked_lm_loss() {
         let labels: Vec<usize> = (0..n).map(|i| (i * 613 + vocab - 1) % vocab).collect();
         let op = |x: Vec<Tensor<1>>| {
             let table = x[1].clone().reshape([vocab, hidden]);
-            masked_lm_nll(x[0].clone().reshape([n, hidden]), table, x[2].clone(), ints(&labels, [n]))
+            masked_lm_nll(FUSED, x[0].clone().reshape([n, hidden]), table, x[2].clone(), ints(&labels, [n]))
         };
         let inputs = [numbers(1, n * hidden), numbers(2, vocab * hidden), numbers(3, vocab)];
         check(&format!("{n} {hidden} {vocab}"), &op, &inputs);
@@ -44,7 +44,7 @@ fn masked_lm_scores_of_an_evaluation() {
         let scores = |dtype| {
             let (x, table, bias) = inputs(dtype);
             let labels = ints(&labels, [n]).inner();
-            masked_lm_scores(x, table, bias, labels).map(host)
+            masked_lm_scores(FUSED, x, table, bias, labels).map(host)
         };
         let [nll, correct] = scores(DType::F32);
         let [want_nll, want_correct] = scores(DType::F64);
@@ -62,7 +62,8 @@ fn masked_lm_scores_of_an_evaluation() {
     for f in [masked_lm_scores, masked_lm_scores::plain] {
         let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, &device);
         let labels = Tensor::from_ints([0, 1, 999], &device);
-        let [nll, correct] = f(zeros([3, 4]), zeros([vocab, 4]), zeros([1, vocab]).reshape([vocab]), labels);
+        let [nll, correct] =
+            f(FUSED, zeros([3, 4]), zeros([vocab, 4]), zeros([1, vocab]).reshape([vocab]), labels);
         assert_eq!(host(correct), [1.0, 0.0, 0.0]);
         close("nll", &host(nll), &[(vocab as f64).ln(); 3], 1e-6);
     }

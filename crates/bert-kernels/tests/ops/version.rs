@@ -7,7 +7,7 @@ use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::residual_layer_norm;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-use crate::common::{host, ints, numbers, run};
+use crate::common::{FUSED, host, ints, numbers, run};
 
 /// FNV-1a over the bits of numbers.
 struct Digest(u64);
@@ -34,7 +34,7 @@ fn the_bits_of_this_version() {
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
     for form in [Gelu::Erf, Gelu::Tanh] {
         digest.add_run(
-            &|x| bias_gelu(x[0].clone().reshape([7, 37]), x[1].clone(), form).reshape([-1]),
+            &|x| bias_gelu(FUSED, x[0].clone().reshape([7, 37]), x[1].clone(), form).reshape([-1]),
             &[259, 37],
         );
     }
@@ -42,7 +42,15 @@ fn the_bits_of_this_version() {
         &|x| {
             let rows = |i: usize| x[i].clone().reshape([7, 37]);
             let affine = (x[3].clone(), x[4].clone());
-            let y = residual_layer_norm(rows(0), x[1].clone(), rows(2), affine, 1e-12, Dropout::new(5, 0.1));
+            let y = residual_layer_norm(
+                FUSED,
+                rows(0),
+                x[1].clone(),
+                rows(2),
+                affine,
+                1e-12,
+                Dropout::new(5, 0.1),
+            );
             y.reshape([-1])
         },
         &[259, 37, 259, 37, 37],
@@ -53,7 +61,7 @@ fn the_bits_of_this_version() {
             let tables = Tables { word: table(0, 5), token_type: table(1, 2), position: table(2, 6) };
             let (ids, segments) = (ints(&[0, 1, 2, 3, 4, 0], [1, 6]), ints(&[0, 0, 0, 1, 1, 1], [1, 6]));
             let affine = (x[3].clone(), x[4].clone());
-            embeddings(tables, ids, segments, affine, 1e-12, Dropout::new(9, 0.1)).reshape([-1])
+            embeddings(FUSED, tables, ids, segments, affine, 1e-12, Dropout::new(9, 0.1)).reshape([-1])
         },
         &[95, 38, 114, 19, 19],
     );
@@ -68,9 +76,9 @@ fn the_bits_of_this_version() {
         gradient_scale: 0.5,
         learning_rate: 1e-3,
     };
-    let adamw::State { parameter, first, second } = adamw::update(state, vector(4), step);
+    let adamw::State { parameter, first, second } = adamw::update(FUSED, state, vector(4), step);
     [parameter, first, second].into_iter().for_each(|x| digest.add(&host(x)));
-    digest.add(&[adamw::squared_norm(&[vector(5)])]);
+    digest.add(&[adamw::squared_norm(FUSED, &[vector(5)])]);
     assert_eq!(
         (bert_kernels::VERSION, digest.0),
         (1, 15_200_070_971_047_092_643),

@@ -4,6 +4,7 @@
 //! residual and LayerNorm. Ports `Adapter` and `ParallelAdapter` of the `adapters` library (`methods/modeling.py`) in three
 //! of their configurations. Not for gates, PHM layers, or LayerNorms of the adapter's own.
 
+use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;
 use burn::module::Module;
 use burn::nn::Linear;
@@ -82,14 +83,14 @@ impl Bottleneck {
     /// # Shapes
     ///
     /// - x and output: `[batch, seq, hidden]`
-    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let (narrow, bias) = product(&self.down, x);
+    pub fn forward(&self, compute: Compute, x: Tensor<3>) -> Tensor<3> {
+        let (narrow, bias) = product(compute, &self.down, x);
         let narrow = narrow + bias.unsqueeze(); // [batch, seq, narrow]
         let narrow = match self.form {
             BottleneckForm::Houlsby => silu(narrow),
             BottleneckForm::Pfeiffer | BottleneckForm::Parallel => relu(narrow),
         };
-        let (wide, bias) = product(&self.up, narrow);
+        let (wide, bias) = product(compute, &self.up, narrow);
         let wide = wide + bias.unsqueeze(); // [batch, seq, hidden]
         match self.form {
             BottleneckForm::Parallel => wide.mul_scalar(self.form.scaling()),
@@ -105,6 +106,7 @@ impl Bottleneck {
     /// - gamma, beta: `[hidden]`
     pub(crate) fn end_half(
         &self,
+        compute: Compute,
         h: Tensor<3>,
         input: Tensor<3>,
         (gamma, beta): (Tensor<1>, Tensor<1>),
@@ -113,10 +115,12 @@ impl Bottleneck {
         assert_eq!(h.dims(), input.dims(), "the residual has another shape");
         let sum = h.clone() + input.clone(); // [batch, seq, hidden]
         let x = match self.form {
-            BottleneckForm::Pfeiffer => layer_norm(sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps),
+            BottleneckForm::Pfeiffer => {
+                layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps)
+            }
             BottleneckForm::Houlsby => h,
             BottleneckForm::Parallel => input,
         };
-        layer_norm(self.forward(x) + sum, gamma, beta, layer_norm_eps)
+        layer_norm(compute, self.forward(compute, x) + sum, gamma, beta, layer_norm_eps)
     }
 }

@@ -12,6 +12,7 @@
 //! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V begins as the identity and is drawn back to
 //! it by [`AdapterFusion::distance`].
 
+use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -62,9 +63,10 @@ impl AdapterFusion {
     }
 
     /// How much of each adapter every token takes, `[batch, seq, adapters]`, and the mixture, `[batch, seq, hidden]`.
-    fn mixed(&self, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
+    fn mixed(&self, compute: Compute, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
         let [batch, seq, hidden] = x.dims();
-        let added: Vec<Tensor<3>> = self.adapters.iter().map(|adapter| adapter.forward(x.clone())).collect();
+        let added: Vec<Tensor<3>> =
+            self.adapters.iter().map(|adapter| adapter.forward(compute, x.clone())).collect();
         let added: Tensor<4> = Tensor::stack(added, 2); // [batch, seq, adapters, hidden]
         let query = self.query.forward(x).reshape([batch, seq, 1, hidden]);
         let scores = (self.key.forward(added.clone()) * query).sum_dim(3); // [batch, seq, adapters, 1]
@@ -83,6 +85,7 @@ impl AdapterFusion {
     /// - gamma, beta: `[hidden]`
     pub(crate) fn end_half(
         &self,
+        compute: Compute,
         h: Tensor<3>,
         input: Tensor<3>,
         (gamma, beta): (Tensor<1>, Tensor<1>),
@@ -90,9 +93,9 @@ impl AdapterFusion {
         key: DropoutKey,
     ) -> (Tensor<3>, Tensor<3>) {
         let sum = h + input;
-        let x = layer_norm(sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps);
-        let (shares, mixture) = self.mixed(x, key);
-        (layer_norm(mixture + sum, gamma, beta, layer_norm_eps), shares)
+        let x = layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps);
+        let (shares, mixture) = self.mixed(compute, x, key);
+        (layer_norm(compute, mixture + sum, gamma, beta, layer_norm_eps), shares)
     }
 
     /// The squared distance of V from the identity, `[1]`.
@@ -221,8 +224,11 @@ mod tests {
             })
         });
         let x = tensor(&[2.0, 0.5], [1, 1, 2], &device);
-        let (shares, mixture) =
-            fusion.mixed(x, crate::dropout::Mode::Eval.site(crate::dropout::Site::Classifier));
+        let (shares, mixture) = fusion.mixed(
+            Compute::default(),
+            x,
+            crate::dropout::Mode::Eval.site(crate::dropout::Site::Classifier),
+        );
         // Scores 2 * 1 and 0.5 * 3: e^2 against e^1.5.
         let share = 1.0 / (1.0 + (-0.5f32).exp());
         let shares: Vec<f32> = shares.into_data().try_to_vec().unwrap();

@@ -59,7 +59,8 @@ impl FinetuneConfig {
 }
 
 /// What `finetune` does. Defaults marked "by task" are in the table of `docs/finetuning.md`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args, derive_setters::Setters)]
+#[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
     /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, or
@@ -71,6 +72,7 @@ pub struct FinetuneConfig {
     /// Folder with the task's files, or with a folder of the task's name that has them. Of a table: train, dev and perhaps
     /// test, ending in .csv, .tsv, .jsonl or .parquet.
     #[arg(long, value_name = "DIR", required_unless_present = "train_file")]
+    #[setters(into)]
     pub data: Option<PathBuf>,
 
     /// Of a table: the columns with the text, the second text of a pair, and the label or score.
@@ -87,22 +89,27 @@ pub struct FinetuneConfig {
 
     /// Of table, squad, squad2, conll and swag: the training file, wherever it is.
     #[arg(long, value_name = "FILE")]
+    #[setters(into)]
     pub train_file: Option<PathBuf>,
 
     /// Of the same: the dev file.
     #[arg(long, value_name = "FILE")]
+    #[setters(into)]
     pub dev_file: Option<PathBuf>,
 
     /// Of table and conll: the test file; it is scored if it has labels.
     #[arg(long, value_name = "FILE")]
+    #[setters(into)]
     pub test_file: Option<PathBuf>,
 
     /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub checkpoint: PathBuf,
 
     /// Folder for report.json, predictions and the tuned model.
     #[arg(long, value_name = "DIR")]
+    #[setters(into)]
     pub output: PathBuf,
 
     /// Train the classifier only; the encoder, pooler included, stays as it is and drops nothing.
@@ -128,8 +135,7 @@ pub struct FinetuneConfig {
 
     /// Put trained adapters (pfeiffer) into the frozen encoder, and train an attention over them and the classifier only: output
     /// folders of finetune --adapter, or folders of the adapters library.
-    #[arg(long, value_name = "DIR,DIR,...", value_delimiter = ',',
-          conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"])]
+    #[arg(long, value_name = "DIR,DIR,...", value_delimiter = ',', conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"])]
     #[serde(default)]
     pub fusion: Vec<PathBuf>,
 
@@ -160,10 +166,11 @@ pub struct FinetuneConfig {
 
     /// Data folder made by make-pretrain-data whose text is counted, with the checkpoint's vocabulary.
     #[arg(long, value_name = "DIR", required_if_eq("initialization", "counts"), requires = "initialization")]
+    #[setters(into)]
     pub initialization_data: Option<PathBuf>,
 
     /// One run per seed (classifier, sample order, dropout): numbers and ranges, as in 1-5 or 1,2,7-9.
-    #[arg(long, value_name = "N,N-N,...", default_value_t = Seeds(vec![1]))]
+    #[arg(long, value_name = "N,N-N,...", default_value_t = defaults().seeds)]
     pub seeds: Seeds,
 
     /// Train on so many examples of the training file only; a larger subset has every smaller in it.
@@ -176,7 +183,7 @@ pub struct FinetuneConfig {
     pub holdout: Option<f64>,
 
     /// Seed of the draws of --max-train-examples and --holdout.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = defaults().subset_seed)]
     #[serde(default = "one")]
     pub subset_seed: u64,
 
@@ -189,7 +196,7 @@ pub struct FinetuneConfig {
     pub train_batch_size: Option<Choices<usize>>,
 
     /// Micro-batches that a step is cut into, to save memory; their gradients add up to that of the whole.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = defaults().gradient_accumulation_steps)]
     #[serde(default = "one")]
     pub gradient_accumulation_steps: u64,
 
@@ -198,28 +205,28 @@ pub struct FinetuneConfig {
     pub learning_rate: Option<Choices<f64>>,
 
     /// Share of the steps that warm up.
-    #[arg(long, value_name = "X", default_value_t = 0.1)]
+    #[arg(long, value_name = "X", default_value_t = defaults().warmup_proportion)]
     pub warmup_proportion: f64,
 
     /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
-    #[arg(long, value_enum, default_value_t = ScheduleKind::Bert)]
+    #[arg(long, value_enum, default_value_t = defaults().schedule)]
     pub schedule: ScheduleKind,
 
     /// Decoupled weight decay; never on LayerNorm and biases.
-    #[arg(long, value_name = "X", default_value_t = 0.01)]
+    #[arg(long, value_name = "X", default_value_t = defaults().weight_decay)]
     pub weight_decay: f64,
 
     /// Adam's epsilon.
-    #[arg(long, value_name = "X", default_value_t = 1e-6)]
+    #[arg(long, value_name = "X", default_value_t = defaults().adam_epsilon)]
     pub adam_epsilon: f64,
 
     /// Whether Adam corrects its moments for their start at zero. The reference does not, and is less
     /// stable over seeds for it.
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set)]
     pub adam_bias_correction: bool,
 
     /// Largest norm of all gradients together; 0 switches clipping off.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm)]
     pub max_gradient_norm: f64,
 
     /// Longest sequence, special tokens included [default: by task].
@@ -247,7 +254,7 @@ pub struct FinetuneConfig {
     pub null_score_diff_threshold: Option<f64>,
 
     /// Which state of each run counts; the best is chosen on dev, or on what --holdout holds out.
-    #[arg(long, value_enum, default_value_t = Selection::Best)]
+    #[arg(long, value_enum, default_value_t = defaults().select)]
     pub select: Selection,
 
     /// End a run after so many epochs in a row that were no better than the best before them.
@@ -256,14 +263,15 @@ pub struct FinetuneConfig {
 
     /// Predict the examples of this file (the task's test form) with the best run's model.
     #[arg(long, value_name = "FILE")]
+    #[setters(into)]
     pub predict: Option<PathBuf>,
 
     /// What computes; see [`DEVICE_HELP`].
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    #[arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP)]
     pub device: DeviceName,
 
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
-    #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
+    #[arg(long, value_enum, default_value_t = defaults().kernels)]
     pub kernels: KernelChoice,
 
     /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
@@ -287,6 +295,78 @@ pub struct Resolved {
     /// Of the adapter, where there is one.
     #[serde(flatten)]
     pub adapter: AdapterSizes,
+}
+
+/// What the flags fall back on.
+fn defaults() -> FinetuneConfig {
+    FinetuneConfig::new(Task::Rte, "", "")
+}
+
+impl FinetuneConfig {
+    /// The defaults, for a task, a checkpoint and the folder of the report. The task's files are needed as well
+    /// ([`FinetuneConfig::with_data`] or [`FinetuneConfig::with_train_file`]).
+    ///
+    /// ```
+    /// use bert_trainer::finetune::FinetuneConfig;
+    /// use bert_trainer::tasks::Task;
+    ///
+    /// let config = FinetuneConfig::new(Task::Rte, "run", "rte").with_data("glue").with_freeze_encoder(true);
+    /// assert_eq!(config.seeds[..], [1]);
+    /// ```
+    #[must_use]
+    pub fn new(task: Task, checkpoint: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        Self {
+            task,
+            data: None,
+            columns: Vec::new(),
+            labels: Vec::new(),
+            regression: false,
+            train_file: None,
+            dev_file: None,
+            test_file: None,
+            checkpoint: checkpoint.into(),
+            output: output.into(),
+            freeze_encoder: false,
+            head: None,
+            trainable_layers: None,
+            layer_decay: None,
+            adapter: None,
+            fusion: Vec::new(),
+            adapter_reduction: None,
+            lora_rank: None,
+            lora_alpha: None,
+            merge_lora: false,
+            random_init: false,
+            initialization: None,
+            initialization_data: None,
+            seeds: Seeds(vec![1]),
+            max_train_examples: None,
+            holdout: None,
+            subset_seed: 1,
+            num_train_epochs: None,
+            train_batch_size: None,
+            gradient_accumulation_steps: 1,
+            learning_rate: None,
+            warmup_proportion: 0.1,
+            schedule: ScheduleKind::Bert,
+            weight_decay: 0.01,
+            adam_epsilon: 1e-6,
+            adam_bias_correction: true,
+            max_gradient_norm: 1.0,
+            max_seq_length: None,
+            doc_stride: None,
+            max_query_length: None,
+            n_best_size: None,
+            max_answer_length: None,
+            null_score_diff_threshold: None,
+            select: Selection::Best,
+            patience: None,
+            predict: None,
+            device: DeviceName::Flex,
+            kernels: KernelChoice::Fused,
+            precision: None,
+        }
+    }
 }
 
 fn one() -> u64 {

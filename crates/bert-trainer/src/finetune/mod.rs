@@ -47,6 +47,7 @@ use bert_storage::{Disk, FileSystem, write_json_atomic_on};
 use crate::finetune::runs::report_of;
 pub use adapter::TrainedParameters;
 pub use adapter_options::AdapterKind;
+pub use choices::Choices;
 pub use config::{FinetuneConfig, HeadKind, Resolved, Selection};
 pub use events::FinetuneEvent;
 pub use fusion::FusionReport;
@@ -64,6 +65,7 @@ pub use progress::TaskEpoch;
 pub use report::{FinetuneReport, RunReport};
 use runs::{Start, run_cells};
 use saved::SavedRuns;
+pub use seeds::Seeds;
 use setup::Setup;
 use start::start_model;
 
@@ -112,8 +114,6 @@ pub fn finetune_on(
     let cells = grid::cells(config)?;
     // Equal in all of them, but for learning rate, batch and epochs.
     let resolved = &cells[0].resolved;
-    config.kernels.select();
-    resolved.precision.select();
     let device = config.device.open()?.autodiff();
     let start = resolve_model_folder(&config.checkpoint, &mut |error| {
         tell(FinetuneEvent::Warning(error.to_string()));
@@ -128,7 +128,9 @@ pub fn finetune_on(
     }
     let max_seq_length = resolved.max_seq_length;
     let layers = model.num_hidden_layers;
-    let setup = Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device };
+    let compute = resolved.precision.with(config.kernels);
+    let setup =
+        Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device, compute };
     let job = Job { files, setup, cells: &cells, resume, stop };
     let spec = config.task.spec();
     match spec.kind {

@@ -94,8 +94,8 @@ pub(super) fn run_cells<'a, O: Objective>(
     let mut chosen: Option<(usize, Runs<O>)> = None;
     for (number, cell) in cells.iter().enumerate() {
         let (config, resolved, device) = (&cell.config, &cell.resolved, start.setup.device);
-        let layers = start.setup.layers;
-        let shared = Shared { config, resolved, objective, layers, device };
+        let (layers, compute) = (start.setup.layers, start.setup.compute);
+        let shared = Shared { config, resolved, objective, layers, device, compute };
         // What is said of the start is the same for every cell.
         let mut silent = |event| match event {
             FinetuneEvent::Warning(_) if number > 0 => {}

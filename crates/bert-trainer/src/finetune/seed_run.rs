@@ -1,5 +1,6 @@
 //! One run of a fine-tuning: one seed, from the checkpoint to a scored model.
 
+use bert_kernels::Compute;
 use bert_model::Mode;
 use burn::module::Module;
 use burn::tensor::Device;
@@ -30,6 +31,8 @@ pub(super) struct Shared<'a, O> {
     pub(super) layers: usize,
     /// Device, with autodiff.
     pub(super) device: &'a Device,
+    /// How models compute.
+    pub(super) compute: Compute,
 }
 
 impl<O: Objective> Shared<'_, O> {
@@ -83,11 +86,11 @@ pub(super) fn run_seed<O: Objective>(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Finished<O>, Error> {
-    let Shared { config, resolved, objective, layers, device } = shared;
+    let Shared { config, resolved, objective, layers, device, compute } = shared;
     let (batch_size, items) = (resolved.train_batch_size as u64, objective.items() as u64);
     let schedule = schedule(shared);
     let steps = schedule.total_steps;
-    let optimizer = AdamW::new(config.optimizer(), &model);
+    let optimizer = AdamW::new(config.optimizer(), &model).computing(*compute);
     let mut optimizer = config.with_layer_rates(optimizer, *layers);
     let Restored { mut model, progress: mut at, best } =
         saved.restore(model, &mut optimizer, device, tell)?;

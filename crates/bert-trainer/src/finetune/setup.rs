@@ -6,6 +6,7 @@ use crate::tasks::Split;
 use crate::tasks::SplitFile;
 use crate::tasks::TaskError;
 use crate::text::Text;
+use bert_kernels::Compute;
 use burn::tensor::Device;
 use std::path::Path;
 
@@ -24,6 +25,8 @@ pub(super) struct Setup<'a> {
     pub(super) max_seq_length: usize,
     /// Device, with autodiff.
     pub(super) device: &'a Device,
+    /// How models compute.
+    pub(super) compute: Compute,
 }
 
 impl Setup<'_> {

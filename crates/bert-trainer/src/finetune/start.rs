@@ -43,7 +43,8 @@ pub(super) fn start_model<O: Objective>(
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<(O::Model, BertConfig), Error> {
     let Setup { config, start, device, .. } = setup;
-    let model_config = objective.model_config(read_pretrained_config(start)?);
+    let mut model_config = objective.model_config(read_pretrained_config(start)?);
+    model_config.compute = setup.compute;
     if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
         let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
         return Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config));

@@ -62,13 +62,12 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
         config.validate()?;
-        config.kernels.select();
-        config.precision().select();
         let device = config.device.open()?.autodiff();
         let loader = DataLoader::open(&config.data, config.seed)?;
         let eval_loader =
             config.eval_data.as_ref().map(|path| DataLoader::open(path, config.seed)).transpose()?;
-        let (model_config, start) = model_config(config, &loader, tell)?;
+        let (mut model_config, start) = model_config(config, &loader, tell)?;
+        model_config.compute = config.precision().with(config.kernels);
         let vocabulary = config.data.join("vocab.txt");
         let words_of_start = start.as_ref().map(|(path, _)| path.join("vocab.txt"));
         loader.check_fits(&model_config, words_of_start.as_deref())?;
@@ -115,7 +114,7 @@ impl<'a> Run<'a> {
             (None, Some(initial)) => initial,
             (None, None) => initial_model(config, &model_config, start.as_deref(), &device, tell)?,
         };
-        let mut optimizer = AdamW::new(config.optimizer(), &model);
+        let mut optimizer = AdamW::new(config.optimizer(), &model).computing(model_config.compute);
         let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
         if let Some((path, state)) = &found {
             (step, skipped, place) = (state.step, state.skipped, state.place);

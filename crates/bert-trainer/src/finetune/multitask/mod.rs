@@ -144,8 +144,7 @@ pub fn multitask(
     let cells = configs.iter().map(|config| Ok(grid::cells(config)?.remove(0)));
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
-    first.kernels.select();
-    resolved.precision.select();
+    let compute = resolved.precision.with(first.kernels);
     let device = first.device.open()?.autodiff();
     let start = resolve_model_folder(&first.checkpoint, &mut |error| {
         tell(FinetuneEvent::Warning(error.to_string()));
@@ -158,7 +157,7 @@ pub fn multitask(
     let setup = |cell| {
         let Cell { config, resolved, .. }: &Cell = cell;
         let max_seq_length = resolved.max_seq_length;
-        Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device }
+        Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device, compute }
     };
     let setups: Vec<Setup<'_>> = cells.iter().map(setup).collect();
     let objectives: Objectives<'_> =
@@ -204,7 +203,8 @@ pub fn multitask(
         total_steps: steps,
         warmup_steps: (steps as f64 * first.warmup_proportion) as u64,
     };
-    let mut optimizer = first.with_layer_rates(AdamW::new(first.optimizer(), &model), layers);
+    let mut optimizer =
+        first.with_layer_rates(AdamW::new(first.optimizer(), &model).computing(compute), layers);
     let mut orders: Vec<SampleOrder> = sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
     let (mut model, found) = saved_run.restore_from(model, &mut optimizer, &device, tell)?;
     let mut at = found.map_or_else(|| Progress::new(sizes.len()), |(_, at)| at);
