@@ -9,6 +9,8 @@ mod common; // a folder to work in, the programs, small data and a small model
 mod determinism; // equal input gives equal bytes; accumulation is the same batch
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod errors; // wrong input: exit code, message, nothing changed
+
+mod examples; // the programs of examples/, run as they are
 mod full_disk; // a disk that is really full
 mod fuzz_corpus; // the corpus of the fuzz targets, replayed
 mod glue; // all tasks of GLUE in one command

@@ -1,8 +1,8 @@
-//! What the benchmarks that have a peer share: their flags, turns A B A B, medians, memory and CPU time of a process.
+//! What the benchmarks with a peer share: their flags, turns A B A B, medians, memory and CPU time of a process.
 //!
-//! In: a measurement of ours, and the scripts of this folder with their arguments. Out: one line for each
-//! turn, then medians and ratios. A peer is a process of its own and prints one JSON object. It runs under
-//! the Python that `BERT_PYTHON` names (torch and transformers installed); without one it is left out.
+//! Our measurement and the scripts of this folder run in turns; the output is one line for each turn, then medians
+//! and ratios. A peer is a process of its own and prints one JSON object. It runs under the Python that `BERT_PYTHON`
+//! names (torch and transformers installed); without one it is left out.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The global norm, and AdamW as BERT has it, in one pass over each tensor.
+//! The global gradient norm, and the AdamW update in one pass over each tensor.
 //!
 //! ```text
 //! g <- g * scale                            (scale < 1 where the global norm was clipped)
@@ -7,9 +7,9 @@
 //! p <- p - lr (u + decay p)
 //! ```
 //!
-//! In: a parameter, its gradient and both moments. Out: the parameter and the moments, in the buffers that
-//! came in, unless someone else holds them. Ports `AdamWeightDecayOptimizer` of the reference's
-//! `optimization.py`. Not for schedules, clipping decisions or which parameters decay.
+//! Ports `AdamWeightDecayOptimizer` of the reference's `optimization.py`. [`update`] overwrites the buffers of the
+//! parameter and its moments, unless someone else holds them. The caller decides on the learning rate, the clipping
+//! and which parameters decay.
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;

@@ -1,13 +1,14 @@
-//! Attention: `context = dropout(softmax(q k' scale + bias)) v`, for every head.
+//! Multi-head attention: `context = dropout(softmax(q k' scale + bias)) v` for every head.
 //!
-//! In: queries, keys and values with the heads side by side in the last axis, and a bias per key (0, or
-//! -10000 for padding). Out: the contexts, side by side again; nothing is split, merged or transposed in
-//! memory. Section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities.
-//! One thread takes one row of the batch, head after head, with scores that stay in its cache. The
-//! forward pass keeps each score row's maximum and the inverse of its sum of exponentials; the backward
-//! pass makes scores, probabilities p and mask m again:
+//! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities. Queries,
+//! keys, values and the context have their heads side by side in the last axis, and the fused kernel splits, merges
+//! and transposes nothing in memory. The bias has one number per key (0, or -10000 for padding) and is a constant to
+//! autodiff. Causal masks and cross attention are not supported.
+//!
+//! One thread computes one row of the batch, head after head, with scores that stay in its cache. The forward pass
+//! keeps the maximum of each row of scores and the inverse of its sum of exponentials. The backward pass recomputes
+//! the scores, the probabilities p and the mask m:
 //! `dv = (p m)' dc`, `dp = (dc v') m`, `ds = p (dp - sum(p dp))`, `dq = scale ds k`, `dk = scale ds' q`.
-//! The bias is a constant. Not for causal or cross attention.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation::softmax, assert_shape};

@@ -1,12 +1,13 @@
 //! Matrix products in bf16 with sums in f32, by the AVX-512 BF16 instructions.
 //!
-//! In: two f32 matrices as slices with strides. Out: `c = beta c + alpha a b` in f32, where every element of
-//! a and b is rounded to bf16 (nearest, ties to even, subnormals to zero) and `vdpbf16ps` adds two products
-//! at a time to a sum in f32. The loops are those of Goto and van de Geijn, "Anatomy of high-performance
-//! matrix multiplication": [`pack`] lays the factors out in panels, and [`tile`] multiplies an `8 x 32` piece
-//! of c out of registers. A panel of b stays in the first cache, a block of a in the second. The terms of
-//! one element are added in an order that depends on k alone, never on the threads. Not for processors
-//! without these instructions; see [`supported`].
+//! [`multiply`] computes `c = beta c + alpha a b` for f32 matrices in strided slices. It rounds every element of a
+//! and b to bf16 (to nearest, ties to even, subnormals to zero); `vdpbf16ps` then adds two products at a time to a
+//! sum in f32. The terms of one element are added in an order that depends on k alone, never on the threads.
+//! [`supported`] says whether the processor has these instructions; without them [`multiply`] panics.
+//!
+//! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication": [`pack`] lays the
+//! factors out in panels, and [`tile`] computes an `8 x 32` piece of c in registers. A panel of b stays in the
+//! first-level cache, a block of a in the second.
 
 mod pack;
 

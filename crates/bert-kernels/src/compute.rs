@@ -1,4 +1,6 @@
-//! How operations compute: a value that models and optimizers carry and every operation takes.
+//! [`Compute`]: which implementation runs an operation, and what its matrix products round their factors to.
+//!
+//! Models and optimizers carry this value and pass it to the operations; there is no process-wide switch.
 
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

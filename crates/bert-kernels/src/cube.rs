@@ -1,12 +1,11 @@
-//! The same operations as kernels for GPUs, in CubeCL.
+//! Kernels for GPUs, written in CubeCL, for some of the operations.
 //!
-//! In: f32 tensors of burn's CubeCL backend, whose device says on which runtime they are (CUDA, Vulkan,
-//! ..); the kernels do not know. Out: tensors, tracked by autodiff like those of the fused kernels of the
-//! CPU, whose equations these are. They are there where burn 0.22.1 falls short on a GPU: its GELU is
-//! differentiated as if it were the tanh form, and a dropout mask is made on the host and copied.
-//! Reductions over rows and matrix products are burn's own. Not for other types than f32.
+//! They take f32 tensors of burn's CubeCL backend and run on the runtime that the tensors' device belongs to (CUDA,
+//! Vulkan, ..). The equations are those of the CPU kernels, and autodiff tracks the results in the same way. The
+//! kernels exist because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh
+//! form, and a dropout mask would be made on the host and copied. Sums over rows and matrix products are burn's own.
 //!
-//! | room | operation |
+//! | module | operation |
 //! |---|---|
 //! | [`gelu`] | bias + GELU, erf and tanh |
 //! | [`dropout`] | the masks of [`mod@crate::dropout`], made on the device |
@@ -16,8 +15,8 @@
 //!
 //! # Tests
 //!
-//! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on
-//! the default device of wgpu, a software Vulkan (Mesa's lavapipe) included. On CUDA they have not been run.
+//! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on the
+//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included. The kernels have not been run on CUDA.
 
 pub(crate) mod adamw;
 pub(crate) mod dropout;
@@ -45,7 +44,7 @@ enum Inputs<const N: usize> {
     Graph([FloatTensor<Autodiff<Cube>>; N]),
 }
 
-/// Flat tensors of a CubeCL device in f32 if all are that, and fused kernels are selected.
+/// Flat tensors of a CubeCL device in f32 if all are that, and `kernels` is [`Kernels::Fused`].
 fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
     if kernels == Kernels::Plain || !tensors.iter().all(fits) {
         return None;

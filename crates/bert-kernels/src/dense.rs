@@ -1,8 +1,7 @@
-//! Dense layer: `y = x W`.
+//! The product of a dense layer: `y = x W`, backward `dx = dy W'` and `dW = x' dy`.
 //!
-//! In: rows x and a weight. Out: their product; the bias belongs to the operation that follows. All rows
-//! are one product, whatever the shape of x: burn's own `linear` multiplies batch by batch and packs the
-//! weight anew for each. The backward pass has `dx = dy W'` and `dW = x' dy`.
+//! All rows are one product, whatever the shape of x; burn's own `linear` multiplies batch by batch and packs the
+//! weight anew for each. The bias belongs to the operation that follows.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};

@@ -1,9 +1,8 @@
 //! Dropout from a counter: `y_i = x_i m_i`, `m_i = [bits_i >= threshold] / (1 - p)`; `dx_i = dy_i m_i`.
 //!
-//! In: a key and the index of an element. Out: the element's factor. Sixteen bits of SplitMix64's word
-//! `i / 4` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators") decide about element
-//! i, so a mask is a pure function of its key: a kernel makes the part that it needs, in the forward
-//! pass and again in the backward pass, and never stores it.
+//! A mask is a pure function of its key: sixteen bits of SplitMix64's word `i / 4` (Steele, Lea and Flood, "Fast
+//! splittable pseudorandom number generators") decide about element i. A kernel computes the part of the mask that it
+//! needs, in the forward pass and again in the backward pass, and never stores it.
 
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;

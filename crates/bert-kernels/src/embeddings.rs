@@ -1,9 +1,9 @@
 //! Embeddings: `y = dropout(LayerNorm(word[id] + token_type[segment] + position[place]))`.
 //!
-//! In: three tables, ids and segments. Out: the first hidden states. The backward pass turns the gradient
-//! into that of the sum, `dh` of [`mod@crate::layer_norm`], in place, and adds its rows to those of the tables:
-//! `dword[v] = sum of dh_t over the tokens t with id_t = v`, and so on, in the order of the tokens. The word
-//! table is the masked-LM head's as well; its gradient from there is added to, not copied. Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`.
+//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. The backward pass turns
+//! the gradient in place into that of the sum, `dh` of [`mod@crate::layer_norm`]. It then adds the rows of `dh` to
+//! the gradients of the tables in the order of the tokens: `dword[v] = sum of dh_t over the tokens t with id_t = v`,
+//! and so on. The masked-LM head uses the word table too; its share of the gradient is added to in place, not copied.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};

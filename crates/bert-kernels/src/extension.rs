@@ -1,9 +1,8 @@
-//! The way from burn's tensors to slices of `Flex` and back, with autodiff.
+//! The bridge from burn's tensors to slices of `Flex` tensors and back, with autodiff.
 //!
-//! In: an operation on primitives ([`Fused`]) and its tensors. Out: a tensor whose backward pass is the
-//! operation's own. An operation is written once, for N inputs; whether a graph is recorded is decided
-//! here. burn's `#[backend_extension]` makes the same match on the run-time backend, but panics on
-//! backends without an implementation, where these operations fall back on burn's own.
+//! An operation implements [`Fused`] once, for N inputs, with its own backward pass; [`apply`] runs it and decides
+//! whether a graph is recorded. burn's `#[backend_extension]` makes the same match on the run-time backend, but
+//! panics on backends without an implementation, where these operations fall back on burn's own.
 
 use std::fmt::Debug;
 

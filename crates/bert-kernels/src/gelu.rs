@@ -1,8 +1,7 @@
 //! Bias and GELU: `y = z P(X <= z)` with `z = x + b`, X standard normal; or its tanh approximation.
 //!
-//! In: the product of a dense layer, and the layer's bias. Out: the activation. The backward pass has
-//! `dx = dy gelu'(x + b)`, in place of dy, and `db` = its sum over the rows. Both forms of the reference
-//! (erf until February 2019, then tanh) are here. Not for other activations.
+//! Ports both forms of the reference's activation: erf until February 2019, then tanh. The backward pass computes
+//! `dx = dy gelu'(x + b)` in place of dy, and `db` as the sum of dx over the rows.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation, assert_shape};

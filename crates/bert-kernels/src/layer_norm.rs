@@ -1,11 +1,10 @@
 //! LayerNorm, alone and at the end of half a layer:
 //! `y = gamma (h - mean) / sqrt(var + eps) + beta`, `h = residual + dropout(x + b)`.
 //!
-//! In: the product of a dense layer, its bias, the residual, gamma and beta. Out: the normalized rows. The
-//! forward pass keeps h (in the place of x) with each row's mean and `r = 1 / sqrt(var + eps)`; the
-//! backward pass goes over the rows once: with `n = (h - mean) r` and `g = gamma dy`,
-//! `dh = r (g - mean(g) - n mean(g n))`, `dgamma = sum(dy n)`, `dbeta = sum(dy)`, `dresidual = dh`,
-//! `dx = dh` times the mask, made again from its counter, and `db = sum(dx)`.
+//! The forward pass keeps h (in the place of x) with each row's mean and `r = 1 / sqrt(var + eps)`. With
+//! `n = (h - mean) r` and `g = gamma dy`, the backward pass first computes `dh = r (g - mean(g) - n mean(g n))`,
+//! `dgamma = sum(dy n)`, `dbeta = sum(dy)` and `dresidual = dh`. Then `dx` is `dh` times the mask, made again from
+//! its counter, and `db = sum(dx)`.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};

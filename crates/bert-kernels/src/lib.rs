@@ -1,39 +1,77 @@
-//! Fused operations of BERT training, with hand-written backward passes.
+//! Fused operations of BERT training on [burn] tensors, with hand-written backward passes.
 //!
-//! In: burn tensors. Out: burn tensors, tracked by autodiff like those of any other operation. Each module
-//! holds one operation: its name and equation at the head, the fused kernel, and the same operation
-//! composed of burn's own (`plain`). The fused kernel runs when every tensor is an f32 tensor of burn's
-//! `Flex` backend, with or without autodiff, and [`Kernels::Fused`] is selected; everywhere else the
-//! composition runs, so that results agree. Matrix products are in f32 or, on request, in bf16
-//! ([`mod@precision`]). With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and
-//! AdamW have kernels for GPUs as well (`cube.rs`): tested on Vulkan in software, not yet on CUDA; no figure
-//! from a card exists yet. Not for other models' operations or other precisions.
+//! An operation is a function from burn tensors to burn tensors, and autodiff tracks its result like that of any
+//! other operation. Each one has two forms: a fused kernel for the CPU, and the same equation composed of burn's own
+//! operations (`plain`), which is slower and short enough to be read beside the paper. A [`Compute`] value, the first
+//! argument, says which of them runs.
 //!
-//! | room | operation |
+//! ```
+//! use bert_kernels::gelu::{self, Gelu, bias_gelu};
+//! use bert_kernels::{Compute, Kernels};
+//! use burn::tensor::{Device, Tensor, Tolerance};
+//!
+//! let device = Device::flex();
+//! let x = Tensor::<2>::from_floats([[-1.0, 0.0, 2.0], [3.0, -4.0, 0.5]], &device);
+//! let bias = Tensor::<1>::from_floats([0.5, 0.0, -1.0], &device);
+//!
+//! let compute = Compute::default();
+//! assert_eq!(compute.kernels, Kernels::Fused);
+//! let fused = bias_gelu(compute, x.clone(), bias.clone(), Gelu::Erf);
+//! let plain = gelu::plain(x, bias, Gelu::Erf);
+//! fused.into_data().assert_approx_eq::<f32>(&plain.into_data(), Tolerance::absolute(1e-5));
+//! ```
+//!
+//! # Tour
+//!
+//! - [`Compute`] has two fields: [`Kernels`] chooses between the fused kernel and the composition, [`Precision`] says
+//!   what matrix products round their factors to. Models carry it, so two models in one process may differ in it.
+//! - [`Dropout`] names a mask by its key. Operations that drop take an `Option<Dropout>`; `None` drops nothing.
+//!
+//! Each operation has a module, which opens with its equation:
+//!
+//! | module | operation |
 //! |---|---|
-//! | [`dense`] | the product of a dense layer, as one |
-//! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`embeddings`] | three tables summed + LayerNorm + dropout |
 //! | [`self_attention`] | three projections, attention |
 //! | [`attention`] | scores, key mask, softmax, dropout, context, heads side by side |
+//! | [`dense`] | the product of a dense layer, as one |
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
-//! | [`embeddings`] | three tables summed + LayerNorm + dropout |
+//! | [`gelu`] | bias + GELU, erf and tanh |
 //! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
 //! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
+//!
+//! The other modules serve the operations and their callers:
+//!
+//! | module | what |
+//! |---|---|
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
 //! | [`mod@sum`] | the sum of a tensor, in an order of its own |
 //! | [`mod@precision`] | what matrix products round their factors to |
 //! | [`processor`] | what of the processor decides bits and speed |
-//! | [`math`] | exp, GELU and their derivatives on slices |
+//! | [`math`] | exp, the normal distribution, GELU and its derivatives, on single numbers |
+//!
+//! # When a fused kernel runs
+//!
+//! The fused kernel runs when [`Compute::kernels`] is [`Kernels::Fused`] and every tensor is an f32 tensor of burn's
+//! `Flex` backend, with or without autodiff but without gradient checkpointing. [`adamw::update`] and
+//! [`masked_lm_scores`] have no fused backward pass and need tensors without autodiff. [`Precision::Bf16`] needs the
+//! AVX-512 BF16 instructions ([`has_bf16_instructions`]). Everywhere else the composition of burn's operations runs,
+//! and its results agree.
+//!
+//! With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and AdamW have kernels for GPUs as
+//! well. They are tested on Vulkan in software, not yet on CUDA; no figure from a card exists yet.
 //!
 //! # Promises
 //!
-//! Kernels split their work by shape alone and add partial sums in the order of the parts, so the bytes
-//! that come out do not depend on the number of threads. Elementwise arithmetic is written without fused
-//! multiply-add and with sixteen explicit lanes in every sum, so that it does not depend on the vector
-//! width of the processor either; the matrix products of the `gemm` crate do depend on it, and on the size
-//! of the first cache ([`processor`]). The compositions of burn's operations keep the first promise too: sums
-//! over whole tensors are [`mod@sum`]'s, and burn-flex splits nothing else that it adds up.
+//! - **Threads do not matter.** Kernels split their work by shape alone and add partial sums in the order of the
+//!   parts, so the bytes that come out do not depend on the number of threads. The compositions of burn's operations
+//!   keep this promise too: sums over whole tensors are [`mod@sum`]'s, and burn-flex splits nothing else that it adds
+//!   up.
+//! - **The vector width matters to matrix products only.** Elementwise arithmetic is written without fused
+//!   multiply-add and with explicit lanes in every sum, sixteen in f32. The matrix products of the `gemm` crate do
+//!   depend on the vector width, and on the size of the first cache ([`processor`]).
+//! - **Bits have a version.** A change that gives other bits for the same input raises [`VERSION`].
 
 pub mod adamw;
 pub mod attention;

@@ -1,14 +1,14 @@
 //! The masked-LM loss: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i`, `z = h E' + b`.
 //!
-//! In: transformed hidden states h of the masked places, the word embedding table E, the output bias b,
-//! and the labels. Out: `-log p(label)` of each place. The vocabulary is taken in blocks of columns, whose
-//! logits stay in a core's cache while they are worked on. The forward pass turns each block into
-//! `exp(z - top)`, top being the row's greatest logit in that block, and puts the log-sum-exp together from
-//! the blocks' tops and sums. These exponentials are the one `[n, vocab]` buffer: the backward pass scales
-//! a copy of each block to `dz = (softmax(z) - onehot(label)) g`, of which `dh = dz E`, `dE = dz' h` and
-//! `db = sum(dz)` are products and sums. (To make the logits again instead needs no such buffer, and takes
-//! a third more work: measured, it is slower wherever the buffer's pages are reused.) Ports
-//! `get_masked_lm_output` of the reference's `run_pretraining.py`.
+//! h holds the transformed hidden states of the masked places, E is the word embedding table and b the output bias;
+//! the result is `-log p(label)` of each place. Ports `get_masked_lm_output` of the reference's `run_pretraining.py`.
+//!
+//! The kernel takes the vocabulary in blocks of columns, whose logits stay in a core's cache while they are worked
+//! on. The forward pass turns each block into `exp(z - top)`, where top is the row's greatest logit in that block,
+//! and computes the log-sum-exp from the blocks' tops and sums. These exponentials are the only `[n, vocab]` buffer.
+//! The backward pass scales a copy of each block to `dz = (softmax(z) - onehot(label)) g`; `dh = dz E`, `dE = dz' h`
+//! and `db = sum(dz)` are products and sums of it. Computing the logits again instead would need no such buffer but a
+//! third more work; measured, it is slower wherever the buffer's pages are reused.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};

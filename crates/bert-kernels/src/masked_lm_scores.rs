@@ -1,10 +1,10 @@
 //! The masked-LM scores of an evaluation: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i` and
 //! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; of equal logits the first counts.
 //!
-//! In: what [`mod@crate::masked_lm`] takes, without autodiff. Out: loss and right answer of each place. The
-//! vocabulary is taken in the same blocks of columns, but a block's logits are forgotten as soon as their
-//! maximum and their sum of exponentials are known, so nothing of size `[n, vocab]` is held. There is no
-//! backward pass: for training see [`crate::masked_lm::masked_lm_nll`].
+//! The inputs are those of [`mod@crate::masked_lm`], and so are the blocks of vocabulary columns. The kernel forgets
+//! a block's logits as soon as it knows their maximum and their sum of exponentials, so it holds nothing of size
+//! `[n, vocab]`. It runs without autodiff and has no backward pass: for training see
+//! [`crate::masked_lm::masked_lm_nll`].
 
 use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};

@@ -1,4 +1,4 @@
-//! A matrix inside a slice, and the threads that multiply it.
+//! The arguments of a matrix product: [`Matrix`], a strided view of a slice, and [`Threads`], the threads to use.
 
 /// The threads of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

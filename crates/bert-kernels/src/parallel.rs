@@ -1,7 +1,7 @@
-//! How kernels split rows over threads: by shape alone.
+//! Splits rows into blocks for the threads, and sums columns block by block.
 //!
-//! In: the number of rows and their width. Out: rows per block; sums over columns, block by block. The
-//! blocks are the same for any number of threads, and partial sums are added in the order of the blocks.
+//! The blocks follow from the shape alone and are the same for any number of threads; partial sums are added in the
+//! order of the blocks.
 
 use rayon::prelude::*;
 

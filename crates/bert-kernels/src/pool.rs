@@ -1,12 +1,14 @@
-//! Buffers that outlive their tensors.
+//! A pool of buffers that outlive their tensors.
 //!
-//! In: a length. Out: a buffer of that length, with whatever its last user left in it. A training step
-//! makes tensors of nearly the same sizes every time (the masked places of a batch vary by a few); taking their
-//! memory from the allocator anew costs a page fault for each 4 KiB and a pass of zeros. A buffer comes back when
-//! its tensor is dropped, on any thread, and serves lengths down to four fifths of its own. Kept are of each size no more
-//! buffers than were once in use together, so that sizes which tensors have but nobody asks for do not pile
-//! up; and in all no more than has been in use at once and 64 MiB: what one pass needs in several sizes, one after
-//! the other. Beyond that the buffer goes that has lain longest. Not for small tensors.
+//! A training step makes tensors of nearly the same sizes every time (the number of masked places in a batch varies a
+//! little). Taking their memory from the allocator anew costs a page fault for each 4 KiB and a pass of zeros. So a
+//! buffer comes back to the pool when its tensor is dropped, on any thread. It keeps what its last user left in it
+//! and serves lengths down to four fifths of its own. Small tensors bypass the pool.
+//!
+//! Two limits hold. The pool keeps no more buffers of a size than were once in use together, so that sizes which
+//! tensors have but nobody asks for do not pile up. And kept and used buffers together never exceed the most that was
+//! ever in use at once plus 64 MiB, enough for what one pass needs in several sizes, one after the other. Beyond that
+//! the buffer goes that has lain longest.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;

@@ -1,11 +1,10 @@
-//! What a matrix product rounds its factors to.
+//! What matrix products round their factors to: the [`Precision`] of a [`Compute`](crate::Compute).
 //!
-//! The [`Precision`] of a [`Compute`](crate::Compute) holds in the fused kernels and in the compositions of burn's
-//! operations alike. Parameters, moments, softmax, LayerNorm and
-//! losses are in f32 always: with [`Precision::Bf16`] only the factors of matrix products are rounded to
-//! bf16, forward and backward; the sums are in f32. In the compositions the product itself is rounded to
-//! bf16 as well, as in autocast of other frameworks. The pooler and the heads on it, products of a few
-//! rows, are burn's layers and stay in f32.
+//! It holds in the fused kernels and in the compositions of burn's operations alike. Parameters, moments, softmax,
+//! LayerNorm and losses are always in f32: with [`Precision::Bf16`] only the factors of matrix products are rounded
+//! to bf16, forward and backward, and the sums are in f32. The compositions round the product itself to bf16 as well,
+//! as autocast does in other frameworks. The pooler and the classifiers of `bert-model` are burn's own layers with
+//! small products; they stay in f32.
 
 use burn::tensor::{DType, Tensor};
 

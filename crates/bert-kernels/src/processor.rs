@@ -1,7 +1,7 @@
-//! What of the processor decides the bits and the speed of matrix products.
+//! The properties of the processor that decide the bits and the speed of matrix products.
 //!
-//! The bits: which vector instructions there are, and the first data cache, from whose size the `gemm` crate takes
-//! how many terms it adds up before it rounds them into the result. The speed: measured, since no list of
+//! The bits depend on the vector instructions, and on the size of the first data cache: from it the `gemm` crate
+//! takes how many terms it adds up before it rounds them into the result. The speed is measured, since no list of
 //! processors says on which of them bf16 is worth it.
 
 use std::time::{Duration, Instant};
@@ -79,7 +79,8 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     }))
 }
 
-/// The shortest of the times that `run` says, precision by precision in turns, until [`PAIRS`] or [`BUDGET`] is used up.
+/// The shortest of the times that `run` says, precision by precision in turns, until [`PAIRS`] or [`BUDGET`] is used
+/// up.
 fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
     let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
     let mut spent = Duration::ZERO;

@@ -1,7 +1,7 @@
-//! Matrix products on parts of buffers: in f32 by the `gemm` crate, in bf16 by [`crate::bf16`].
+//! Matrix products on parts of buffers, `c = beta c + alpha a b`: in f32 by the `gemm` crate, in bf16 by
+//! `crate::bf16`.
 //!
-//! In: two matrices as slices with strides. Out: `c = beta c + alpha a b` in the precision selected. The
-//! order in which the terms of one element are added depends on the sizes and the processor
+//! The order in which the terms of one element are added depends on the precision, the sizes and the processor
 //! ([`crate::processor`]), not on the threads.
 
 use crate::compute::Precision;

@@ -1,4 +1,4 @@
-//! Sums of rows of equal width.
+//! Additions on rows of equal width: a bias to every row, one slice to another, all rows to a sum.
 
 use crate::math::vectorized;
 

@@ -1,9 +1,8 @@
 //! Self-attention with its projections: `attention(x Wq + bq, x Wk + bk, x Wv + bv)`.
 //!
-//! In: hidden states, three dense layers, a bias per key. Out: the contexts, heads side by side. The
-//! attention is that of [`mod@crate::attention`]; here are the three products before it, whose backward
-//! pass adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`, `dWq = x' dq`,
-//! `dbq = sum(dq)`. Not for the output projection.
+//! The attention is that of [`mod@crate::attention`]; this module adds the three projections before it, but not the
+//! output projection. The backward pass adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`,
+//! `dWq = x' dq`, `dbq = sum(dq)`.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};

@@ -1,4 +1,5 @@
-//! Slices of `Flex` tensors, and tensors of vectors, without copies where that is possible.
+//! Borrows the elements of `Flex` tensors as slices and makes tensors of vectors, without copies where that is
+//! possible.
 
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::tensor::{DType, Shape, Tensor};

@@ -1,6 +1,6 @@
 //! Sums of whole tensors in an order that the length alone decides.
 //!
-//! burn's own `sum` is not that: from 4,194,304 elements on, burn-flex 0.22.1 adds parts in the order in which
+//! burn's own `sum` has no such order: from 4,194,304 elements on, burn-flex 0.22.1 adds parts in the order in which
 //! threads finish them, and CubeCL adds blocks by atomics. Losses and norms decide how a run goes on, so they are
 //! added up here.
 

@@ -1,4 +1,4 @@
-//! What BERT with any head, or none, has in common: how it is made from a configuration.
+//! [`Architecture`]: how BERT, with any head or none, is made from a configuration.
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::init::{Initialization, initialize, reference};
 use crate::model::BertModel;
 
-/// One of the classes of `transformers` that load a folder of weights.
+/// A model that is made from a configuration and loads a folder of weights, as a class of `transformers` does.
 pub trait Architecture: Module {
-    /// The name of the class, as in `config.json`.
+    /// The name under `architectures` in `config.json`: that of the class of `transformers`, where it has one.
     const NAME: &'static str;
 
     /// The modules with zeros in every table and matrix, to be filled.

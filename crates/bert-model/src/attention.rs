@@ -1,9 +1,8 @@
-//! Multi-head self-attention, with its output projection and residual.
+//! Multi-head self-attention with its output projection and residual, the first half of a layer.
 //!
-//! In: hidden states `[batch, seq, hidden]` and the key mask. Out: hidden states of the same shape. Ports
-//! `attention_layer` of the reference's `modeling.py` and the `attention/output` scope of
-//! `transformer_model`: `softmax(q k' / sqrt(d) + mask) v`, section 3.2 of "Attention is all you need".
-//! Not for causal or cross attention.
+//! Computes `softmax(q k' / sqrt(d) + mask) v`, section 3.2 of "Attention is all you need". Ports `attention_layer`
+//! of the reference's `modeling.py` and the `attention/output` scope of `transformer_model`. Causal masks and cross
+//! attention are not supported.
 
 use bert_kernels::Compute;
 use bert_kernels::dense;

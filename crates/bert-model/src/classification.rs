@@ -1,8 +1,6 @@
-//! Sequence classification and regression.
+//! Sequence classification and regression: dropout on the pooled output, then one dense layer.
 //!
-//! In: a batch of ids. Out: `[batch, labels]` logits (one column for regression). Ports `create_model` of
-//! the reference's `run_classifier.py`: dropout on the pooled output, then one dense layer. Not for token
-//! classification.
+//! Ports `create_model` of the reference's `run_classifier.py`. A regression has one output column.
 
 use burn::module::Module;
 use burn::nn::Linear;

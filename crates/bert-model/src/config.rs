@@ -1,9 +1,8 @@
-//! The sizes of a model, and the presets that were released.
+//! [`BertConfig`]: the sizes of a model, the presets that were released, and the counts that follow from the sizes.
 //!
-//! In: the name of a preset, or sizes. Out: a checked [`BertConfig`], and the counts that follow from it.
-//! It is read from and written to `config.json`: keys that this model does not use are kept and written
-//! back; keys that would make another model of it (relative positions, a decoder, another activation) are
-//! refused by name. Not for training settings.
+//! A configuration is read from and written to `config.json`. Keys that this model does not use are kept and written
+//! back; keys that would make another model of it (relative positions, a decoder, another activation) are refused by
+//! name.
 
 use bert_kernels::Compute;
 use std::collections::BTreeMap;

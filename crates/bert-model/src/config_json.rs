@@ -1,8 +1,8 @@
-//! `config.json`, in and out.
+//! Reads and writes a [`BertConfig`] as the `config.json` of `transformers`; files of released BERTs are read as
+//! well.
 //!
-//! In: the JSON of `transformers` (or of a released BERT). Out: a checked [`BertConfig`], and JSON again.
-//! Each key is taken by hand, so that an error names it; keys that are left over are kept and written back.
-//! Not for defaults and checks of sizes: see [`crate::config`].
+//! Each key is taken by hand, so that an error names it; keys that are left over are kept and written back. The
+//! defaults and the checks of sizes are in [`crate::config`].
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,12 +1,11 @@
-//! Dropout from a counter.
+//! Dropout from a counter: zeroes a share of a tensor's elements and scales the rest up, so that the mean stays.
 //!
-//! In: a tensor, a probability, and a key made of (seed, place in the network). Out: the tensor with a
-//! share of its elements set to zero and the rest scaled up, so that the mean stays. A mask is a pure
-//! function of (seed, site, element index): there is no generator whose state would have to be saved, and
-//! the mask is the same on every backend and for any number of threads. Not for other noise.
+//! A mask is a pure function of (seed, site, element index). There is no generator whose state would have to be
+//! saved, and the mask is the same on every backend and for any number of threads.
 //!
-//! BERT drops in four places and nowhere else ([`Site`]); in particular not after the GELU and not in
-//! the pre-training heads.
+//! BERT's encoder drops in four places: after the LayerNorm of the embeddings, on the attention probabilities, and
+//! before the two residuals of a layer. A classifier drops on its input, and fused adapters on their scores. Nothing
+//! is dropped after the GELU or in the pre-training heads. [`Site`] lists all places.
 
 use bert_kernels::Dropout;
 use bert_kernels::dropout::{mix, plain};
@@ -24,7 +23,7 @@ pub enum Mode {
     },
 }
 
-/// A place where BERT drops. Each has its own masks.
+/// A place where BERT, its classifier or its fused adapters drop. Each has its own masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// After the embeddings' LayerNorm.
@@ -37,7 +36,7 @@ pub enum Site {
     FeedForwardOutput(usize),
     /// On the scores of a layer's fused adapters.
     AdapterFusion(usize),
-    /// On the pooled output, before the classifier.
+    /// On what the classifier reads: the pooled output, every token's vector, or the features of a head.
     Classifier,
 }
 

@@ -1,8 +1,7 @@
 //! Embeddings: word + segment + position, LayerNorm, dropout.
 //!
-//! In: ids `[batch, seq]`. Out: the first hidden states `[batch, seq, hidden]`. Ports
-//! `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Not for other
-//! position encodings: positions are learned and absolute.
+//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Positions are learned and
+//! absolute; there are no other position encodings.
 
 use bert_kernels::Compute;
 use bert_kernels::embeddings::{Tables, embeddings};

@@ -1,8 +1,7 @@
 //! The encoder: a stack of layers, each self-attention and a feed-forward network.
 //!
-//! In: hidden states `[batch, seq, hidden]` and the key mask. Out: hidden states of the same shape, on
-//! request those of every layer. Ports `transformer_model` of the reference's `modeling.py`. There is no
-//! dropout between the activation and the second projection, unlike in burn's ready-made layer.
+//! Ports `transformer_model` of the reference's `modeling.py`. Unlike burn's ready-made layer, it has no dropout
+//! between the activation and the second projection.
 
 use bert_kernels::Compute;
 use bert_kernels::gelu::{Gelu, bias_gelu};

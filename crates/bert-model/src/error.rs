@@ -1,7 +1,7 @@
-//! Everything that can be wrong with a configuration, a checkpoint or its files.
+//! [`Error`]: everything that can be wrong with a configuration, a checkpoint or its files.
 //!
-//! In: nothing. Out: one enum whose messages name the file, the key or the tensor. Wrong tensor shapes in
-//! a forward pass are programmer errors and panic (`assert_shape!`); they are not in here.
+//! The messages name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and
+//! panic (`assert_shape!`).
 
 use std::path::PathBuf;
 

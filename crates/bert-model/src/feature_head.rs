@@ -1,7 +1,8 @@
-//! Classifiers on the features of a frozen encoder: a dense layer more on the pooled output, or a recurrent network over the tokens.
+//! Classifiers on the features of a frozen encoder: one more dense layer on the pooled output, or a recurrent network
+//! over the tokens.
 //!
-//! In: a batch. Out: `[batch, labels]` logits. The encoder drops nothing and gets no gradient. `transformers` has no class
-//! for these; `classifier_head` in `config.json` says which one a folder has.
+//! The encoder drops nothing and gets no gradient. `transformers` has no class for these heads; `classifier_head` in
+//! `config.json` says which one a folder has.
 //!
 //! | head | features | then |
 //! |---|---|---|

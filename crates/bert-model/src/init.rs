@@ -1,8 +1,9 @@
 //! Initial values: the reference's, or those from which small runs learn at once.
 //!
 //! [`Initialization`] says which; [`initialize`] gives a module its values. Every parameter is a pure function of
-//! (seed, its published name, the initialization), so neither the order of creation nor the number of threads nor burn's
-//! own random state matters, and two models share the values of the parameters that they share.
+//! (seed, its published name, the initialization); the draws come from `bert_random`. So neither the order of
+//! creation nor the number of threads nor burn's own random state matters, and two models share the values of the
+//! parameters that they share.
 
 mod comparison;
 mod counts;
@@ -25,15 +26,15 @@ pub enum Initialization<'a> {
     Reference,
     /// Heads of the first layer look at the previous and at the next token, and where there are four at those beyond.
     Neighbours,
-    /// The same, word embeddings and the bias of the masked-LM head begin with what counting the text gives, and `[CLS]`
-    /// compares the segments.
+    /// The same, word embeddings and the bias of the masked-LM head begin with what counting the text gives, and
+    /// `[CLS]` compares the segments.
     Counts(&'a LogBilinear),
 }
 
 /// A log-bilinear model of a token and its neighbours, fitted to the counts of a text.
 ///
-/// A token stands at an offset from the neighbour `c` with probability `softmax_t(bias[t] + table[t] . O V x)`, where `x` is
-/// `table[c]` scaled to the length `sqrt(width)`.
+/// A token stands at an offset from the neighbour `c` with probability `softmax_t(bias[t] + table[t] . O V x)`, where
+/// `x` is `table[c]` scaled to the length `sqrt(width)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogBilinear {
     /// `[vocabulary, width]`

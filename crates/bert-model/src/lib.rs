@@ -1,27 +1,60 @@
-//! BERT in [burn]: the encoder, the pre-training heads, the classifier, and Hugging Face's folder format.
+//! BERT in [burn]: encoder, pre-training heads, task heads, adapters, and Hugging Face's folder format.
 //!
-//! In: a [`BertConfig`] and batches of token ids as tensors. Out: logits, losses, named parameters, and
-//! the bytes of `config.json`, `model.safetensors` and the tokenizer files. Not for reading text, for
-//! optimizing, or for choosing a device: those are `bert-data`'s and `bert-trainer`'s.
+//! A model takes batches of token ids as tensors and computes hidden states, logits and losses. Its parameters have
+//! the names and the layout of Hugging Face's checkpoints. Text is read by `bert-data`; `bert-trainer` has the
+//! optimizer, the training loop and the choice of a device.
 //!
-//! What stands where, in the order of the data:
+//! ```
+//! use bert_model::{Architecture, BertConfig, BertInput, BertModel, Mode, Preset};
+//! use burn::module::Module;
+//! use burn::tensor::{Device, Int, Tensor};
 //!
-//! | room | what |
+//! // BERT-tiny for a vocabulary of 100 words.
+//! let config = BertConfig::preset(Preset::Tiny, 100);
+//! let device = Device::flex();
+//! let model = BertModel::new(&config, 42, &device); // 42 is the seed
+//! assert_eq!(model.num_params(), 491_904);
+//! assert_eq!(config.parameter_count(), 491_904);
+//!
+//! // One row of eight tokens, all with id 0, without padding.
+//! let zeros = Tensor::<2, Int>::zeros([1, 8], &device);
+//! let input = BertInput { input_mask: zeros.ones_like(), segment_ids: zeros.clone(), input_ids: zeros };
+//! let output = model.forward(input, Mode::Eval);
+//! assert_eq!(output.sequence_output.dims(), [1, 8, 128]);
+//! assert_eq!(output.pooled_output.dims(), [1, 128]);
+//! ```
+//!
+//! # Tour
+//!
+//! 1. [`BertConfig`] holds the sizes of a model. It comes from a [`Preset`] or from a `config.json`. Its field
+//!    [`compute`](BertConfig::compute) says how the model computes: fused or plain kernels, products in f32 or bf16.
+//! 2. [`Architecture`] makes a model of it: [`BertModel`] without a head, or one of the classes with heads below.
+//!    [`Initialization`] says how fresh weights begin.
+//! 3. [`BertInput`] is a batch; [`Mode`] says whether a forward pass drops, and with which masks.
+//! 4. [`pretraining_loss`], [`classification_loss`] and the other losses are sums over rows, divided once by the
+//!    number of real targets of the whole batch.
+//! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`] says
+//!    which differences between a checkpoint and a model are accepted, [`LoadReport`] which there were.
+//! 6. [`AdapterConfig`] adds an adapter or LoRA to a model whose encoder stays frozen.
+//!
+//! The modules, in the order of the data:
+//!
+//! | module | what |
 //! |---|---|
 //! | [`config`] | the sizes: `config.json`, the released presets, parameter and FLOP counts |
 //! | [`mod@dropout`] | dropout from a counter, and whether a forward pass drops at all ([`Mode`]) |
 //! | [`embeddings`] | words + segments + positions |
 //! | [`attention`] | multi-head self-attention |
 //! | [`encoder`] | the layers |
-//! | [`architecture`] | what all of the following have in common |
+//! | [`architecture`] | how a model is made from a configuration |
 //! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
 //! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
-//! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder |
+//! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder: [`BertWithFeatureHead`] |
 //! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
 //! | [`token_classification`] | a class for every token: [`BertForTokenClassification`] |
 //! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
-//! | [`several_tasks`] | several classifiers on one encoder |
+//! | [`several_tasks`] | several classifiers on one encoder: [`BertForSeveralTasks`] |
 //! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
 //! | [`loss`] | the losses and counts of right answers |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |
@@ -30,9 +63,18 @@
 //! | [`weights`] | those parameters as bytes |
 //! | [`pretrained`] | a whole Hugging Face folder, in and out |
 //! | [`tokenizer_files`] | the tokenizer files of such a folder |
+//! | [`error`] | what can be wrong with a configuration, a checkpoint or its files |
 //!
-//! The reference for behaviour is google-research/bert (`modeling.py`, `run_pretraining.py`); the
-//! reference for names and files is `transformers`. `tests/golden` holds the numbers.
+//! # Promises
+//!
+//! - **The reference's numbers.** The reference for behaviour is google-research/bert (`modeling.py`,
+//!   `run_pretraining.py`); the reference for names and files is `transformers`. `tests/golden` holds the numbers
+//!   that the tests compare with.
+//! - **No hidden random state.** Initial values are a pure function of the seed, the parameter's name and the
+//!   [`Initialization`], dropout masks of the seed and the place in the network.
+//! - **Unsupported means refused.** A configuration of another model, weights that do not fit and pickles are errors
+//!   that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and
+//!   panic.
 
 pub mod adapter;
 pub mod architecture;

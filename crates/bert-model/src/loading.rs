@@ -1,8 +1,7 @@
-//! A checkpoint's tensors into a model, with an account of what did not fit.
+//! Puts a checkpoint's tensors into a model, with an account of what did not fit.
 //!
-//! In: a model and named tensors, as present or older versions of `transformers` name them. Out: the model
-//! with those values, and a [`LoadReport`], or an error that names every tensor that is missing,
-//! unexpected or misshapen. Not for files: see [`crate::weights`] and [`crate::pretrained`].
+//! [`load_named_tensors`] takes the names of present and older versions of `transformers`. It gives the model with
+//! those values and a [`LoadReport`], or an error that names every tensor that is missing, unexpected or misshapen.
 
 use std::collections::BTreeSet;
 use std::fmt;

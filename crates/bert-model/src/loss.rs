@@ -1,10 +1,8 @@
-//! Losses and counts of right answers.
+//! Losses, and counts of right answers.
 //!
-//! In: logits and targets of one micro-batch, and by how much the whole batch divides. Out: scalars.
-//! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch,
-//! so that the losses and gradients of micro-batches or devices simply add up. Ports
-//! `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`, which
-//! divides per device instead. Not for metrics beyond counts.
+//! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch, so that the
+//! losses and gradients of micro-batches or devices simply add up. Ports `get_masked_lm_output` and
+//! `get_next_sentence_output` of the reference's `run_pretraining.py`, which divides per device instead.
 
 use bert_kernels::sum::sum;
 use burn::tensor::{Int, Tensor, assert_shape};

@@ -1,8 +1,7 @@
-//! The encoder with its embeddings and pooler.
+//! BERT without a head: embeddings, encoder and pooler.
 //!
-//! In: a batch of ids ([`BertInput`]). Out: hidden states of every token and the pooled output
-//! ([`BertOutput`]). Ports `BertModel` of the reference's `modeling.py`. Not for heads: see
-//! [`crate::pretraining`] and [`crate::classification`].
+//! Ports `BertModel` of the reference's `modeling.py`. [`BertModel::forward`] turns a batch of ids ([`BertInput`])
+//! into the hidden states of every token and the pooled output ([`BertOutput`]).
 
 use burn::module::Module;
 use burn::nn::Linear;

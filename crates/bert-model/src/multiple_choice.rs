@@ -1,7 +1,7 @@
 //! Multiple choice, as in SWAG: which of some endings belongs to a beginning.
 //!
-//! Ports `BertForMultipleChoice` of `transformers`: every choice is a sequence of its own, its pooled output gets one score,
-//! and the scores of a question's choices go through one softmax.
+//! Ports `BertForMultipleChoice` of `transformers`: every choice is a sequence of its own, its pooled output gets one
+//! score, and the scores of a question's choices go through one softmax.
 
 use burn::module::Module;
 use burn::nn::Linear;

@@ -1,10 +1,7 @@
-//! Parameters under their published names.
+//! Reads and replaces a module's parameters by the names, shapes and layout of Hugging Face's checkpoints.
 //!
-//! In: any module of this crate. Out: its parameters by the names, shapes and layout of Hugging Face's
-//! checkpoints, and the module again with other values. Field names are chosen so that a module's path is
-//! the published name but for a handful of substitutions ([`hf_name`]). Dense weights are the one
-//! difference in layout: `[out, in]` in a checkpoint, `[in, out]` in burn. Not for files
-//! ([`crate::weights`]) nor for deciding whether a checkpoint fits ([`crate::loading`]).
+//! Field names are chosen so that a module's path is the published name but for a handful of substitutions
+//! ([`hf_name`]). Dense weights are the one difference in layout: `[out, in]` in a checkpoint, `[in, out]` in burn.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! A whole Hugging Face folder, in and out.
+//! Reads and writes a whole Hugging Face folder: configuration, weights and tokenizer files.
 //!
-//! In: a folder with `config.json` and `model.safetensors`, as `transformers` or [`save_pretrained`]
-//! writes it. Out: a model, or the files of such a folder, handed one by one to a sink that decides how
-//! they reach the disk. Not for checkpoints of a training run: those also hold moments and counters.
+//! Folders are read as `transformers` or [`save_pretrained`] writes them: `config.json` and `model.safetensors`.
+//! [`save_pretrained`] hands the files one by one to a sink that decides how they reach the disk. Checkpoints of a
+//! training run also hold moments and counters, which are `bert-trainer`'s.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,8 @@
-//! The two pre-training heads: masked words and next sentence.
+//! BERT with the two pre-training heads: masked words and next sentence.
 //!
-//! In: a batch with the flat places of its masked tokens. Out: logits over the vocabulary for those places
-//! and two logits per row, or both losses at once. Ports `get_masked_lm_output` and
-//! `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked positions are gathered before
-//! the projection, and the projection is the word embedding table itself. The heads have no dropout.
+//! Ports `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked
+//! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
+//! have no dropout.
 
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm as normalize;

@@ -1,7 +1,7 @@
 //! Extractive question answering: where in a text the answer begins and ends.
 //!
-//! Ports `create_model` of the reference's `run_squad.py`: one dense layer with two outputs on every token, no dropout of its
-//! own, no pooler.
+//! Ports `create_model` of the reference's `run_squad.py`: one dense layer with two outputs on every token, no
+//! dropout of its own, no pooler.
 
 use burn::module::Module;
 use burn::nn::Linear;

@@ -1,4 +1,4 @@
-//! One encoder, a classifier for each of several tasks.
+//! One encoder with a classifier for each of several tasks.
 
 use burn::module::Module;
 use burn::nn::Linear;

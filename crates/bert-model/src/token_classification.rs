@@ -1,4 +1,4 @@
-//! Token classification, as for named entities.
+//! Token classification, as in named-entity recognition.
 //!
 //! Ports `BertForTokenClassification` of `transformers`: dropout on every token's vector, then one dense layer.
 

@@ -1,8 +1,7 @@
-//! The tokenizer files of a Hugging Face folder.
+//! The tokenizer files of a Hugging Face folder, made from a vocabulary.
 //!
-//! In: the vocabulary, one word per row of the table, and whether text is lower-cased. Out: `vocab.txt`,
-//! `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`, from which `AutoTokenizer`
-//! makes BERT's tokenizer without converting anything. Not for tokenizing: that is `bert-data`'s.
+//! [`Vocabulary::files`] gives `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`,
+//! from which `AutoTokenizer` makes BERT's tokenizer without converting anything.
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,7 @@
-//! Parameters as the bytes of a safetensors file.
+//! Parameters as the bytes of a safetensors file, and back.
 //!
-//! In: named tensors, or bytes. Out: bytes, or named tensors in f32. f16 and bf16 are widened when read.
-//! The file's metadata says `format: pt`, which `transformers` insists on. Not for pickles: they can run
-//! code, and are refused in [`crate::pretrained`].
+//! Tensors are written in f32; f16 and bf16 are widened when read. The file's metadata says `format: pt`, which
+//! `transformers` insists on. Pickles are refused, because they can run code.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -1,9 +1,9 @@
-//! The layout of the factors of a bf16 product: rounding, pairing and panels.
+//! Packs the factors of a bf16 product: rounds their elements, pairs them and lays them out in panels.
 //!
-//! In: a factor in f32, along whose lanes (rows of a, columns of b) the product is not summed. Out: words of
-//! two bf16, those of places 2p and 2p + 1 along k, in panels `[pairs, lanes]`; what lies outside the
-//! factor is zero. If neighbours along the lanes lie side by side, two rows are shuffled into one; if
-//! neighbours along k do, sixteen rows are transposed in registers.
+//! The lanes of a factor are the axis over which the product does not sum: the rows of a, the columns of b. A packed
+//! word holds two bf16 numbers of one lane, those at places 2p and 2p + 1 along k. A panel is `[pairs, lanes]` and
+//! zero outside the factor. Where neighbouring lanes are adjacent in memory, two rows are shuffled into one; where
+//! neighbours along k are adjacent, sixteen rows are transposed in registers.
 
 use std::arch::x86_64::*;
 

@@ -1,7 +1,6 @@
-//! AdamW on a GPU: the equations of [`mod@crate::adamw`], one pass over a parameter.
+//! AdamW on a GPU: the equations of [`mod@crate::adamw`] in one pass over a parameter, one unit for each element.
 //!
-//! In: a parameter, both moments and the gradient, all of one length and without autodiff. Out: the new
-//! ones, in new buffers. One unit takes one element.
+//! Parameter, moments and gradient have one length and no autodiff. The results go into new buffers.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;

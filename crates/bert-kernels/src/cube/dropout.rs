@@ -1,8 +1,8 @@
-//! Dropout on a GPU: the masks of [`mod@crate::dropout`], bit for bit, made where they are used.
+//! Dropout on a GPU: multiplies a flat tensor by a mask of [`mod@crate::dropout`], the same as on the CPU bit for
+//! bit.
 //!
-//! In: a flat tensor. Out: the same times its mask; the backward pass multiplies by the mask again. One
-//! unit takes one element. SplitMix64 is computed in pairs of 32-bit words, as not every runtime has 64-bit
-//! integers.
+//! Each unit computes the factor of one element where it is used, and again in the backward pass. SplitMix64 is
+//! computed in pairs of 32-bit words, because not every runtime has 64-bit integers.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;

@@ -1,8 +1,7 @@
-//! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact
-//! derivative; or the tanh form and its own.
+//! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact derivative; or the
+//! tanh form with its own derivative.
 //!
-//! In: the product of a dense layer, flat, and the layer's bias. Out: the activation. One unit takes one
-//! element. `db` is burn's sum of dx over the rows.
+//! One unit computes one element of a flat x. `db` is burn's sum of dx over the rows.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;

@@ -1,8 +1,8 @@
 //! LayerNorm on a GPU: `y = gamma n + beta`, `n = (h - mean) r`, `r = 1 / sqrt(var + eps)`; backward, with
 //! `g = gamma dy`, `dh = r (g - mean(g) - n mean(g n))`.
 //!
-//! In: rows, flat, gamma and beta. Out: the normalized rows. One cube takes one row and keeps its mean and
-//! r. `dgamma = sum(dy n)` and `dbeta = sum(dy)` are burn's sums over the rows.
+//! One cube normalizes one row of a flat tensor and keeps its mean and r for the backward pass. `dgamma = sum(dy n)`
+//! and `dbeta = sum(dy)` are burn's sums over the rows.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;

@@ -1,9 +1,9 @@
-//! The middle of attention on a GPU: `y = dropout(p)`, `p = softmax(scale s + bias)`; backward, with
-//! `dp = m dy`, `ds = scale p (dp - sum(p dp))`.
+//! The softmax of attention on a GPU: `y = dropout(p)`, `p = softmax(scale s + bias)`; backward, with `dp = m dy`,
+//! `ds = scale p (dp - sum(p dp))`.
 //!
-//! In: the products of queries and keys, flat, `[batch, heads, seq, seq]`, and a bias for each key of each
-//! row of the batch. Out: what the values are multiplied by. One cube takes one row of scores; nothing but
-//! p is kept. The two products around it are burn's. The bias is a constant.
+//! s holds the products of queries and keys, `[batch, heads, seq, seq]`, flat. The bias has one number for each key
+//! of each row of the batch and is a constant. One cube computes one row of scores; only p is kept. The matrix
+//! products before and after it are burn's.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;

@@ -1,8 +1,8 @@
-//! Bottleneck adapters: two dense layers with a narrow place between them, at the end of half a layer.
+//! Bottleneck adapters: two dense layers with a narrow width between them, at the end of half a layer.
 //!
-//! In: what the half's last projection gives, after dropout, and the half's input. Out: hidden states after the half's own
-//! residual and LayerNorm. Ports `Adapter` and `ParallelAdapter` of the `adapters` library (`methods/modeling.py`) in three
-//! of their configurations. Not for gates, PHM layers, or LayerNorms of the adapter's own.
+//! Ports `Adapter` and `ParallelAdapter` of the `adapters` library (`methods/modeling.py`) in three of their
+//! configurations, without gates, PHM layers, or LayerNorms of the adapter's own. An adapter takes what the half's
+//! last projection gives, after dropout, and the half's input; the half's own residual and LayerNorm follow.
 
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;

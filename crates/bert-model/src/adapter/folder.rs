@@ -1,4 +1,4 @@
-//! An adapter's own folder, in and out: in the layout of the `adapters` library, LoRA in that of PEFT.
+//! Reads and writes an adapter's own folder, in the layout of the `adapters` library, LoRA in that of PEFT.
 //!
 //! ```text
 //! adapter_config.json         form and size
@@ -179,8 +179,8 @@ fn own_tensors(model: &BertForSequenceClassification) -> NamedTensors {
 ///
 /// # Errors
 ///
-/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an adapter of another
-/// form; otherwise as [`read_safetensors`].
+/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an adapter of
+/// another form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, CONFIG)?;
     match config.contains_key("peft_type") {

@@ -1,7 +1,8 @@
-//! AdapterFusion (Pfeiffer et al. 2021): several trained adapters in every layer, and an attention that mixes what they add.
+//! AdapterFusion (Pfeiffer et al. 2021): several trained adapters in every layer, and an attention that mixes what
+//! they add.
 //!
-//! In: adapters of the form `seq_bn`, frozen. Out: hidden states to which the mixture is added. Of every token, the query is the
-//! layer's normalized output, keys and values are made of what each adapter adds:
+//! The adapters have the form `seq_bn` and are frozen. For each token the query is the layer's normalized output;
+//! keys and values are made of what each adapter adds:
 //!
 //! ```text
 //! x = LayerNorm(h + input);  u_i = up_i(relu(down_i(x)))
@@ -9,8 +10,8 @@
 //! LayerNorm(sum_i p_i V u_i + h + input)
 //! ```
 //!
-//! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V begins as the identity and is drawn back to
-//! it by [`AdapterFusion::distance`].
+//! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V begins next to the identity, and
+//! the penalty [`AdapterFusion::distance`] draws it back there.
 
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;
@@ -118,8 +119,8 @@ impl BertModel {
     ///
     /// # Errors
     ///
-    /// [`Error::AdapterConfig`] for adapters of another form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`] when one
-    /// lacks a layer.
+    /// [`Error::AdapterConfig`] for adapters of another form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`]
+    /// when one lacks a layer.
     pub fn with_fusion(
         self,
         adapters: &[AdapterFolder],

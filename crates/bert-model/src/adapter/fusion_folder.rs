@@ -1,4 +1,4 @@
-//! The folder of fused adapters, in and out, in the layout of the `adapters` library (`save_adapter_fusion`).
+//! Reads and writes the folder of fused adapters, in the layout of the `adapters` library (`save_adapter_fusion`).
 //!
 //! ```text
 //! adapter_fusion_config.json   the adapters' names, and the kind of attention: `dynamic`
@@ -44,8 +44,8 @@ pub struct FusionFolder {
 ///
 /// # Errors
 ///
-/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for another kind of attention,
-/// with the key.
+/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for another kind of
+/// attention, with the key.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let config = read_json(dir, CONFIG)?;
     let name = config.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name", "is not a text"))?;
@@ -85,8 +85,8 @@ impl FusionFolder {
     }
 }
 
-/// Hands out every file of the folder of a fused model: the attention and the head under the names of the `adapters` library. The
-/// adapters' own folders are not in it.
+/// Hands out every file of the folder of a fused model: the attention and the head under the names of the `adapters`
+/// library. The adapters' own folders are not in it.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
-//! The libraries' initial values: an adapter begins near nothing, a parallel one and LoRA at nothing.
+//! Initial values of adapters and LoRA, as the two libraries choose them.
 //!
-//! Normal of standard deviation 0.02 for Pfeiffer's and Houlsby's (`init_weights = "bert"`); for parallel adapters
-//! (`"mam_adapter"`) and LoRA the first matrix uniform within `1 / sqrt(inputs)` (`kaiming_uniform_` with `a = sqrt(5)`)
-//! and the second zero. All biases are zero. The draws are those of [`crate::init`], not PyTorch's.
+//! Weights of Pfeiffer's and Houlsby's adapters are normal with standard deviation 0.02 (`init_weights = "bert"`), so
+//! they begin by adding almost nothing. For parallel adapters (`"mam_adapter"`) and LoRA the first matrix is uniform
+//! within `1 / sqrt(inputs)` (`kaiming_uniform_` with `a = sqrt(5)`) and the second is zero, so they begin by adding
+//! nothing. All biases are zero. The draws come from `bert_random`, not from PyTorch.
 
 use super::bottleneck::BottleneckForm;
 use super::{AdapterConfig, is_adapter_parameter};

@@ -1,7 +1,7 @@
-//! The names and the configuration of the `adapters` library, version 1.2.
+//! Translates tensor names and configurations to those of the `adapters` library, version 1.2, and back.
 //!
-//! Files: `adapter_config.json` and `adapter.safetensors`, and beside them the head as `head_config.json` and
-//! `model_head.safetensors` (`save_adapter(.., with_head=True, use_safetensors=True)`).
+//! The library's files are `adapter_config.json` and `adapter.safetensors`, and beside them the head as
+//! `head_config.json` and `model_head.safetensors` (`save_adapter(.., with_head=True, use_safetensors=True)`).
 
 use serde_json::{Map, Value, json};
 

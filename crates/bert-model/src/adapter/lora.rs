@@ -1,8 +1,8 @@
-//! LoRA: the query and value projections plus the product of two narrow matrices, `W + alpha / rank * A B`.
+//! LoRA: adds the product of two narrow matrices to the query and value projections, `W + alpha / rank * A B`.
 //!
-//! In: a frozen weight. Out: the weight that the forward pass takes. The product is made once a pass and not applied to
-//! each token: there is no dropout in it, so the result is the same, and attention stays one fused operation. At the start
-//! B is zero and the model computes what it computed before, to the bit. Ports `lora/layer.py` of PEFT.
+//! The product is made once in a forward pass and not applied to each token: there is no dropout in it, so the result
+//! is the same, and attention stays one fused operation. B begins at zero, so at first the model computes what it
+//! computed before, to the bit. Ports `lora/layer.py` of PEFT.
 
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};

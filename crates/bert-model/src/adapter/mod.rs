@@ -7,10 +7,10 @@
 //! | parallel (`par_bn`) | beside the feed-forward network | `4 up(relu(down(input)))` |
 //! | LoRA | in the query and value projections | `alpha / rank * x A B` |
 //!
-//! `h` is what the projection that ends a half of a layer gives, after dropout and before the residual `input`; the layer's
-//! own residual and LayerNorm follow the sum. The first three are placed as in the `adapters` library (Pfeiffer et al. 2020,
-//! Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021). [`folder`] reads and writes their files.
-//! [`fusion`] mixes several; [`fusion_folder`] has its files.
+//! `h` is the output of the projection that ends half a layer, after dropout and before the residual `input`; the
+//! layer's own residual and LayerNorm follow the sum. The first three are placed as in the `adapters` library
+//! (Pfeiffer et al. 2020, Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021). [`folder`] reads
+//! and writes their files. [`fusion`] mixes several adapters; [`fusion_folder`] reads and writes its files.
 
 pub mod bottleneck;
 pub mod folder;

@@ -1,6 +1,7 @@
-//! The names and the configuration of PEFT's LoRA.
+//! Translates tensor names and configurations to those of PEFT's LoRA, and back.
 //!
-//! Files: `adapter_config.json` and `adapter_model.safetensors`, which holds the classifier too (`modules_to_save`).
+//! PEFT's files are `adapter_config.json` and `adapter_model.safetensors`, which holds the classifier too
+//! (`modules_to_save`).
 
 use serde_json::{Map, Value, json};
 

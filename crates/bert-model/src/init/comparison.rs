@@ -1,18 +1,19 @@
-//! Segment comparison: `[CLS]` compares both segments before the first step.
+//! Segment comparison: initial values with which `[CLS]` compares both segments before the first step.
 //!
-//! The next sentence is hard to learn beside the masked LM: whether two texts belong together is a product of what both
-//! say, and nothing in a fresh model brings the two to one place. Here `[CLS]` begins with such a product. Two dimensions
-//! are marks, which nothing else uses: the first is positive in segment A and negative in B, the second is `[CLS]`'s alone.
+//! The next sentence is hard to learn beside the masked LM: whether two texts belong together is a product of what
+//! both contain, and nothing in a fresh model brings the two to one place. Here `[CLS]` begins with such a product.
+//! Two dimensions are marks, which nothing else uses: the first is positive in segment A and negative in B, the
+//! second belongs to `[CLS]` alone.
 //!
-//! - In the first layer `[CLS]` looks at itself, so it stays free of words.
-//! - In the second layer a head of `[CLS]` looks at segment A and another one at B. Along one set of orthonormal directions
-//!   it gets the sum `s` of what both segments say there, and along a second set their difference `d`.
-//! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an even
-//!   function, a square in first order, and the square of the sum less that of the difference is the product.
+//! - In the first layer `[CLS]` attends to itself, so it stays free of words.
+//! - In the second layer one head of `[CLS]` attends to segment A and another one to B. Along one set of orthonormal
+//!   directions it gets the sum `s` of what both segments contain there, and along a second set their difference `d`.
+//! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an
+//!   even function, a square in first order, and the square of the sum less that of the difference is the product.
 //!
-//! Other tokens look at both segments alike. There the difference cancels, and the sum is the mean of the text, which helps to
-//! predict a masked token as a continuous bag of words does. The directions avoid what every text has in common, or that would be
-//! the largest part of what is compared.
+//! Other tokens attend to both segments alike. There the difference cancels, and the sum is the mean of the text,
+//! which helps to predict a masked token as a continuous bag of words does. The directions avoid what every text has
+//! in common, or that would be the largest part of what is compared.
 
 use super::neighbours::{EMBEDDING_STD, MARKS};
 use super::{LogBilinear, truncated_normal};
@@ -156,8 +157,8 @@ pub(super) fn segments(len: usize, hidden: usize, width: usize) -> Vec<f32> {
     table
 }
 
-/// What every text has: the mean of its words and what neighbour heads make of it, and what they make of the constant that a
-/// LayerNorm leaves where `[CLS]` has no word.
+/// What every text has: the mean of its words and what neighbour heads make of it, and what they make of the constant
+/// that a LayerNorm leaves where `[CLS]` has no word.
 fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
     let mut mean = vec![0.0; width];
     for (id, row) in fitted.table.chunks_exact(width).enumerate() {
@@ -183,8 +184,8 @@ fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
     [vec![mean, constant], said].concat()
 }
 
-/// The vectors made orthonormal to those that are it already and to each other (Gram-Schmidt, twice for precision); what
-/// the others say already is left out.
+/// The vectors made orthonormal to those that are it already and to each other (Gram-Schmidt, twice for precision);
+/// what the others say already is left out.
 fn orthonormal(to: &[Vec<f64>], vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let mut made: Vec<Vec<f64>> = Vec::new();
     for mut vector in vectors {

@@ -1,13 +1,13 @@
-//! Counts: what a table of neighbours knows, as the initial values of a BERT.
+//! Counts: initial values made from a log-bilinear model of which tokens stand beside which.
 //!
-//! The model has the neighbour heads of [`super::neighbours`]. Here its word embeddings begin with the table
-//! of a log-bilinear model, the values and outputs of those heads with its matrices, and the rest of the way to the logits
-//! as near to the identity as BERT allows. Before its first step the model predicts a masked token from its neighbours.
+//! BERT has the neighbour heads of [`super::neighbours`] here. Its word embeddings begin with the table of the
+//! log-bilinear model, the values and outputs of those heads with its matrices, and the rest of the way to the logits
+//! is as near to the identity as BERT allows. Before its first step BERT predicts a masked token from its neighbours.
 //!
-//! What a `[MASK]` place carries is then the sum of what both neighbours say, because the embedding of `[MASK]` is zero but for
-//! its position, and the feed-forward network of the first layer begins with zero. The head of the masked LM is the
-//! identity with a large bias, where GELU is linear; the LayerNorm behind it takes the bias away again. For the next sentence
-//! `[CLS]` compares the segments ([`super::comparison`]).
+//! A `[MASK]` place then carries the sum of what its neighbours predict, because the embedding of `[MASK]` is zero
+//! but for its position, and the feed-forward network of the first layer begins with zero. The head of the masked LM
+//! is the identity with a large bias, where GELU is linear; the LayerNorm behind it takes the bias away again. For
+//! the next sentence `[CLS]` compares the segments ([`super::comparison`]).
 
 use super::comparison::{self, Comparison};
 use super::neighbours::{EMBEDDING_STD, FIRST_LAYER, Neighbours};
@@ -147,8 +147,9 @@ impl<'a> Counts<'a> {
         weights
     }
 
-    /// For each dimension of each neighbour head its place among those of all heads, the scale of what it looks at and of
-    /// what it says, and both directions; they are empty where a head has more dimensions than the fitted model.
+    /// For each dimension of each neighbour head its place among those of all heads, the scale of what it looks at
+    /// and of what it says, and both directions; they are empty where a head has more dimensions than the fitted
+    /// model.
     fn directions(&self) -> impl Iterator<Item = (usize, f64, &[f32], &[f32])> {
         let sides = self.fitted.sides.iter().zip(&self.shape.offsets).enumerate();
         sides.flat_map(move |(head, (side, offset))| {

@@ -1,20 +1,21 @@
-//! Neighbour heads: an initialization with which the masked LM learns from the first step.
+//! Neighbour heads: initial values with which the masked LM learns from the first step.
 //!
-//! Small BERTs rest at the loss of word frequencies for thousands of steps, because attention over random position
-//! embeddings has no direction for "the token before" and has to find one. Here it begins with it. Only initial values
-//! differ; the architecture stays BERT.
+//! Small BERTs stay at the loss of word frequencies alone for thousands of steps, because attention over random
+//! position embeddings has no direction for "the token before" and has to find one. Here it begins with one. Only
+//! initial values differ; the architecture stays BERT.
 //!
-//! A share of the width, `D` dimensions ([`position_width`]), belongs to positions alone. Position `p` is there
+//! A share of the width, `D` dimensions ([`position_width`]), belongs to positions alone. The embedding of position
+//! `p` is there
 //!
 //! ```text
 //! P[p, 2k] = sin(f_k p), P[p, 2k+1] = cos(f_k p)        times the scale of embeddings
 //! ```
 //!
-//! with frequencies evenly spaced, so that the product of two positions has one sharp peak. A query that is the rotation
-//! of `P` by `f_k o`, on keys that are `P` itself, looks at offset `o`: the first heads of the first layer at -1, +1 and, where
-//! there are four, -2 and +2. The gain makes that attention about .97. Values, outputs and the feed-forward network of this layer have standard deviation
-//! `1 / sqrt(inputs)`, so that what the heads see reaches the residual stream at full strength; the other layers begin as
-//! in the reference, near the identity.
+//! with frequencies evenly spaced, so that the product of two positions has one sharp peak. A query that is the
+//! rotation of `P` by `f_k o`, on keys that are `P` itself, attends to offset `o`: the first heads of the first layer
+//! to -1, +1 and, where there are four, -2 and +2. The gain makes that attention about .97. Values, outputs and the
+//! feed-forward network of this layer have standard deviation `1 / sqrt(inputs)`, so that what the heads see reaches
+//! the residual stream at full strength; the other layers begin as in the reference, near the identity.
 
 use super::truncated_normal;
 use crate::config::BertConfig;

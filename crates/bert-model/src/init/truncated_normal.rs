@@ -1,7 +1,7 @@
 //! The reference's initialization: truncated normal for tables and matrices, zeros for biases, 1 and 0 for LayerNorm.
 //!
-//! Each parameter is a pure function of (seed, its published name). Ports `create_initializer` of the reference's
-//! `modeling.py` (`truncated_normal_initializer(0.02)`); the draws themselves are not TensorFlow's.
+//! Ports `create_initializer` of the reference's `modeling.py` (`truncated_normal_initializer(0.02)`). Each parameter
+//! is a pure function of (seed, its published name), drawn by `bert_random`; the draws are not TensorFlow's.
 
 use bert_random::normal_within;
 

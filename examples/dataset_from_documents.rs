@@ -1,0 +1,51 @@
+//! Builds a data set from documents that a program has at hand, and shows its first instances.
+//!
+//! `cargo run --example dataset_from_documents [-- FOLDER]`
+
+use std::path::PathBuf;
+
+use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_data::{BuildConfig, build};
+use bert_storage::write_atomic;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let scratch = tempfile::tempdir()?;
+    let folder = std::env::args().nth(1).map_or(scratch.path().to_path_buf(), PathBuf::from);
+    let at = |name: &str| folder.join(name);
+
+    // The builder reads files: a sentence a line, an empty line between documents.
+    write_atomic(&at("text.txt"), |out| {
+        for document in documents() {
+            for sentence in document {
+                writeln!(out, "{sentence}")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    })?;
+
+    let vocabulary = VocabConfig::default().with_vocab_size(1000);
+    let words = train_vocabulary(&[at("text.txt")], &vocabulary, &mut |_, _| {})?.tokens;
+    write_atomic(&at("vocab.txt"), |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
+
+    let config = BuildConfig::new([at("text.txt")], at("vocab.txt"), at("data"))
+        .with_max_seq_length(64)
+        .with_dupe_factor(5)
+        .with_preview(2);
+    let built = build(&config, &mut |_| {})?;
+    for instance in &built.preview {
+        println!("{instance}\n");
+    }
+    println!("{} instances of {} documents", built.manifest.instances, built.manifest.report.documents);
+    Ok(())
+}
+
+/// The articles of the almanac. A program of one's own has others: rows of a database, say.
+fn documents() -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
+    const ALMANAC: [&str; 3] = [
+        include_str!("../corpora/almanac/train/culture.txt"),
+        include_str!("../corpora/almanac/train/nature.txt"),
+        include_str!("../corpora/almanac/train/science.txt"),
+    ];
+    ALMANAC.iter().flat_map(|file| file.trim().split("\n\n")).map(str::lines)
+}

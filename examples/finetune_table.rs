@@ -1,0 +1,60 @@
+//! Fine-tunes a classifier on a table of one's own (TSV with the columns `text` and `label`), three seeds.
+//!
+//! `cargo run --example finetune_table [-- CHECKPOINT]`, CHECKPOINT a run of `pretrain` or a Hugging Face folder
+
+use std::path::{Path, PathBuf};
+
+use bert_model::{BertConfig, Preset};
+use bert_trainer::export::export_fresh;
+use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, finetune};
+use bert_trainer::initialization::{FreshWeights, InitializationChoice};
+use bert_trainer::stop::StopFlag;
+use bert_trainer::text::Text;
+
+const ROWS: &str = "text\tlabel\nthe sun is warm today\tgood\nthe rain is cold today\tbad\n\
+                    a warm and sunny day\tgood\na cold and rainy day\tbad\n";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name);
+    let checkpoint = match std::env::args().nth(1) {
+        Some(folder) => PathBuf::from(folder),
+        None => fresh(folder.path())?,
+    };
+    std::fs::write(at("train.tsv"), ROWS)?;
+    std::fs::write(at("dev.tsv"), ROWS)?;
+
+    let config = FinetuneConfig {
+        columns: vec!["text".to_owned(), "label".to_owned()],
+        ..FinetuneConfig::new("table".parse()?, checkpoint, at("tuned"))
+    };
+    let config = config
+        .with_data(folder.path())
+        .with_seeds(Seeds(vec![1, 2, 3]))
+        .with_num_train_epochs(Choices::One(20.0))
+        .with_train_batch_size(Choices::One(4))
+        .with_learning_rate(Choices::One(1e-3))
+        .with_max_seq_length(16);
+    let report = finetune(&config, false, &StopFlag::default(), &mut |_| {})?;
+    for metric in &report.dev.metrics {
+        let figures = &metric.statistics;
+        println!(
+            "{}: {:.3}, standard deviation {:.3}",
+            metric.metric,
+            figures.mean,
+            figures.sd.unwrap_or(0.0)
+        );
+    }
+    println!("the best run's model is in {}", report.model.display());
+    Ok(())
+}
+
+/// A BERT-tiny with fresh weights, as a Hugging Face folder. Pre-trained ones do better.
+fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
+    std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;
+    let (text, output) = (Text::of_vocabulary(&folder.join("vocab.txt"), true)?, folder.join("fresh"));
+    let weights = FreshWeights::uncounted(InitializationChoice::Reference)?;
+    export_fresh(&weights, &BertConfig::preset(Preset::Tiny, 17), 1, &text, &output)?;
+    Ok(output)
+}

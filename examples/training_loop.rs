@@ -1,0 +1,70 @@
+//! A training loop of one's own around `BertForPreTraining`: sample order, losses and updates in the open.
+//!
+//! `cargo run --example training_loop [-- DATA]`, DATA made by `make-pretrain-data`
+
+use std::path::{Path, PathBuf};
+
+use bert_data::{BuildConfig, DataSet, Layout, build};
+use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
+use bert_trainer::DeviceName;
+use bert_trainer::data_loader::DataLoader;
+use bert_trainer::optimizer::{AdamW, AdamWConfig};
+use bert_trainer::schedule::{Schedule, ScheduleKind};
+use bert_trainer::train_step::{MicroBatchLoss, train_step};
+
+const SEED: u64 = 1;
+const BATCH: usize = 16;
+const STEPS: u64 = 8;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let scratch = tempfile::tempdir()?;
+    let folder = match std::env::args().nth(1) {
+        Some(folder) => PathBuf::from(folder),
+        None => small(scratch.path())?,
+    };
+    let mut loader = DataLoader::new(DataSet::open(&folder)?, SEED)?;
+    let device = DeviceName::Flex.open()?.autodiff();
+    let config = BertConfig::preset(Preset::Tiny, loader.vocabulary().len());
+    let mut model = BertForPreTraining::new(&config, SEED, &device);
+    let mut optimizer = AdamW::new(AdamWConfig::default(), &model);
+    let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-3, total_steps: STEPS, warmup_steps: 2 };
+
+    for step in 0..STEPS {
+        // Sample i of a run is a function of (seed, i): a loop that was stopped asks for the next index.
+        let batch = loader.batch(step * BATCH as u64, BATCH)?;
+        // Losses are sums, divided once by the targets of the global batch, however many micro-batches it has.
+        let normalizer = LossNormalizer {
+            masked_lm: batch.num_predictions() as f64,
+            next_sentence: batch.batch_size as f64,
+        };
+        let micro_batches = batch.split(2);
+        let (trained, report) = train_step(
+            model,
+            &mut optimizer,
+            &micro_batches,
+            |model, batch, mode| {
+                let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
+                MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
+            },
+            schedule.learning_rate(step),
+            (SEED, step),
+        );
+        model = trained;
+        let report = report.map_err(|problem| format!("step {step} is not finite: {problem:?}"))?;
+        println!("step {step}: loss {:.3}, of it next sentence {:.3}", report.loss, report.parts[1]);
+    }
+    Ok(())
+}
+
+/// Documents of the almanac; the loader makes pairs and masks, other ones in every epoch.
+fn small(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ","].map(String::from);
+    let letters = ('a'..='z').flat_map(|letter| [letter.to_string(), format!("##{letter}")]);
+    let vocabulary: Vec<String> = special.into_iter().chain(letters).collect();
+    std::fs::write(folder.join("vocab.txt"), vocabulary.join("\n"))?;
+    std::fs::write(folder.join("text.txt"), include_str!("../corpora/almanac/train/science.txt"))?;
+    let output = folder.join("data");
+    let config = BuildConfig::new([folder.join("text.txt")], folder.join("vocab.txt"), &output);
+    build(&config.with_layout(Layout::Documents).with_max_seq_length(64), &mut |_| {})?;
+    Ok(output)
+}
