@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+#[cfg(feature = "cli")]
+use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
 use crate::device::KernelChoice;
+#[cfg(feature = "cli")]
 use crate::device_name::DEVICE_HELP;
 use crate::device_name::DeviceName;
 use crate::error::Error;
@@ -16,132 +18,136 @@ use crate::schedule::{Schedule, ScheduleKind};
 
 /// What `pretrain` does. Defaults are the reference's where it has the flag, with two exceptions: the learning rate is
 /// the paper's 1e-4, not the script's 5e-5, and warm-up takes its 10,000 steps only where they are a tenth of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args, derive_setters::Setters)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct PretrainConfig {
     /// Data folder made by make-pretrain-data.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub data: PathBuf,
 
     /// Model size (tiny, mini, small, medium, base, large) or a config.json; not with --init-checkpoint.
-    #[arg(
-        long,
-        value_name = "SIZE|FILE",
-        required_unless_present = "init_checkpoint",
-        conflicts_with = "init_checkpoint"
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "SIZE|FILE",
+            required_unless_present = "init_checkpoint",
+            conflicts_with = "init_checkpoint"
+        )
     )]
     #[setters(into)]
     pub model: Option<String>,
 
     /// Hugging Face folder, checkpoint or run to start from (continued pre-training, fresh optimizer).
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
     /// Fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and word
     /// embeddings from counts of the text (counts) [default: counts; not with --init-checkpoint].
-    #[arg(long, value_enum, conflicts_with = "init_checkpoint")]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
     /// Folder of the run: checkpoints, metrics.jsonl, run.json.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: PathBuf,
 
     /// Number of optimizer steps.
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub steps: u64,
 
     /// Sequences in the global batch of one step.
-    #[arg(long, value_name = "N", default_value_t = defaults().batch_size)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().batch_size))]
     pub batch_size: usize,
 
     /// Put sequences of similar length into one batch, the lengths cut into N ranges; 1 switches it off.
-    #[arg(long, value_name = "N", default_value_t = defaults().length_buckets)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().length_buckets))]
     pub length_buckets: usize,
 
     /// Micro-batches the global batch is cut into, to need less memory; the result is the same batch.
-    #[arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
     pub gradient_accumulation_steps: usize,
 
     /// Highest learning rate.
-    #[arg(long, value_name = "RATE", default_value_t = defaults().learning_rate)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
     pub learning_rate: f64,
 
     /// Warm-up steps [default: a tenth of --steps, at most 10000].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
     /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
-    #[arg(long, value_enum, default_value_t = defaults().schedule)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
     pub schedule: ScheduleKind,
 
     /// Decoupled weight decay; never on LayerNorm and biases.
-    #[arg(long, value_name = "X", default_value_t = defaults().weight_decay)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().weight_decay))]
     pub weight_decay: f64,
 
     /// Decay of Adam's first moment.
-    #[arg(long, value_name = "X", default_value_t = defaults().adam_beta1)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
     pub adam_beta1: f64,
 
     /// Decay of Adam's second moment.
-    #[arg(long, value_name = "X", default_value_t = defaults().adam_beta2)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta2))]
     pub adam_beta2: f64,
 
     /// Adam's epsilon.
-    #[arg(long, value_name = "X", default_value_t = defaults().adam_epsilon)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_epsilon))]
     pub adam_epsilon: f64,
 
     /// Whether Adam corrects its moments for their start at zero (the reference does not).
-    #[arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set))]
     pub adam_bias_correction: bool,
 
     /// Largest norm of all gradients together; 0 switches clipping off.
-    #[arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm))]
     pub max_gradient_norm: f64,
 
     /// Steps in a row whose update may be skipped because loss or gradient is not finite; one more ends the run.
-    #[arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps))]
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
     /// Seed of initialization, sample order and dropout.
-    #[arg(long, value_name = "N", default_value_t = defaults().seed)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
     /// Data folder to evaluate on; needs a vocabulary equal to that of --data.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
     /// Evaluate every N steps [default: with every checkpoint].
-    #[arg(long, value_name = "N", requires = "eval_data")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
     pub eval_every: Option<u64>,
 
     /// Evaluate at most N instances [default: all].
-    #[arg(long, value_name = "N", requires = "eval_data")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
     pub eval_instances: Option<u64>,
 
     /// Write a checkpoint every N steps, and always after the last.
-    #[arg(long, value_name = "N", default_value_t = defaults().save_every)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().save_every))]
     pub save_every: u64,
 
     /// Number of newest checkpoints kept.
-    #[arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
     /// What computes; see [`DEVICE_HELP`].
-    #[arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
-    #[arg(long, value_enum, default_value_t = defaults().kernels)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().kernels))]
     pub kernels: KernelChoice,
 
     /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
-    #[arg(long, value_enum)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub precision: Option<PrecisionChoice>,
 }
 

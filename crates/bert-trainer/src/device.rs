@@ -8,14 +8,14 @@ use std::str::FromStr;
 
 use bert_kernels::Kernels;
 use burn::tensor::Device;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
 
 /// Which operations compute, as on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelChoice {
     /// The fused kernels of `bert-kernels` wherever they apply.

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::log_bilinear::log_bilinear;
 
 /// The initialization as a flag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum InitializationChoice {
     /// A truncated normal, as in the paper.

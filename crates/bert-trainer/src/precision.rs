@@ -14,7 +14,6 @@ use std::fmt;
 use bert_kernels::processor::{ProductTimes, product_times};
 use bert_kernels::{Compute, Precision, has_bf16_instructions};
 use bert_model::BertConfig;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::device::KernelChoice;
@@ -22,7 +21,8 @@ use crate::device_name::DeviceName;
 use crate::error::Error;
 
 /// The precision of matrix products, as on the command line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecisionChoice {
     /// f32; on CUDA the factors are rounded to TF32 where the card has it.

@@ -5,11 +5,11 @@
 //! of Hugging Face transformers (`linear`). Not for state: nothing here remembers anything, so a
 //! resumed run has the learning rates of an uninterrupted one.
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How the learning rate falls after warm-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleKind {
     /// The reference: linear to zero over all steps, warm-up included, so that there is a small

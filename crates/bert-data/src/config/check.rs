@@ -53,6 +53,10 @@ impl BuildConfig {
             let (with, reason) = ("masking of single pieces", "add --do-whole-word-mask or --max-ngram N");
             return Err(OptionError::Conflict { option: "segmenter", with, reason }.into());
         }
+        if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
+            let (with, reason) = ("this build", "it was made without the feature `chinese`");
+            return Err(OptionError::Conflict { option: "segmenter", with, reason }.into());
+        }
         if self.strict_utf8 && self.lossy_utf8 {
             let (with, reason) = ("--strict-utf8", "one refuses what the other repairs");
             return Err(OptionError::Conflict { option: "lossy-utf8", with, reason }.into());

@@ -22,7 +22,8 @@ use crate::config::predictions::{enough_predictions, warn_of_cap};
 use crate::error::{Error, OptionError, Result};
 
 /// Where the random draws come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum RandomMode {
     /// ChaCha streams addressed by seed, pass and document; the reference's known defects are mended.
@@ -33,7 +34,8 @@ pub enum RandomMode {
 }
 
 /// What the two segments of an instance are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Nsp {
     /// B follows A, or is taken from another document (label 1): next sentence prediction.
@@ -46,7 +48,8 @@ pub enum Nsp {
 }
 
 /// When instances are masked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Masking {
     /// Once, by the builder: every epoch sees the same masks.
@@ -57,7 +60,8 @@ pub enum Masking {
 }
 
 /// Where whole words begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Segmenter {
     /// Where a piece without `##` begins: every ideograph is a word.
@@ -78,7 +82,8 @@ impl Segmenter {
 }
 
 /// What the shards hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// Instances, made by the builder in so many passes over the text.
@@ -89,7 +94,8 @@ pub enum Layout {
 }
 
 /// As which columns instances are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Columns {
     /// The reference's fields, without padding: for `pretrain`.
@@ -101,152 +107,153 @@ pub enum Columns {
 }
 
 /// How to make pre-training data from text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, clap::Args, derive_setters::Setters)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
     /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
     /// or JSON Lines (.jsonl, .ndjson, .json) and Parquet with one document of running text in each row.
-    #[arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ',')]
+    #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ','))]
     pub input: Vec<PathBuf>,
 
     /// Folder for the shards and their manifest; must be new or empty.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: Option<PathBuf>,
 
     /// WordPiece vocabulary, one token per line.
-    #[arg(long, visible_alias = "vocab-file", value_name = "FILE")]
+    #[cfg_attr(feature = "cli", arg(long, visible_alias = "vocab-file", value_name = "FILE"))]
     #[setters(into)]
     pub vocab: Option<PathBuf>,
 
     /// Lower-case the text and strip accents (true for uncased vocabularies).
-    #[arg(long, default_value_t = BuildConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_lower_case: bool,
 
     /// Mask whole words instead of single word pieces.
-    #[arg(long, default_value_t = BuildConfig::default().do_whole_word_mask, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().do_whole_word_mask, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_whole_word_mask: bool,
 
     /// Where whole words begin, for --do-whole-word-mask and --max-ngram: chinese takes the ideographs of a Chinese word
     /// together (simplified Chinese best). The tokens stay single ideographs.
-    #[arg(long, value_enum, default_value_t = BuildConfig::default().segmenter)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().segmenter))]
     pub segmenter: Segmenter,
 
     /// Store instances, or the tokenized documents, of which the loader makes other pairs and masks in every epoch
     /// (then without --dupe-factor and --masking; some fifty times smaller than the reference's files).
-    #[arg(long, value_enum, default_value_t = BuildConfig::default().layout)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().layout))]
     pub layout: Layout,
 
     /// Columns of the instances: the reference's, or those that the Trainer of transformers takes as they are (input_ids,
     /// token_type_ids, attention_mask, labels, next_sentence_label), padded.
-    #[arg(long, value_enum, default_value_t = BuildConfig::default().columns)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().columns))]
     pub columns: Columns,
 
     /// Mask when the data is made, or leave it to the loader, which makes other masks in every epoch (a small
     /// --dupe-factor is then enough).
-    #[arg(long, value_enum, default_value_t = BuildConfig::default().masking)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().masking))]
     pub masking: Masking,
 
     /// Mask spans of 1 to N whole words, the length n with weight 1/n, as ALBERT does.
-    #[arg(long, default_value_t = BuildConfig::default().max_ngram, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().max_ngram, value_name = "N"))]
     pub max_ngram: usize,
 
     /// Never replace a masked token by a special or an [unused...] one.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub random_word_skip_special: bool,
 
     /// Segments: B follows A or is random, one segment only, or A and B swapped in half of the instances.
-    #[arg(long, value_enum, default_value_t = BuildConfig::default().nsp)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().nsp))]
     pub nsp: Nsp,
 
     /// Most tokens of an instance, the special ones included.
-    #[arg(long, default_value_t = BuildConfig::default().max_seq_length)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().max_seq_length))]
     pub max_seq_length: usize,
 
     /// Most masked tokens of an instance; default: --max-seq-length times --masked-lm-prob, rounded up (20 at 128, 77 at
     /// 512); with --random reference the reference's 20.
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_predictions_per_seq: Option<usize>,
 
     /// Share of the tokens of an instance that are masked.
-    #[arg(long, default_value_t = BuildConfig::default().masked_lm_prob)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().masked_lm_prob))]
     pub masked_lm_prob: f64,
 
     /// Probability that a document's instances of one pass are made short.
-    #[arg(long, default_value_t = BuildConfig::default().short_seq_prob)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().short_seq_prob))]
     pub short_seq_prob: f64,
 
     /// How many passes are made over the text, each with other pairs and masks.
-    #[arg(long, default_value_t = BuildConfig::default().dupe_factor)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().dupe_factor))]
     pub dupe_factor: usize,
 
     /// Seed of every random draw.
-    #[arg(long, default_value_t = BuildConfig::default().random_seed)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().random_seed))]
     pub random_seed: u64,
 
     /// Number of Parquet files; default: one for about 128 MB.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub num_shards: Option<usize>,
 
     /// Worker threads; 0 means one per core. The output does not depend on it.
-    #[arg(long, default_value_t = BuildConfig::default().threads)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().threads))]
     pub threads: usize,
 
     /// Memory to use, as 400M or 2G; default: 256M, more where there are many threads. The output does not depend on it.
-    #[arg(long, value_name = "SIZE")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE"))]
     pub memory_budget: Option<ByteSize>,
 
     /// A folder for the tokenized text while the data set is made, 2.2 bytes a token: a fast disk, of parts one that all
     /// share. Default: the output folder. `bert merge` takes it too, to remove what is left there.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub scratch: Option<PathBuf>,
 
     /// Make one part of the work only, this one of --parts (from 1), for one machine of many; see `bert merge`.
-    #[arg(long, requires = "parts", value_name = "I")]
+    #[cfg_attr(feature = "cli", arg(long, requires = "parts", value_name = "I"))]
     pub part: Option<usize>,
 
     /// Into how many parts the work is split.
-    #[arg(long, requires = "part", value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, requires = "part", value_name = "N"))]
     pub parts: Option<usize>,
 
     /// Random draws: independent streams, or exactly those of the reference script (one shard, its defects too).
-    #[arg(long, value_enum, default_value_t = BuildConfig::default().random)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().random))]
     pub random: RandomMode,
 
     /// Show so many instances as words, masks marked.
-    #[arg(long, default_value_t = BuildConfig::default().preview, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().preview, value_name = "N"))]
     pub preview: usize,
 
     /// The lines are paragraphs of running text: split them into sentences.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub split_sentences: bool,
 
     /// Language of the text for --split-sentences (ISO 639 code); the rows of JSON Lines and Parquet are split always.
-    #[arg(long, default_value_t = BuildConfig::default().language)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().language))]
     #[setters(into)]
     pub language: String,
 
     /// The key or column with the text of JSON Lines and Parquet.
-    #[arg(long, default_value_t = BuildConfig::default().text_column, value_name = "NAME")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().text_column, value_name = "NAME"))]
     #[setters(into)]
     pub text_column: String,
 
     /// Refuse the first line that is not UTF-8 instead of repairing and counting up to one line in twenty of a file.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub strict_utf8: bool,
 
     /// Repair and count all lines that are not UTF-8, however many of a file they are.
-    #[arg(long, conflicts_with = "strict_utf8")]
+    #[cfg_attr(feature = "cli", arg(long, conflicts_with = "strict_utf8"))]
     pub lossy_utf8: bool,
 
     /// Refuse null and empty rows of JSON Lines and Parquet instead of skipping and counting them.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
     /// Replace a finished data set in the output folder.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub overwrite: bool,
 }
 

@@ -12,51 +12,52 @@ const MAX_WORDS: usize = 5_000_000;
 const LEAST_WORDS: usize = 1000;
 
 /// How to train a vocabulary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args, derive_setters::Setters)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct VocabConfig {
     /// Number of tokens, specials and alphabet included; fewer come out when the text has no more to merge.
-    #[arg(long, default_value_t = VocabConfig::default().vocab_size)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().vocab_size))]
     pub vocab_size: usize,
 
     /// Two pieces are merged only if they stand together at least so often.
-    #[arg(long, default_value_t = VocabConfig::default().min_frequency)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().min_frequency))]
     pub min_frequency: u64,
 
     /// Lower-case the text and strip accents.
-    #[arg(long, default_value_t = VocabConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_lower_case: bool,
 
     /// Most characters of the alphabet, the most frequent ones; words with others are unknown. Default: 1000, and more until
     /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub limit_alphabet: Option<usize>,
 
     /// Different words to count, some 300 bytes of memory each. Where the text has more, the rarest are forgotten on the
     /// way and a note says how many; their characters are counted all the same.
-    #[arg(long, default_value_t = VocabConfig::default().max_words)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().max_words))]
     pub max_words: usize,
 
     /// Refuse the first line that is not UTF-8 instead of repairing up to one line in twenty of a file.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub strict_utf8: bool,
 
     /// Repair all lines that are not UTF-8, however many of a file they are.
-    #[arg(long, conflicts_with = "strict_utf8")]
+    #[cfg_attr(feature = "cli", arg(long, conflicts_with = "strict_utf8"))]
     pub lossy_utf8: bool,
 
     /// Refuse null and empty rows of JSON Lines and Parquet instead of skipping them.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
     /// The key or column with the text of JSON Lines and Parquet.
-    #[arg(long, default_value_t = VocabConfig::default().text_column, value_name = "NAME")]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().text_column, value_name = "NAME"))]
     #[setters(into)]
     pub text_column: String,
 
     /// Worker threads; 0 means one per core. The vocabulary does not depend on it.
-    #[arg(long, default_value_t = VocabConfig::default().threads)]
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().threads))]
     pub threads: usize,
 }
 

@@ -5,27 +5,35 @@
 //! the rest), as in Chinese-BERT-wwm, which took LTP's. Not for tokens: ids are those of single ideographs, with and
 //! without a segmenter. Deterministic: a run's boundaries depend on the run alone.
 
+#[cfg(feature = "chinese")]
 use std::sync::Arc;
 
+#[cfg(feature = "chinese")]
 use jieba_rs::Jieba;
 
 /// Finds words in Chinese text. Shared between threads.
 #[derive(Clone, Debug)]
-pub struct ChineseSegmenter(Arc<Jieba>);
+pub struct ChineseSegmenter(#[cfg(feature = "chinese")] Arc<Jieba>);
 
 impl ChineseSegmenter {
     /// Loads the dictionary, which takes some tenths of a second.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Jieba::new()))
+        Self(
+            #[cfg(feature = "chinese")]
+            Arc::new(Jieba::new()),
+        )
     }
 
     /// Fills `continues` with one flag for each character of `run`: whether it goes on with the word before it.
     pub fn segment(&self, run: &str, continues: &mut Vec<bool>) {
         continues.clear();
+        #[cfg(feature = "chinese")]
         for token in self.0.cut(run, true) {
             continues.extend(token.word.chars().enumerate().map(|(at, _)| at > 0));
         }
+        #[cfg(not(feature = "chinese"))]
+        unreachable!("a configuration that asks for Chinese words is refused: {run}");
     }
 }
 

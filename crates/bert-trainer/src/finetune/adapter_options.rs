@@ -1,14 +1,14 @@
 //! The options of `--adapter`.
 
 use bert_model::{AdapterConfig, BottleneckForm};
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// Rank of LoRA's matrices, and its alpha.
 pub(super) const LORA: (usize, f64) = (8, 8.0);
 
 /// The forms of `--adapter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum AdapterKind {
     /// After the feed-forward network, on its normalized output (`seq_bn`).

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use bert_model::FeatureHeadKind;
-use clap::{ArgAction, Args, ValueEnum};
+#[cfg(feature = "cli")]
+use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
 use super::seeds::Seeds;
 use crate::device::KernelChoice;
+#[cfg(feature = "cli")]
 use crate::device_name::DEVICE_HELP;
 use crate::device_name::DeviceName;
 use crate::error::Error;
@@ -22,7 +24,8 @@ use crate::schedule::ScheduleKind;
 use crate::tasks::{Kind, Task};
 
 /// Which state of a run is scored and kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
     /// The best by the task's main metric, evaluated after every epoch.
@@ -32,7 +35,8 @@ pub enum Selection {
 }
 
 /// What stands on a frozen encoder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum HeadKind {
     /// The classifier on the pooled output.
@@ -42,7 +46,7 @@ pub enum HeadKind {
     /// A GRU over the tokens, then the classifier.
     Gru,
     /// Two LSTMs over the tokens, from either end, then the classifier.
-    #[value(name = "bilstm")]
+    #[cfg_attr(feature = "cli", value(name = "bilstm"))]
     BiLstm,
 }
 
@@ -59,223 +63,235 @@ impl FinetuneConfig {
 }
 
 /// What `finetune` does. Defaults marked "by task" are in the table of `docs/finetuning.md`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args, derive_setters::Setters)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
     /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, or
     /// table: one's own, in CSV, TSV, JSON Lines or Parquet (see --columns).
-    #[arg(long, value_name = "TASK")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TASK"))]
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
     /// Folder with the task's files, or with a folder of the task's name that has them. Of a table: train, dev and perhaps
     /// test, ending in .csv, .tsv, .jsonl or .parquet.
-    #[arg(long, value_name = "DIR", required_unless_present = "train_file")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", required_unless_present = "train_file"))]
     #[setters(into)]
     pub data: Option<PathBuf>,
 
     /// Of a table: the columns with the text, the second text of a pair, and the label or score.
-    #[arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ',')]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ','))]
     pub columns: Vec<String>,
 
     /// Of a table: the classes in the order of their numbers [default: those of the training file, sorted].
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',', conflicts_with = "regression")]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "A,B,...", value_delimiter = ',', conflicts_with = "regression")
+    )]
     pub labels: Vec<String>,
 
     /// Of a table: predict a number; its range is found in the files.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub regression: bool,
 
     /// Of table, squad, squad2, conll and swag: the training file, wherever it is.
-    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     #[setters(into)]
     pub train_file: Option<PathBuf>,
 
     /// Of the same: the dev file.
-    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     #[setters(into)]
     pub dev_file: Option<PathBuf>,
 
     /// Of table and conll: the test file; it is scored if it has labels.
-    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     #[setters(into)]
     pub test_file: Option<PathBuf>,
 
     /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub checkpoint: PathBuf,
 
     /// Folder for report.json, predictions and the tuned model.
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: PathBuf,
 
     /// Train the classifier only; the encoder, pooler included, stays as it is and drops nothing.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub freeze_encoder: bool,
 
     /// What learns on the frozen encoder: the classifier alone, or also a layer more on the pooled output, or a recurrent
     /// network over the tokens.
-    #[arg(long, value_enum, requires = "freeze_encoder")]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "freeze_encoder"))]
     pub head: Option<HeadKind>,
 
     /// Train the last N layers, the pooler and the head only; layers below and embeddings stay as they are.
-    #[arg(long, value_name = "N", conflicts_with_all = ["freeze_encoder", "adapter"])]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with_all = ["freeze_encoder", "adapter"]))]
     pub trainable_layers: Option<usize>,
 
     /// Multiply the learning rate of the last layer by X, of the one before by X * X, and so on; of the embeddings once more.
-    #[arg(long, value_name = "X", conflicts_with_all = ["freeze_encoder", "adapter"])]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", conflicts_with_all = ["freeze_encoder", "adapter"]))]
     pub layer_decay: Option<f64>,
 
     /// Train an adapter and the classifier only; the encoder stays as it is, but drops as in a full fine-tuning.
-    #[arg(long, value_enum)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub adapter: Option<AdapterKind>,
 
     /// Put trained adapters (pfeiffer) into the frozen encoder, and train an attention over them and the classifier only: output
     /// folders of finetune --adapter, or folders of the adapters library.
-    #[arg(long, value_name = "DIR,DIR,...", value_delimiter = ',', conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"])]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR,DIR,...", value_delimiter = ',', conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"]))]
     #[serde(default)]
     pub fusion: Vec<PathBuf>,
 
     /// Hidden size over the adapter's width, at least 1 [default: 16, of a parallel adapter 2].
-    #[arg(long, value_name = "X")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
     pub adapter_reduction: Option<f64>,
 
     /// Rank of the matrices of --adapter lora [default: 8].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub lora_rank: Option<usize>,
 
     /// The product of these matrices is multiplied by alpha / rank [default: 8].
-    #[arg(long, value_name = "X")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
     pub lora_alpha: Option<f64>,
 
     /// Save a whole model, LoRA added to its weights, and the LoRA itself in adapter/.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub merge_lora: bool,
 
     /// Take the checkpoint's shape and vocabulary but fresh weights: what a model without pre-training gives.
-    #[arg(long)]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub random_init: bool,
 
     /// Which fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and
     /// word embeddings from counts of a text (counts) [default: reference].
-    #[arg(long, value_enum, requires = "random_init")]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "random_init"))]
     pub initialization: Option<InitializationChoice>,
 
     /// Data folder made by make-pretrain-data whose text is counted, with the checkpoint's vocabulary.
-    #[arg(long, value_name = "DIR", required_if_eq("initialization", "counts"), requires = "initialization")]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "DIR",
+            required_if_eq("initialization", "counts"),
+            requires = "initialization"
+        )
+    )]
     #[setters(into)]
     pub initialization_data: Option<PathBuf>,
 
     /// One run per seed (classifier, sample order, dropout): numbers and ranges, as in 1-5 or 1,2,7-9.
-    #[arg(long, value_name = "N,N-N,...", default_value_t = defaults().seeds)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N,N-N,...", default_value_t = defaults().seeds))]
     pub seeds: Seeds,
 
     /// Train on so many examples of the training file only; a larger subset has every smaller in it.
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_train_examples: Option<usize>,
 
     /// Share of the training examples that is held out to choose epochs and cells of a grid by, so that dev is not
     /// [default: 0.1 for a grid, else none].
-    #[arg(long, value_name = "X")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
     pub holdout: Option<f64>,
 
     /// Seed of the draws of --max-train-examples and --holdout.
-    #[arg(long, value_name = "N", default_value_t = defaults().subset_seed)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().subset_seed))]
     #[serde(default = "one")]
     pub subset_seed: u64,
 
     /// Passes over the training set; several values are a grid [default: by task].
-    #[arg(long, value_name = "X,...")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X,..."))]
     pub num_train_epochs: Option<Choices<f64>>,
 
     /// Examples in a step; several values are a grid [default: by task].
-    #[arg(long, value_name = "N,...")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N,..."))]
     pub train_batch_size: Option<Choices<usize>>,
 
     /// Micro-batches that a step is cut into, to save memory; their gradients add up to that of the whole.
-    #[arg(long, value_name = "N", default_value_t = defaults().gradient_accumulation_steps)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().gradient_accumulation_steps))]
     #[serde(default = "one")]
     pub gradient_accumulation_steps: u64,
 
     /// Highest learning rate; several values are a grid [default: by task, --freeze-encoder and --adapter].
-    #[arg(long, value_name = "RATE,...")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE,..."))]
     pub learning_rate: Option<Choices<f64>>,
 
     /// Share of the steps that warm up.
-    #[arg(long, value_name = "X", default_value_t = defaults().warmup_proportion)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().warmup_proportion))]
     pub warmup_proportion: f64,
 
     /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
-    #[arg(long, value_enum, default_value_t = defaults().schedule)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
     pub schedule: ScheduleKind,
 
     /// Decoupled weight decay; never on LayerNorm and biases.
-    #[arg(long, value_name = "X", default_value_t = defaults().weight_decay)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().weight_decay))]
     pub weight_decay: f64,
 
     /// Adam's epsilon.
-    #[arg(long, value_name = "X", default_value_t = defaults().adam_epsilon)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_epsilon))]
     pub adam_epsilon: f64,
 
     /// Whether Adam corrects its moments for their start at zero. The reference does not, and is less
     /// stable over seeds for it.
-    #[arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set))]
     pub adam_bias_correction: bool,
 
     /// Largest norm of all gradients together; 0 switches clipping off.
-    #[arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm))]
     pub max_gradient_norm: f64,
 
     /// Longest sequence, special tokens included [default: by task].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_seq_length: Option<usize>,
 
     /// Of squad: tokens from the beginning of a window of the text to that of the next [default: 128].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub doc_stride: Option<usize>,
 
     /// Of squad: longer questions are cut to so many tokens [default: 64].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_query_length: Option<usize>,
 
     /// Of squad: starts and ends looked at in each window, and answers kept of each question [default: 20].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub n_best_size: Option<usize>,
 
     /// Of squad: longest answer, in tokens [default: 30].
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_answer_length: Option<usize>,
 
     /// Of squad2: by how much "no answer" must score higher than the best answer to be given [default: 0].
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", allow_negative_numbers = true))]
     pub null_score_diff_threshold: Option<f64>,
 
     /// Which state of each run counts; the best is chosen on dev, or on what --holdout holds out.
-    #[arg(long, value_enum, default_value_t = defaults().select)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().select))]
     pub select: Selection,
 
     /// End a run after so many epochs in a row that were no better than the best before them.
-    #[arg(long, value_name = "N")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub patience: Option<u64>,
 
     /// Predict the examples of this file (the task's test form) with the best run's model.
-    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     #[setters(into)]
     pub predict: Option<PathBuf>,
 
     /// What computes; see [`DEVICE_HELP`].
-    #[arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP)]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 
     /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
-    #[arg(long, value_enum, default_value_t = defaults().kernels)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().kernels))]
     pub kernels: KernelChoice,
 
     /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
-    #[arg(long, value_enum)]
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub precision: Option<PrecisionChoice>,
 }
 
@@ -298,6 +314,7 @@ pub struct Resolved {
 }
 
 /// What the flags fall back on.
+#[cfg(feature = "cli")]
 fn defaults() -> FinetuneConfig {
     FinetuneConfig::new(Task::Rte, "", "")
 }

@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -19,7 +18,8 @@ pub const STANDARD_INPUT: &str = "-";
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// How texts stand in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum TextFormat {
     /// One text a line.
     Text,

@@ -1,11 +1,11 @@
 //! Which task a step has.
 
 use bert_random::{Domain, Random, Stream};
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How often each task is trained on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
     /// By its number of examples.
