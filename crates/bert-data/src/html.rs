@@ -1,7 +1,7 @@
-//! Pages for people: what every HTML page of these programs shares.
+//! The frame that all HTML pages of these programs share.
 //!
-//! In goes the HTML of a body, out comes a whole page that loads nothing from outside, follows the reader's light
-//! or dark setting and can be read on a narrow screen. Text goes through [`escape`] first. Not for drawing.
+//! [`document`] makes a whole page of a title, styles and a body. The page loads nothing from outside, follows the reader's
+//! light or dark setting, and can be read on a narrow screen. [`escape`] makes text safe to put into it.
 
 /// Colours, type and tables. `--soft` keeps a contrast of 4.5 to 1 on the paper in both settings.
 const STYLE: &str = "

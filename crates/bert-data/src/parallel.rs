@@ -1,8 +1,8 @@
-//! Work shared out among workers, results in the order of the items.
+//! Shares work out among workers and gives the results in the order of the items.
 //!
-//! In go workers, each with buffers of its own, and items; a worker takes the next item whenever it is free, so that
-//! uneven items keep all of them busy. Which worker has an item must not matter to its result. [`share_out`] returns all
-//! results; [`in_order`] hands them on, one after another, while the items behind them are worked on.
+//! Each worker has its own buffers and takes the next item whenever it is free, so uneven items keep all workers busy. A
+//! result must not depend on which worker made it. [`share_out`] returns all results at once. [`in_order`] hands them on
+//! one by one while later items are worked on.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};

@@ -1,4 +1,4 @@
-//! A text of single letters with its vocabulary, for unit tests that need a whole build.
+//! Writes a text of single letters and its vocabulary, for unit tests that need a whole build.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What each head attends to, on one self-contained page.
+//! Draws what every attention head attends to in one text, as a self-contained HTML page.
 //!
-//! In: a checkpoint, a text. Out: HTML with one table per layer and head: row = the token that looks,
-//! column = the token it looks at, the darker the more. The numbers are the attention probabilities
-//! before dropout; that a head attends somewhere does not say that the prediction depends on it.
+//! The page has one table per layer and head. A row is the token that attends, a column the token it attends to,
+//! and a darker cell means a larger weight. The weights are the attention probabilities before dropout. A large
+//! weight does not show that the prediction depends on that token.
 
 use std::fmt::Write as _;
 use std::path::Path;

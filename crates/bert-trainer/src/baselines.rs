@@ -1,9 +1,11 @@
-//! What counting reaches on the masked LM: two levels that say where a run stands.
+//! Scores two counting predictors on the masked LM: two levels to compare a run with.
 //!
-//! In: the text that a run learns from and its held-out instances. Out: loss and accuracy on the held-out masked tokens of
-//! two predictors that learn nothing. `word_frequencies` ignores the context: a model above or at this level has not
-//! found out what its attention is for. `neighbours` looks the tokens on both sides up in a table of pairs: a model above
-//! this level uses context, but less of it than two tokens tell.
+//! Both count the text that a run learns from, and are scored by loss and accuracy on held-out masked tokens:
+//!
+//! - `word_frequencies` ignores the context. A model whose loss is not below this level does not use its attention
+//!   yet.
+//! - `neighbours` looks up the tokens on both sides in a table of pairs. A model whose loss is between the two
+//!   levels uses the context, but less of it than these two tokens tell.
 
 mod blank;
 mod neighbours;
@@ -33,11 +35,11 @@ pub struct Baselines {
     pub neighbours: Baseline,
 }
 
-/// Counts the text of `train` and predicts the masked tokens of the first `instances` instances of `held_out`, or of all
-/// of them, as an evaluation does.
+/// Counts the text of `train` and predicts the masked tokens of the first `instances` instances of `held_out`, or of
+/// all of them, as an evaluation does.
 ///
-/// Time is bounded: some 67 million tokens of the text are counted, as for the initialization `counts`, and 262,144 masked
-/// tokens predicted.
+/// Time is bounded: some 67 million tokens of the text are counted, as for the initialization `counts`, and 262,144
+/// masked tokens predicted.
 ///
 /// # Errors
 /// When a shard cannot be read, or [`Error::Mismatch`] when the two have different vocabularies.

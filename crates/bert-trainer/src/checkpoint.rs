@@ -1,6 +1,6 @@
-//! Checkpoints: everything a run needs to go on, committed as a whole.
+//! Writes, verifies and reads checkpoints: all that a run needs to continue, committed as a whole.
 //!
-//! In: model, optimizer, step. Out: a folder
+//! A checkpoint is a folder:
 //!
 //! ```text
 //! checkpoints/step-00001000/
@@ -10,9 +10,9 @@
 //!   COMMITTED.json            written last: blake3 digest and size of every file above, under a seal
 //! ```
 //!
-//! The folder is filled under a temporary name and renamed when complete; a checkpoint without its
-//! marker, or with a file unlike its digest, is not used. Not for random states: dropout and sample
-//! order are pure functions of seed and step.
+//! The folder is filled under a temporary name and renamed when it is complete. A checkpoint without its marker, or
+//! with a file that does not match its digest, is never used. No random state is saved: dropout and sample order
+//! are pure functions of seed and step.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
-//! What decides the bits of a run besides its configuration: the program, its kernels and the processor.
+//! Records what decides a run's bits besides its configuration: the program, its kernels and the processor.
 //!
-//! Matrix products add up in an order that depends on the processor's vectors and first cache, never on its threads.
-//! So a run that goes on with another program or processor is as good as before, but its bits may differ from those
-//! of a run that did not move.
+//! The order in which a matrix product adds up depends on the processor's vector instructions and first-level
+//! cache, never on the number of threads. A run that continues with another program or on another processor is as
+//! good as before, but its bits may differ from those of a run that stayed where it was.
 
 use serde_json::{Value, json};
 

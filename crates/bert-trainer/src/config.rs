@@ -1,4 +1,5 @@
-//! The configuration of a pre-training run: field = flag = JSON key = help text.
+//! Holds the configuration of a pre-training run. Every field is a flag of `pretrain` (feature `cli`) and a key in
+//! JSON, and its doc comment is the flag's help text.
 
 use std::path::PathBuf;
 
@@ -138,7 +139,7 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
-    /// What computes; see [`DEVICE_HELP`].
+    /// What computes; see [`DEVICE_HELP`](crate::DEVICE_HELP).
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 
@@ -204,7 +205,7 @@ impl PretrainConfig {
         }
     }
 
-    /// Checks what clap cannot.
+    /// Checks the values, alone and against each other.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.

@@ -1,19 +1,21 @@
-//! Shards to batches: the data loader of pre-training.
+//! Reads the shards of a data folder and makes [`PretrainingBatch`]es of them.
 //!
-//! In: a data folder (manifest and Parquet shards). Out: [`PretrainingBatch`]es.
+//! Sample number `index` of a run (0, 1, 2, ... without end) is a pure function of (seed, index), so a run that
+//! resumes at any sample sees what an uninterrupted run sees. Which sample it is depends on the layout of the data
+//! folder:
 //!
-//! Mental model: sample number `index` of a run (0, 1, 2, ... without end) is a pure function of (seed, index), so that a
-//! run that resumes at any sample sees what an uninterrupted run sees. Which sample it is depends on the layout.
+//! - Instances on disk (`shard_samples`): an epoch covers all rows, with the shards in random order and the rows of
+//!   each shard in random order (those of a very large shard block by block). Where the rows have no masks
+//!   (`--masking dynamic`), the loader makes them, other ones in every epoch. It holds one block of row groups in
+//!   memory.
+//! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with pairs
+//!   and masks of its own. The loader holds the documents and the pairs of one block of row groups in memory.
 //!
-//! - Instances on disk (`shard_samples`): an epoch is all rows, shard after shard in random order, each shard's rows
-//!   in random order (of a very large one block by block). Where the rows have no masks (`--masking dynamic`), the loader
-//!   makes them, other ones in every epoch. In memory is one block of row groups at a time.
-//! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with pairs and
-//!   masks of its own. In memory are the documents and the pairs of one block of row groups.
+//! Evaluation reads the instances in stored order instead ([`bert_data::StoredRows`]). Their pairs and masks come
+//! from the data set's own seed and are the same for every run.
 //!
-//! Stored order, for evaluation, is another thing ([`bert_data::StoredRows`]): pairs and masks are then those of the
-//! data set's own seed, the same for every run. With [`DataLoader::with_length_buckets`] the rows within a shard or
-//! a block come in another order, also keyed: batch by batch of similar lengths, padded no further than needed.
+//! [`DataLoader::with_length_buckets`] puts the rows of a shard or a block into another order, also keyed: each
+//! batch holds rows of similar length and is padded no further than needed.
 
 mod batch;
 mod document_samples;

@@ -1,8 +1,9 @@
-//! The backends: which device a program computes on, and with which kernels. The only file with `cfg(feature = ...)`.
+//! Opens the device that computes: a name (`flex`, `ndarray`, `cuda`, `cuda:N`) becomes a burn `Device`, or an
+//! error that says what to do.
 //!
-//! A name (`flex`, `ndarray`, `cuda`, `cuda:N`) becomes a burn `Device`, or an error that says what to do. Nothing
-//! is chosen here: `Device::default()` depends on which features happen to be on, so it is never used. The CUDA
-//! backend compiles and its kernels are tested on another runtime; no figure from a card exists yet.
+//! No other module depends on the features of the backends (`flex`, `ndarray`, `cuda`). `Device::default()` depends
+//! on which of them happen to be enabled, so it is never used. The CUDA backend compiles and its kernels are tested
+//! on another runtime; no figure from a card exists yet.
 
 use std::str::FromStr;
 

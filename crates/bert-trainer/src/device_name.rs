@@ -1,4 +1,4 @@
-//! Devices by name.
+//! Names the devices of `--device`; `device.rs` reads the names and opens the devices.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Everything that can go wrong in this crate, one variant per way.
+//! Lists everything that can go wrong in this crate, one variant per cause, with the exit codes for programs.
 
 use std::path::{Path, PathBuf};
 

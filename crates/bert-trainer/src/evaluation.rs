@@ -1,10 +1,10 @@
-//! Evaluation of a pre-trained model on held-out instances.
+//! Evaluates a pre-trained model on held-out instances: loss and accuracy of the masked LM and of next-sentence
+//! prediction.
 //!
-//! In: a model, a data folder. Out: masked-LM and next-sentence loss and accuracy, each a sum over
-//! all evaluated instances, added up in f64 and in their order, divided once by the number of targets. Ports the metrics of
-//! `run_pretraining.py`; unlike there, every instance is evaluated once and none twice. Where the
-//! data has no masks, or documents instead of instances, they are those of epoch 0 under the data's
-//! own seed, the same in every run.
+//! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, added up in f64
+//! and in their order, and divided once by the number of targets. Unlike the reference, it evaluates every instance
+//! exactly once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0
+//! under the data's own seed, the same in every run.
 
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
 use burn::tensor::{Device, Int, Tensor};

@@ -1,7 +1,7 @@
-//! A checkpoint to a Hugging Face folder that `transformers` loads.
+//! Exports a checkpoint, a fine-tuned model or fresh weights as a Hugging Face folder that `transformers` loads.
 //!
-//! In: a checkpoint, a fine-tuned model, or fresh weights. Out: `config.json`, `model.safetensors`, `vocab.txt` and the
-//! tokenizer files, without the trainer's own, and a model card that says how the weights were made.
+//! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that says
+//! how the weights were made. The trainer's own files are left out.
 
 use std::path::Path;
 

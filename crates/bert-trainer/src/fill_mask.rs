@@ -1,6 +1,4 @@
-//! `[MASK]` to words: what a pre-trained model expects at a masked place.
-//!
-//! In: a checkpoint with a masked-LM head, a text. Out: the most probable words of each mask.
+//! Predicts the most probable words at each `[MASK]` of a text, with a checkpoint that has a masked-LM head.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Between host memory and tensors: the few conversions that the crate needs.
+//! Moves values between host memory and tensors: the few conversions that the crate needs.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 

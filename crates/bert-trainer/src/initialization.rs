@@ -1,4 +1,4 @@
-//! What a fresh model is: its shape by name, and which weights it begins with.
+//! Describes a fresh model: its shape by name, and the weights that it begins with.
 
 use std::path::Path;
 

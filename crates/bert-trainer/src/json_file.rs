@@ -1,4 +1,4 @@
-//! JSON files of a run.
+//! Reads the JSON files of runs and of fine-tunings.
 
 use crate::error::Error;
 use serde_json::Value;

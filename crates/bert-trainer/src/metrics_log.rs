@@ -1,8 +1,8 @@
-//! `metrics.jsonl`: what each step did, one JSON object a line.
+//! Writes `metrics.jsonl`: what each step did, one JSON object per line.
 //!
-//! Only values that a repetition of the run gives again stand in it (no times, no rates), so the
-//! file of a resumed run equals that of an uninterrupted one, byte for byte. Times go to a second
-//! file of the same form, `timing.jsonl`.
+//! The file holds only values that a repetition of the run reproduces (no times, no rates), so the file of a
+//! resumed run equals that of an uninterrupted one, byte for byte. Times go to `timing.jsonl`, a second file of the
+//! same form.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -64,8 +64,8 @@ impl MetricsLog {
     }
 }
 
-/// The records of a log, each with its line. What a kill or a power cut left is passed over: a line that is no record, as
-/// while a run is writing it. A log that is not there has none.
+/// The records of a log, each with its line. What a kill or a power cut left is passed over: a line that is no
+/// record, as while a run is writing it. A log that is not there has none.
 pub(crate) fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Error> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,7 +1,7 @@
-//! The model card of an exported folder: how its weights were made.
+//! Writes the model card of an exported folder, which says how its weights were made.
 //!
-//! `README.md` with the header that Hugging Face's hub reads. What it says of a run is what identifies the run
-//! (`run.json`, [`crate::run_folder`]); the settings that have no word here are in that file.
+//! The card is a `README.md` with the header that Hugging Face's hub reads. What it says of a run is what
+//! identifies the run (`run.json`, [`crate::run_folder`]); settings that the card leaves out are in that file.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! How often each token stands at an offset from each other one.
+//! Counts how often each token stands at an offset from each other one.
 //!
-//! Memory goes with the different pairs in the text, some 30 bytes for each; threads change no bit.
+//! Memory grows with the number of different pairs in the text, some 30 bytes for each. The number of threads
+//! changes no bit.
 
 use bert_data::DataSet;
 use bert_data::inspect::training_text::for_each_text;

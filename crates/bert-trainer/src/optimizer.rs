@@ -1,7 +1,7 @@
-//! AdamW as BERT has it, with one global-norm clip over all gradients.
+//! Implements AdamW as BERT has it, with one clip by the global norm of all gradients.
 //!
-//! In: a module, its gradients summed over the micro-batches of a step, a learning rate. Out: the
-//! updated module. Ports `AdamWeightDecayOptimizer` of google-research/bert's `optimization.py`:
+//! Ports `AdamWeightDecayOptimizer` of google-research/bert's `optimization.py`. The gradients `g` are summed over
+//! the micro-batches of a step:
 //!
 //! ```text
 //! g <- g * clip / max(clip, |all g|)
@@ -11,7 +11,7 @@
 //! p <- p - lr * u                            (where a parameter has a rate of its own: times that)
 //! ```
 //!
-//! burn's own AdamW always corrects bias and its norm clipping is per tensor, so neither is BERT's.
+//! burn's own AdamW always corrects bias, and its clipping is by the norm of each tensor, so neither is BERT's.
 
 use std::collections::BTreeMap;
 

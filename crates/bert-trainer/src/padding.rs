@@ -1,4 +1,4 @@
-//! Sequences of different lengths -> one rectangle of ids.
+//! Pads sequences of different lengths to one matrix of ids, and sorts items into batches by length.
 
 use bert_model::BertInput;
 use burn::tensor::Device;

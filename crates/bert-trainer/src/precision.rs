@@ -1,13 +1,18 @@
-//! `--precision`: what matrix products round their factors to, where that is refused, and where it is slow.
+//! Implements `--precision`: what matrix products round their factors to, where that is refused, and where it is
+//! slow.
 //!
-//! Parameters, moments, softmax, LayerNorm and losses are in f32 always; see `bert_kernels::precision` for what
-//! is rounded. On a CPU the only reason for bf16 is speed. It is refused where it cannot be faster than f32:
-//! without AVX-512 BF16, with burn's own operations, and on `ndarray`. With AVX-512 BF16 it depends on the
-//! processor (faster on AMD's Zen 4 and 5, slower on Intel's Xeons), so one product of each kind is timed at the
-//! start, and a slow choice is said. On CUDA bf16 is the default, for the tensor cores; no figure from a card
-//! exists yet. f32 there uses TF32 (factors with 11 bits of significand) on every card whose tensor cores have
-//! it: burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1, `strategy.rs` and `adjust_dtypes`) and cannot be
-//! told otherwise.
+//! The choice becomes the [`Precision`] of a [`Compute`], which the model's configuration and the optimizer carry.
+//! Parameters, moments, softmax, LayerNorm and losses are always in f32; the module `precision` of `bert_kernels`
+//! says what is rounded.
+//!
+//! On a CPU the only reason for bf16 is speed, so it is refused where it cannot be faster than f32: without AVX-512
+//! BF16, with burn's own operations, and on `ndarray`. With AVX-512 BF16 the speed depends on the processor (bf16
+//! is faster on AMD's Zen 4 and 5, slower on Intel's Xeons). So one product of each kind is timed at the start, and
+//! a warning follows if bf16 is slower.
+//!
+//! On CUDA bf16 is the default, for the tensor cores; no figure from a card exists yet. There f32 uses TF32
+//! (factors with 11 bits of significand) on every card whose tensor cores have it. burn 0.22.1 tries that kernel
+//! first (cubek-matmul 0.3.1, `strategy.rs` and `adjust_dtypes`), and no setting changes that.
 
 use std::fmt;
 

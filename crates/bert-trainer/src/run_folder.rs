@@ -1,9 +1,10 @@
-//! The folder of a pre-training run: its lock, its configuration, where it stands.
+//! Opens the folder of a pre-training run: its lock, its configuration and its checkpoints.
 //!
-//! `run.json` says what the run computes (`identity`): every setting that decides the numbers, digests of the
-//! data, and the rules by which the loader makes instances of it. A run is continued only with an equal
-//! identity; how often it saves, evaluates or where its folders lie may change. It also says what computed the
-//! first step (`computed_by`, see [`crate::computer`]): a run may go on elsewhere, and says that it does.
+//! `run.json` records what the run computes (`identity`): every setting that decides the numbers, digests of the
+//! data, and the rules by which the loader makes instances of it. A run continues only with an equal identity; how
+//! often it saves and evaluates, and where its folders lie, may change. The file also records what computed the
+//! first step (`computed_by`, see [`crate::computer`]): a run may continue on another computer, and says that it
+//! does.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,8 @@
-//! Learning-rate schedules as pure functions of the step.
+//! Computes learning rates as pure functions of the step.
 //!
-//! In: a step number (0 for the first update). Out: the learning rate of that update. Ports
-//! `create_optimizer` of google-research/bert's `optimization.py` (`bert`) and the linear schedule
-//! of Hugging Face transformers (`linear`). Not for state: nothing here remembers anything, so a
-//! resumed run has the learning rates of an uninterrupted one.
+//! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`) and the linear schedule of Hugging
+//! Face transformers (`linear`). Steps count from 0, the first update. A schedule has no state, so a resumed run
+//! has the learning rates of an uninterrupted one.
 
 use serde::{Deserialize, Serialize};
 

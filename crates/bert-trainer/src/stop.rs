@@ -1,4 +1,5 @@
-//! A clean stop: a flag that a signal handler sets and that the training loop reads between steps.
+//! Stops a run cleanly, or asks it for a checkpoint: a signal handler sets a flag, and the training loop reads it
+//! between steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};

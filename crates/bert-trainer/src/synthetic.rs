@@ -1,4 +1,4 @@
-//! Training steps on a made-up batch, for benchmarks: the cost of a step does not depend on the words.
+//! Makes training steps on a made-up batch, for benchmarks: the cost of a step does not depend on the words.
 
 use std::time::Instant;
 

@@ -1,7 +1,6 @@
-//! Tokenizer and vocabulary of a model folder.
+//! Opens the tokenizer and the vocabulary of a model folder (`vocab.txt`, `tokenizer_config.json`).
 //!
-//! In: `vocab.txt` and `tokenizer_config.json`. Out: ids of texts, and the tokenizer files that go with a
-//! saved model. Not for building data: `bert-data` tokenizes corpora.
+//! The tokenizer turns texts into ids, and its files go with a saved model. Corpora are tokenized by `bert-data`.
 
 use std::path::Path;
 

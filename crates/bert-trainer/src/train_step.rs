@@ -1,8 +1,8 @@
-//! One optimizer step, shared by pre-training and fine-tuning.
+//! Makes one optimizer step, for pre-training and fine-tuning alike.
 //!
-//! In: a model, the micro-batches of one global batch, a loss. Out: the updated model and a
-//! [`StepReport`]. Losses are sums divided once by the number of real targets in the whole global
-//! batch, so k micro-batches give the gradient of one batch. Not for logging or checkpoints.
+//! The step takes a model, the micro-batches of one global batch and a loss, and gives the updated model and a
+//! [`StepReport`]. Losses are sums, divided once by the number of real targets in the whole global batch, so k
+//! micro-batches give the gradient of one batch.
 
 use bert_model::Mode;
 use bert_random::{Domain, Stream};

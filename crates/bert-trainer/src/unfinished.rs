@@ -1,8 +1,8 @@
-//! An output folder that is being filled file by file, and whose last file says that it is whole.
+//! Fills an output folder file by file, so that its last file shows that it is complete.
 //!
-//! In: a folder, the name of its last file, which names are ours. Out: a marker `.unfinished` that is there, locked,
-//! for as long as the folder is not whole. What a killed process left behind its marker is removed, and the same
-//! command works again. Not for runs (they go on) nor for checkpoints (they appear by one rename).
+//! A locked marker `.unfinished` is in the folder as long as it is not complete. When a process was killed, the
+//! next one removes the files it left beside its marker, so the same command works again. Pre-training runs and
+//! checkpoints do not need this: the former continue, the latter appear by one rename.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
-//! From documents to row groups of shards, a bucket at a time, in keyed mode.
+//! Makes the row groups of one unit of the [`Plan`] in keyed mode: one bucket of documents in one pass.
 //!
-//! In goes a unit of the [`Plan`] (a bucket of documents in a pass), out come its row groups, encoded for their shards, and what
-//! was counted on the way: rows, masked and shuffled, or (`--layout documents`) the documents themselves in the order of the
-//! pass. All of it is a pure function of the options, the text and the unit's address: a random next sentence comes from
-//! another document of the bucket, and which documents these are is drawn anew in every pass, so that every other
-//! document of the text is equally likely. Memory is a bucket and its rows. Not for the reference's mode (`reference`), nor
-//! for writing shards (`shards`).
+//! The rows of a bucket are masked and shuffled. With `--layout documents` the rows are the documents themselves, in the
+//! order of the pass. What was made is counted on the way.
+//!
+//! The result is a pure function of the options, the text and the unit's address. A random next sentence comes from
+//! another document of the same bucket. Buckets are drawn anew in every pass, so every other document of the text is
+//! equally likely. Memory holds one bucket and its rows. Reference mode is in `reference_rows`.
 
 use std::ops::Range;
 use std::path::PathBuf;

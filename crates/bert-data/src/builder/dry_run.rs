@@ -1,10 +1,8 @@
-//! What a build would make and cost, from a sample of the text; writes nothing.
+//! Estimates what a build would make and cost from a sample of the text. It writes nothing.
 //!
-//! In goes a [`BuildConfig`], out comes an [`Estimate`] of documents, instances, bytes, memory and time. All inputs
-//! are read through once (which counts them exactly, and refuses files that are no text), but only blocks at equal distances are kept, at most
-//! 64 of them (16 MB); these are tokenized, made into instances for one or two passes, and written as a shard to
-//! nowhere, with a clock beside. Not for exact numbers: those are in the manifest of a build. The reference has
-//! nothing like it.
+//! All inputs are read once: this counts their bytes exactly and refuses files that are not text. At most 64 blocks
+//! (16 MB) at equal distances are kept. They are tokenized, made into the instances of a few passes, and written as a
+//! shard to a file system that keeps nothing. Each step is timed.
 
 use std::fmt;
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! How much memory a build may take, and what it is used for.
+//! Divides the memory of a build (`--memory-budget`) among its uses.
 //!
-//! In goes `--memory-budget`, the number of threads and the size of the text; out comes a [`Tuning`]: what of the text is
-//! held in memory, how much is made and sorted at a time, how many row groups are written at once. None of it changes a
-//! byte of the data set. Not a limit that the operating system enforces.
+//! A [`Tuning`] says how much of the token store's index is held in memory and how many buckets are worked on at once. It
+//! follows from the budget, the number of threads and the size of a bucket, and changes no byte of the data set. The
+//! operating system does not enforce the budget.
 
 use crate::config::byte_size::ByteSize;
 use crate::error::{OptionError, Result};

@@ -1,8 +1,8 @@
-//! From finished parts to a data set.
+//! Commits the finished parts of a build as one data set.
 //!
-//! In goes a folder in which every part of a build has left its shards and its receipt, out comes the manifest: the same
-//! bytes as one machine makes. Before that it is checked that all parts are there, of one build, that every shard is what
-//! its receipt says, and that over all parts together nothing was lost or made twice. Not for making parts (`build`).
+//! The parts have left their shards and receipts in one folder. The merge checks that all parts are there and belong to
+//! one build, that every shard is what its receipt says, and that over all parts nothing was lost or made twice. Then it
+//! writes the manifest, with the same bytes that a build on one machine writes.
 
 use std::path::Path;
 

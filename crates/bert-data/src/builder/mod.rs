@@ -1,8 +1,8 @@
-//! The data builder, start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
+//! Runs a build from start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
 //!
-//! In goes a [`BuildConfig`], out comes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`, or
-//! an error and, once there is something to keep, a work folder from which the same command goes on. The stages are other
-//! modules; here is their order and nothing else. Ports `main` and `create_training_instances`.
+//! A build leaves a folder with Parquet shards, the vocabulary, a data card and `manifest.json`. If it fails when there is
+//! something to keep, it leaves a work folder, and the same command continues from there. This module only puts the stages
+//! in order. Ports `main` and `create_training_instances` of the reference's `create_pretraining_data.py`.
 
 pub(crate) mod bucket_rows;
 pub(crate) mod dry_run;

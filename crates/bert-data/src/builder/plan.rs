@@ -1,11 +1,12 @@
-//! How a build divides: buckets of documents, shards, and which rows of which bucket go to which shard.
+//! Divides a build: documents into buckets, and the rows of the buckets into shards.
 //!
-//! In go the options and the number of documents and tokens, out comes a [`Plan`]. It depends on nothing else, not on
-//! memory, threads or parts. In every pass the documents are dealt to buckets at random; a *unit* is one bucket in one
-//! pass, and units are numbered pass by pass. The rows of a unit are made by themselves and shuffled. All units, one after
-//! another, are cut into shards of equal shares. Shards of a large text are whole units; where the border of one falls into a
-//! unit, the unit's rows are divided there, and whoever makes either shard makes the unit.
-//! The reference is told its number of files.
+//! A [`Plan`] depends only on the options, the size of the vocabulary and the numbers of documents and tokens. Memory,
+//! threads and parts do not change it.
+//!
+//! Every pass deals the documents to buckets at random. A *unit* is one bucket in one pass; units are numbered pass by
+//! pass. The rows of a unit are made and shuffled on their own. The sequence of all units is cut into shards of equal
+//! shares. The shards of a large text are whole units. Where a shard ends inside a unit, the unit's rows are divided
+//! there, and whoever makes either shard makes the unit. The reference writes as many files as the user names.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Everything that is checked and loaded before text is read: options, vocabulary, the list of inputs, threads.
+//! Checks and loads what a build needs before it reads text: options, vocabulary, list of inputs, threads, memory.
 
 use crate::builder::memory::{self, Tuning};
 use crate::config::byte_size::ByteSize;

@@ -1,4 +1,4 @@
-//! How far a build is.
+//! Says how far a build is.
 
 /// What a build is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
-//! The reference's mode: its instances, exactly, in its order.
+//! Makes the rows of reference mode (`--random reference`): exactly the reference's instances, in its order.
 //!
-//! In go documents, out come rows in one scratch file and the permutation in which they go to the one shard. All draws
-//! are serial: shuffle the documents, make and mask all instances, shuffle the instances. A restart makes them again from
-//! the first draw; what it keeps is the tokenized text. In memory are the text, 2.2 bytes a token, and twelve bytes for each
-//! row. Ports `main`, `create_training_instances` and their order of draws.
+//! All draws are serial: shuffle the documents, make and mask all instances, shuffle the instances. The rows go to one
+//! scratch file; a permutation gives their order in the one shard. A restart keeps the tokenized text and makes the rows
+//! again from the first draw. Memory holds the text, 2.2 bytes a token, and twelve bytes for each row. Ports `main` and
+//! `create_training_instances` with their order of draws.
 
 use std::fs::File;
 use std::ops::Range;

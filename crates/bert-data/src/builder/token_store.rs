@@ -1,9 +1,9 @@
-//! The tokenized text in the work folder: made once, read by every pass.
+//! The token store: the tokenized text on disk, made once and read in every pass.
 //!
-//! In go the inputs, out comes a [`Store`], from which documents are read by their numbers. The input files are divided into segments by their sizes; each segment becomes
-//! two files (documents, and an index of them) and, when they are complete, a receipt with their digests and those of its
-//! inputs. So the same command goes on behind the last finished segment, wherever the inputs lie then, and
-//! parts of a build tokenize a share each and read the others' from the folder that they share. Not for making instances.
+//! The input files are divided into segments by their sizes. Each segment becomes two files, the documents and an index of
+//! them, and then a receipt with their digests and those of its inputs. A restarted build continues after the last
+//! finished segment, even if the inputs have moved. Each part of a build tokenizes a share of the segments and reads the
+//! others from the folder that the parts share. A [`Store`] gives documents by their numbers.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! From encoded rows to finished shards.
+//! Writes encoded row groups as shards: Parquet files in the work folder, each with a receipt.
 //!
-//! In go pieces of shards, made on any thread, out come Parquet files in the work folder, each with a receipt. Pieces are
-//! written in order by whoever has the next one; a thread that only waits for the disk ends the files. Shards that an
-//! earlier run finished are kept if they verify. Not for making rows (`buckets`, `reference`).
+//! Any thread can make a piece of a shard (`bucket_rows`, `reference_rows`). The thread that has the next piece writes it,
+//! so the pieces are in order. Another thread finishes the files and waits for the disk. Shards that an earlier run
+//! finished are kept if their digests match.
 
 use std::path::PathBuf;
 use std::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `512MiB`, `4GB`, `1073741824`.
+//! Parses and prints sizes as people write them: `512MiB`, `4GB`, `1073741824`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Options that do not fit: values out of range, and flags that exclude each other.
+//! Refuses option values that are out of range and flags that exclude each other.
 
 use super::{
     BuildConfig, Columns, DUPE_FACTOR, LONGEST_SEQUENCE, Layout, Masking, Nsp, RandomMode, Segmenter,

@@ -1,4 +1,4 @@
-//! Languages whose sentences can be split.
+//! Says which languages the sentence splitter knows.
 
 /// Whether sentences of this language can be split.
 #[must_use]

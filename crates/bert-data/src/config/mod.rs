@@ -1,8 +1,8 @@
-//! Every option of the data builder, once: field = command-line flag = JSON key = help text.
+//! The options of the data builder. Each is defined once: field = command-line flag = JSON key = help text.
 //!
-//! [`BuildConfig::check`] finds what does not fit together, and [`crate::ResolvedConfig`] is what is saved with the data.
-//! Names and defaults are those of the reference's `create_pretraining_data.py`. What depends on the text (the number of
-//! shards) is decided by the builder.
+//! Names and defaults are those of the reference's `create_pretraining_data.py`. [`BuildConfig::check`] refuses options
+//! that do not fit together. [`crate::ResolvedConfig`] is saved with the data. The builder decides what depends on the
+//! text, such as the number of shards.
 
 pub(crate) mod byte_size;
 pub(crate) mod part;

@@ -1,8 +1,7 @@
-//! Which part of a build a process does, and the names of its files.
+//! Names one part of a build (`--part I --parts N`) and its files.
 //!
-//! In go `--part I --parts N`, out come names: each part has a work folder, a lock and in the end a receipt of its own
-//! in the shared output folder, hidden beside the shards. Not for what a part does (`build`) or how parts become a data
-//! set (`merge`). The reference leaves parts to the user, who gives each its own files and seed.
+//! Each part has its own work folder, lock and, at the end, receipt. They are hidden in the shared output folder, beside
+//! the shards. The reference leaves parts to the user, who gives each its own files and seed.
 
 use bert_storage::LOCK;
 

@@ -1,4 +1,4 @@
-//! How many tokens of an instance are masked, and when a cap takes some of them away.
+//! Computes how many tokens of an instance are masked, and warns when a cap takes many of them away.
 
 /// How many tokens of an instance to mask: a share of *all* its tokens, rounded half to even, at least one.
 #[must_use]

@@ -1,8 +1,8 @@
-//! The options as they were used, for the manifest.
+//! The options of a build as they were used, saved in the manifest.
 //!
-//! In goes a checked [`BuildConfig`] and what was decided from the inputs, out comes a [`ResolvedConfig`] that can be
-//! saved and read again. Fields that came after the first version of the format have a default, so that older data
-//! sets are still read; older programs refuse newer data sets, because they know every field or none.
+//! A [`ResolvedConfig`] is a checked [`BuildConfig`] and what was decided from the inputs. Fields that were added after
+//! the first version of the format have a default, so older data sets can still be read. Older programs refuse newer data
+//! sets, because they refuse unknown fields.
 
 use std::path::Path;
 

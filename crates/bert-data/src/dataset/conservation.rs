@@ -1,10 +1,9 @@
-//! The law that nothing is lost and nothing is made twice on the way from text to shards.
+//! The law of conservation: nothing is lost and nothing is made twice on the way from text to shards.
 //!
-//! In go reports of the stages, each made where the work was done: which documents were read, which were made into rows
-//! in which pass, which rows were made and which were written. Out comes a [`Conservation`], or an error that names what
-//! does not add up; it is checked before a manifest is written, which records its numbers. Sets are compared by their
-//! number and an order-free fingerprint: the wrapping sum of a 64-bit hash of each member. Not for damage on disk, which
-//! digests find. The reference checks nothing.
+//! Each stage reports, where the work was done, which documents it read, which it made into rows in which pass, which rows
+//! it made and which it wrote. These reports must agree before a manifest is written. The manifest records the numbers as
+//! a [`Conservation`]; an error names what does not add up. Sets are compared by their size and an order-free fingerprint:
+//! the wrapping sum of a 64-bit hash of each member. Damage on disk is found by digests instead.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! The instances of documents, pass by pass: the loader's part of `--layout documents`.
+//! Makes the instances of stored documents for the loader, pass by pass (`--layout documents`).
 //!
-//! In go a bucket of documents, a pass and a place in the bucket, out come the document's instances: pairs as a pure function of
-//! (seed, pass, document), masks of (seed, pass, document, number of the instance), each the same that the builder makes of
-//! a bucket with these documents in that pass. So nothing needs saving, and masks can be made when an instance is used. Not for the order of instances.
+//! Pairs are a pure function of (seed, pass, document), masks of (seed, pass, document, number of the instance). They are
+//! the same that the builder makes of a bucket with these documents in that pass. So no state needs saving, and masks can
+//! be made when an instance is used.
 
 use crate::config::{Layout, Segmenter};
 use crate::dataset::manifest::Manifest;

@@ -1,20 +1,19 @@
-//! `manifest.json`: what a data folder holds, written last, so that its presence means the data set is complete.
+//! `manifest.json`: says what a data folder holds. It is written last, so its presence means that the data set is complete.
 //!
-//! In goes what the builder did, out comes a file; and back, checked, into a [`Manifest`] that a reader can trust:
-//! no file name leads out of the folder, the counts agree, and [`Manifest::verify`] compares sizes and digests
-//! (parquet-rs writes no page checksums). The file itself is sealed ([`bert_storage::sealed`]). Not for configuration of later stages. The reference has nothing like it.
+//! A reader can trust a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name leads out of the folder,
+//! and the counts agree. It has the size and digest of every file, because parquet-rs writes no page checksums;
+//! [`crate::verify`] compares them.
 //!
-//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
-//! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens;
-//! the mask rules in `config` are then for the loader ([`crate::RowMasker`]).
+//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and `masked_lm_ids`
+//! are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens. The loader masks by
+//! the rules in `config` ([`crate::RowMasker`]).
 //!
-//! With `"layout": "documents"` a row is a document ([`crate::shard::documents`]); `instances` and the counts of the
-//! report are those of pass 0 under the data set's own seed, and all rules in `config` are for the loader.
+//! With `"layout": "documents"` a row is a document ([`crate::shard::documents`]). `instances` and the counts of the
+//! report are those of pass 0 under the data set's own seed. All rules in `config` are for the loader.
 //!
-//! With `"columns": "hf"` the shards have the columns that `transformers` wants ([`crate::shard::hf_columns`]); the rows are the
-//! same.
+//! With `"columns": "hf"` the same rows have the columns that `transformers` wants ([`crate::shard::hf_columns`]).
 //!
-//! The data card beside it ([`crate::builder::output::card`]) is not listed: it may be edited, and nothing reads it.
+//! The data card, `README.md`, is not listed: it may be edited, and nothing reads it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A finished data set: its folder, manifest and vocabulary, checked once and then passed around.
+//! Opens a finished data set: [`DataSet`] checks folder, manifest and vocabulary once and is then passed around.
 
 pub(crate) mod conservation;
 pub(crate) mod document_groups;

@@ -1,7 +1,7 @@
-//! Instances as a person reads them.
+//! Renders instances as lines of words for people.
 //!
-//! In go rows, out come lines of words in which masks are marked: `[MASK:word]` hidden, `[KEPT:word]` shown as it is,
-//! `[word->other]` replaced at random. Not for machines. The reference logs its first 20 instances.
+//! Masked tokens are marked: `[MASK:word]` is hidden, `[KEPT:word]` is shown as it is, and `[word->other]` is replaced at
+//! random.
 
 use crate::config::Nsp;
 use crate::dataset::DataSet;

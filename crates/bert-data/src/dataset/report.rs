@@ -1,8 +1,8 @@
-//! What is in the data: counts, shares and warnings in words.
+//! Reports what is in the data: counts, shares, and warnings in words.
 //!
-//! In go the rows as they are made (sums that add up in any order) and what reading saw; out comes a
-//! [`DataReport`] that is saved in the manifest and printed. Not for judging a model. Most confusion about this kind
-//! of data (labels all 1, wrong counts) would be seen here; the reference reports nothing.
+//! A [`DataReport`] is made of sums over the rows, which can be added in any order, and of what reading saw. It is saved
+//! in the manifest and printed. It shows the usual mistakes with such data, for example labels that are all 1 or wrong
+//! counts.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! One shard of instances, read a row group at a time.
+//! Reads one shard of instances a row group at a time, so memory does not grow with the shard.
 //!
-//! In goes a shard of a data folder, out come [`ShardRows`] of the row groups that are asked for: so memory is that of row
-//! groups, however large a shard is. The footer is read once. Not for whole shards of any folder ([`crate::read_shard`]).
+//! A [`ShardReader`] reads the footer once and then the row groups that are asked for. [`crate::read_shard`] reads a whole
+//! shard from any folder.
 
 use crate::config::Columns;
 use crate::dataset::DataSet;

@@ -1,9 +1,8 @@
-//! Masks made when they are needed: the loader's part of `--masking dynamic` and of `--layout documents`.
+//! Masks rows when they are loaded, for `--masking dynamic` and `--layout documents`.
 //!
-//! In goes a row without masks and its address, out comes the row masked: a pure function of seed, epoch and the
-//! row's number in the data set (or document and number in it), so that a resumed run sees what an uninterrupted one
-//! sees, and every epoch other masks. The rules are those of the data set's manifest. Not for data that was masked when it was made. The
-//! reference masks once.
+//! The masks are a pure function of the seed, the epoch and the row's number in the data set (or its document and its
+//! number there). So a resumed run sees the same masks as an uninterrupted one, and every epoch sees other masks. The rules
+//! are those in the data set's manifest. The reference masks once, when it makes the data.
 
 use crate::config::{Layout, Masking, RandomMode};
 use crate::dataset::manifest::Manifest;

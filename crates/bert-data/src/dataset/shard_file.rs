@@ -1,4 +1,4 @@
-//! A Parquet shard of a data folder, open, read a row group at a time.
+//! Opens a Parquet shard of a data set and reads it a row group at a time.
 
 use std::fs::File;
 use std::ops::Range;

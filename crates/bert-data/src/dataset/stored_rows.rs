@@ -1,8 +1,8 @@
-//! The instances of a data folder in their stored order, whatever its layout.
+//! Reads the instances of a data set by number, in their stored order, whatever its layout.
 //!
-//! In goes a data folder, out come its rows by number: those of the shards or, where the documents are stored, those that each
-//! row group of them gives by itself in pass 0 under the data set's own seed. Masks that are not stored are made with that seed too, so that everyone who
-//! looks at a data set or evaluates on it sees the same. Not for training, which has its own order and masks.
+//! Where documents are stored, the rows are those that each row group of documents gives by itself in pass 0 under the
+//! data set's own seed. Masks that are not stored are made with that seed too. So everyone who looks at a data set or
+//! evaluates on it sees the same rows. Training has its own order and masks.
 
 use crate::config::Layout;
 use crate::dataset::DataSet;

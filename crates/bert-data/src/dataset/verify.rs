@@ -1,8 +1,8 @@
-//! Whether a finished data folder is what was committed.
+//! Checks that a finished data folder is what was committed.
 //!
-//! [`verify`] compares every file with the manifest. When all shards are good it also counts them again, row by row, and
-//! compares the sums with the law of conservation and the report: what the manifest says of the data is then what the
-//! Parquet files hold, not what the builder believed it wrote.
+//! [`verify`] compares every file with the manifest. With `deep` it also reads every row. When all shards are good, it
+//! counts their rows again and compares the sums with the law of conservation and the report. So what the manifest says of
+//! the data is checked against the Parquet files, not against what the builder believed it wrote.
 
 use std::fmt;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Some documents of a corpus, in memory: what instances are made of.
+//! A bucket: some documents of the text in memory, from which instances are made.
 //!
-//! In go documents and their numbers in the order of the text, out come the documents in that order, wherever they were read
-//! from. A random next sentence is one of the bucket's; the draws of a document are addressed by its number. So a
-//! bucket with the same documents gives the same instances. Not for choosing them (`plan`).
+//! The documents are in the order of the text, with their numbers, wherever they were read from. A random next sentence
+//! comes from the same bucket, and a document's number addresses its draws. So buckets with the same documents give the
+//! same instances.
 
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;

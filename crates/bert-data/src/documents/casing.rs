@@ -1,8 +1,8 @@
-//! Whether a vocabulary and `--do-lower-case` fit together.
+//! Checks that a vocabulary fits `--do-lower-case`.
 //!
-//! The wrong one of the two fails nowhere: lower-cased text is spelled with the lower-case half of a cased vocabulary, and
-//! of cased text under an uncased vocabulary every word with a capital becomes `[UNK]`. Either costs a whole
-//! pre-training, so a build begins with the figure that shows it.
+//! A misfit fails nowhere. Lower-cased text uses only the lower-case half of a cased vocabulary; under an uncased
+//! vocabulary, every word of cased text with a capital becomes `[UNK]`. Either costs a whole pre-training, so a build warns
+//! first, with the figure that shows it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How many bytes a token id takes in scratch files: two where the vocabulary allows it.
+//! Packs token ids in scratch files: two bytes each if the vocabulary allows it, else four.
 
 /// How ids are packed: two bytes where the vocabulary allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

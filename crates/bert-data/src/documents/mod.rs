@@ -1,9 +1,9 @@
-//! Documents of token ids, in memory.
+//! Documents of token ids.
 //!
-//! In go sentences of ids in the order of the text; out come [`Documents`], of which each is a [`Document`]: its ids and the
-//! borders of its sentences. They are packed, two bytes an id where the vocabulary allows, as they lie in the store of a build
-//! (`store`), to which [`DocumentsBuilder`] writes too. Not for reading text (`reading`), pairs or masks. The reference
-//! holds lists of lists of strings.
+//! A [`Document`] has its ids and the borders of its sentences. [`Documents`] holds many of them in memory, packed: two
+//! bytes an id if the vocabulary allows it, as in the token store of a build (`builder::token_store`). A
+//! [`DocumentsBuilder`] collects documents in memory or writes them to the store. The reference holds lists of lists of
+//! strings.
 
 pub(crate) mod bucket;
 pub(crate) mod casing;

@@ -1,9 +1,8 @@
-//! From lines of text to documents of token ids.
+//! Turns lines of text into documents of token ids.
 //!
-//! In go files and a tokenizer; out come documents, as they are read, to a [`DocumentsBuilder`], and a [`ReadReport`].
-//! Blocks of lines are tokenized in parallel while others are read and joined, in order, so the result never depends on
-//! threads. Not for finding files (`input`). Ports the reading
-//! part of the reference's `create_training_instances`; what differs outside its mode is in [`ReadRules`].
+//! Threads tokenize blocks of lines while others are read and joined. Blocks are joined in order, so the result never
+//! depends on threads. A [`DocumentsBuilder`] takes the documents; a [`ReadReport`] says what was seen. Ports the reading
+//! part of the reference's `create_training_instances`. [`ReadRules`] names what differs outside reference mode.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Sets compared by their number and an order-free fingerprint: the wrapping sum of a 64-bit hash of each member.
+//! Compares sets by their size and an order-free fingerprint: the wrapping sum of a 64-bit hash of each member.
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;

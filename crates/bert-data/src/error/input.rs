@@ -1,4 +1,4 @@
-//! What is wrong with the text that was named as input.
+//! Errors of the text that was named as input.
 
 use std::path::PathBuf;
 

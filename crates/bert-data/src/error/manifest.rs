@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, or with the files it names.
+//! Errors of a manifest and of the files that it names.
 
 use std::path::PathBuf;
 

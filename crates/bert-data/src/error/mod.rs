@@ -1,7 +1,8 @@
-//! Everything that can go wrong while text becomes training data, one variant per way, each saying what and where.
+//! The errors of this crate: one variant for each way to fail, which says what went wrong and where.
 //!
-//! The numbers of [`Error::exit_code`] are the documented exit codes of the programs: 1 error, 2 usage or
-//! configuration, 3 bad or corrupt data, 6 output in use by another process, 75 too early: the same command works later. Printing is the application's.
+//! [`Error::exit_code`] gives the documented exit codes of the programs: 1 error, 2 usage or configuration, 3 bad or
+//! corrupt data, 6 output in use by another process, 75 too early (the same command works later). Applications print the
+//! errors; this crate does not.
 
 mod input;
 mod manifest;

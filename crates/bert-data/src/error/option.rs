@@ -1,4 +1,4 @@
-//! What is wrong with an option or a configuration file.
+//! Errors of options and configuration files.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Why an output folder cannot be written to.
+//! Errors of an output folder that cannot be written to.
 
 use std::path::PathBuf;
 

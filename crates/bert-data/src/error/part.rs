@@ -1,4 +1,4 @@
-//! What is wrong with the parts of a build made on many machines.
+//! Errors of the parts of a build on many machines.
 
 use std::path::PathBuf;
 

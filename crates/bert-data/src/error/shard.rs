@@ -1,4 +1,4 @@
-//! What is wrong with a shard.
+//! Errors of a shard.
 
 use std::path::PathBuf;
 

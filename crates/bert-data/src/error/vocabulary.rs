@@ -1,4 +1,4 @@
-//! What is wrong with a vocabulary.
+//! Errors of a vocabulary.
 
 use std::path::PathBuf;
 

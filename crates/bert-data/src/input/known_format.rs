@@ -1,7 +1,7 @@
-//! Files that are known not to be text, by their first bytes.
+//! Recognizes files that are not text by their first bytes.
 //!
-//! A build that takes an archive, an image or a dump of markup for text makes training data of garbage, and nothing
-//! looks wrong. [`refuse`] names what such a file is and says what to do with it.
+//! If a build took an archive, an image or a dump of markup for text, it would make training data of garbage, and nothing
+//! would look wrong. [`refuse`] names what such a file is and says what to do with it.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
-//! From names to blocks of lines.
+//! Finds the input files and reads them as blocks of whole lines.
 //!
-//! In go files, folders and patterns; out come, file by file in bytewise order, [`Block`]s of whole lines in bounded
-//! memory, with plain, gzip, zstd, bzip2 and xz told apart by their first bytes, and each file's size, line count and digest.
-//! Not for decoding or splitting text: a block is bytes; nor for tables, whose rows are documents (`table`). Of the
-//! reference it ports the line terminator (`\n` only); unlike it, inputs are sorted and a missing one is an error.
+//! [`expand`] lists the files that paths, folders and patterns name, each argument's files in bytewise order.
+//! [`BlockReader`] reads a file as [`Block`]s in bounded memory and gives its size, line count and digest. Plain text,
+//! gzip, zstd, bzip2 and xz are told apart by their first bytes. A block is bytes, neither decoded nor split. [`table`]
+//! reads files whose rows are documents. As in the reference, only `\n` ends a line. Unlike there, inputs are sorted and a
+//! missing one is an error.
 
 pub(crate) mod known_format;
 pub mod line_check;

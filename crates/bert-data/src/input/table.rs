@@ -1,9 +1,8 @@
-//! Tables of text: JSON Lines and Parquet, where one row is one document.
+//! Reads tables of text: JSON Lines and Parquet, where one row is one document.
 //!
-//! In go files as `datasets` and the exports of Wikipedia have them, and the name of the column with the text; out
-//! come [`Block`]s of rows in bounded memory ([`InputReader`] reads every kind of input), and from a line of JSON its
-//! text ([`json_text`]). Other columns are not looked at. Not for sentences (`reading`). The reference reads plain
-//! text only.
+//! Such files come from `datasets` and from exports of Wikipedia. Only the column with the text is looked at.
+//! [`InputReader`] reads every kind of input as [`Block`]s in bounded memory. [`json_text`] gives the text of a line of
+//! JSON. The reference reads plain text only.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,5 +1,4 @@
-//! The texts of a block, one after another: lines, or rows of a table. For counting words, where neither sentences nor
-//! documents matter.
+//! Visits the texts of a block, lines or rows of a table, for counting words where sentences and documents do not matter.
 
 use std::path::Path;
 

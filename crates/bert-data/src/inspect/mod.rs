@@ -1,6 +1,6 @@
-//! Looking at a finished data folder.
+//! Shows what a finished data folder holds.
 //!
-//! [`inspect`] shows its manifest, some instances as words and its counts, as values and text; the programs print them.
+//! [`inspect`] gives its manifest, its counts and some instances as words, as values and as text. The programs print them.
 
 pub mod page;
 pub mod training_text;

@@ -1,9 +1,7 @@
-//! One page for the person who looks at a data set.
+//! Makes an HTML page about a data set.
 //!
-//! In goes a data folder, out comes an HTML page that loads nothing from outside: instances with their masks coloured,
-//! histograms of lengths and labels, the most frequent tokens, `[UNK]` in its surroundings, and how many instances
-//! are there more than once. All text in it is escaped. Not for programs: `manifest.json` is for them. The reference
-//! logs its first 20 instances.
+//! The page shows instances with coloured masks, histograms of lengths and labels, the most frequent tokens, `[UNK]` in its
+//! surroundings, and how many instances occur more than once. It loads nothing from outside, and all text in it is escaped.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;

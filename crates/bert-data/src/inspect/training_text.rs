@@ -1,8 +1,8 @@
-//! The text of a data folder as token ids, for whoever counts words.
+//! Gives the text of a data set as token ids, for counting words.
 //!
-//! Whatever the layout, each call shows consecutive tokens of one document, as they were before masking and without
-//! special tokens. Where documents are stored these are whole documents; where instances are, the segments of each
-//! instance, so that `--dupe-factor` passes show the text as often.
+//! Each call shows consecutive tokens of one document, as they were before masking and without special tokens. Where
+//! documents are stored, these are whole documents. Where instances are stored, these are the segments of each instance, so
+//! the text appears once for each of the `--dupe-factor` passes.
 
 use crate::config::Layout;
 use crate::dataset::DataSet;

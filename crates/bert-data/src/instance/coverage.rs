@@ -1,9 +1,8 @@
-//! Which tokens of the text stand in no instance.
+//! Counts the tokens of the text that stand in no instance.
 //!
 //! Truncation cuts the ends of long pairs, at random and anew in every pass, and some rules leave text out. A token that
-//! every pass leaves out is lost to the model. Whoever makes instances notes which tokens they show ([`Shown`]), and
-//! [`Coverage`] puts these notes together and counts the rest. A large text is sampled, so that notes stay small. The
-//! reference does not count.
+//! every pass leaves out is lost to the model. The makers of instances note which tokens they show ([`Shown`]).
+//! [`Coverage`] puts these notes together and counts the rest. A large text is sampled, so the notes stay small.
 
 use std::ops::Range;
 

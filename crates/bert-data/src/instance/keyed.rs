@@ -1,9 +1,8 @@
-//! The keyed making of instances: a pure function of seed, pass and document.
+//! Makes instances in keyed mode, as a pure function of seed, pass and document.
 //!
-//! In go [`Documents`] and the address of one document in one pass, out come its [`MaskedInstance`]s, in order. Pairs are
-//! drawn from one stream for each (pass, document), masks from one stream for each (pass, document, instance): so a
-//! document's instances can be made on any thread or machine, and one instance can be masked without the others. Not
-//! for the reference's mode, whose draws are serial. Nothing here is from the reference, which has one generator.
+//! Each (pass, document) has its own stream for pairs, and each (pass, document, instance) its own stream for masks. So a
+//! document's instances can be made on any thread or machine, and one instance can be masked without the others. The
+//! reference has one serial generator.
 
 use crate::config::{BuildConfig, Masking, RandomMode};
 use crate::documents::Documents;

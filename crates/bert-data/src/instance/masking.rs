@@ -1,19 +1,17 @@
-//! From sentence pairs to masked sentence pairs.
+//! Masks sentence pairs: hides some tokens of an [`Instance`] and keeps their positions and original ids.
 //!
-//! In goes an [`Instance`] and a source of draws, out comes a [`MaskedInstance`]: some tokens hidden, their positions
-//! and originals beside it. Not for padding. Ports `create_masked_lm_predictions`, draw by draw in the reference's
-//! mode.
+//! Ports `create_masked_lm_predictions`, in reference mode draw by draw.
 //!
-//! Whole-word masking outside that mode: a word is a piece with the `##` pieces after it *within its segment* (the
-//! reference glues a `##` that begins B to the last word of A), and one decision (80 % `[MASK]`, 10 % kept, 10 %
-//! random pieces) is made for all pieces of a word, so that no word is half hidden. An ideograph that a segmenter found
-//! to go on with a word ([`crate::tokenization::word_marks`]) is such a piece. As in the reference a word that
-//! would exceed the budget is passed over, which makes long words a little rarer among the masked.
+//! Whole-word masking outside reference mode: a word is a piece with the `##` pieces after it *within its segment*. (The
+//! reference joins a `##` piece that begins B to the last word of A.) One decision is made for all pieces of a word (80 %
+//! `[MASK]`, 10 % kept, 10 % random pieces), so no word is half hidden. An ideograph that continues a word, as a segmenter
+//! found ([`crate::tokenization::word_marks`]), counts as a `##` piece. As in the reference, a word that would exceed the
+//! budget is passed over, which makes long words a little rarer among the masked.
 //!
-//! Spans (`max_ngram` above 1) are of 1 to N words that stand side by side in one segment, a length n drawn with
-//! weight 1/n, and one decision is made for a whole span. As in tensorflow/models (`_masking_ngrams`, after ALBERT)
-//! spans that overlap a chosen one or would exceed the budget are passed over, so that the budget is used up to the
-//! last token whenever the words that are left allow it.
+//! Spans (`max_ngram` above 1) have 1 to N adjacent words of one segment. A length n is drawn with weight 1/n, and one
+//! decision is made for a whole span. As in `_masking_ngrams` of tensorflow/models (after ALBERT), spans that overlap a
+//! chosen one or would exceed the budget are passed over. So the budget is used up to the last token whenever the words
+//! that are left allow it.
 
 use crate::config::predictions::number_to_predict;
 use crate::instance::ngram_spans::Spans;

@@ -1,4 +1,5 @@
-//! Documents to instances: sentence pairs, then masks. Every draw is addressed, so that instances can be made anywhere.
+//! Makes instances of documents: sentence pairs, then masks. In keyed mode every draw has an address, so any thread or
+//! machine can make any instance.
 
 pub(crate) mod coverage;
 pub mod keyed;

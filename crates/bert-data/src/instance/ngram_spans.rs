@@ -1,8 +1,6 @@
-//! Spans of words: which words are masked together.
+//! Draws spans of words that are masked together: 1 to N adjacent words, a length n with weight 1/n.
 //!
-//! In go the words of an instance as places in it, out come spans of 1 to N words that stand side by side, a length n
-//! drawn with weight 1/n. Not for what becomes of the words (`masking`). After `_masking_ngrams` of tensorflow/models,
-//! whose lengths, unlike these, are not drawn from the seeded generator.
+//! Follows `_masking_ngrams` of tensorflow/models, except that the lengths come from the seeded generator too.
 
 use std::ops::Range;
 

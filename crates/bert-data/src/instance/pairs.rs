@@ -1,16 +1,13 @@
-//! From documents to sentence pairs.
+//! Makes sentence pairs of documents.
 //!
-//! In goes one document of a corpus and a source of draws; out come [`Pair`]s, one after another, each where A and B lie
-//! in the corpus, B behind A or in another document, and from a pair an [`Instance`] `[CLS] A [SEP] B [SEP]`. All draws
-//! are for the pair; filling it with tokens needs none. Not for masks: the caller masks each instance as it comes,
-//! because the reference draws for the mask before it draws for the next pair. Ports `create_instances_from_document`
-//! and `truncate_seq_pair`, draw by draw.
+//! A [`Pair`] says where A and B lie; B follows A or comes from another document. [`Pair::fill`] makes it an [`Instance`],
+//! `[CLS] A [SEP] B [SEP]`, and needs no draws. The caller masks each instance as it comes, because the reference draws an
+//! instance's masks before the next pair. Ports `create_instances_from_document` and `truncate_seq_pair`, draw by draw.
 //!
-//! Beside the reference's pairs there are two other kinds ([`Nsp`]). Without next sentences an instance is one segment
-//! `[CLS] A [SEP]` of consecutive sentences; a sentence that does not fit in is cut and goes on in the next instance,
-//! so that every token is used once. With sentence order (ALBERT) A and B are always consecutive, and swapped in half
-//! of the instances; a document of one sentence then gives none, and neither does a single sentence that is left over
-//! at a document's end.
+//! [`Nsp`] has two more kinds of pairs. Without next sentences (`off`), an instance is one segment `[CLS] A [SEP]` of
+//! consecutive sentences. A sentence that does not fit is cut and continues in the next instance, so every token is used
+//! once. With sentence order (`sop`, as in ALBERT), A and B are always consecutive, and swapped in half of the instances.
+//! Then a document of one sentence gives no instance, and neither does a single sentence left over at a document's end.
 
 use std::ops::Range;
 

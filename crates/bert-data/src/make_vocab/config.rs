@@ -1,4 +1,4 @@
-//! The options of training a vocabulary: field = command-line flag = help text.
+//! The options of vocabulary training. Each is defined once: field = command-line flag = help text.
 
 use serde::{Deserialize, Serialize};
 

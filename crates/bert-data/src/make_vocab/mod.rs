@@ -1,11 +1,11 @@
-//! A WordPiece vocabulary from text, the same bytes every time.
+//! Trains a WordPiece vocabulary on text. The same text gives the same bytes every time.
 //!
-//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged pieces,
-//! the most frequent first (`merges`). Words are cut as the reference's tokenizer cuts them; the reference publishes
-//! vocabularies but not the program that made them.
+//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged pieces
+//! in the order of merging, the most frequent pair first. Words are split as the reference's tokenizer splits them. The
+//! reference publishes vocabularies, but not the program that made them.
 //!
-//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at some 300 bytes each;
-//! beside them there are some blocks of text for each thread.
+//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at about 300 bytes each.
+//! Each thread holds some blocks of text beside them.
 
 mod config;
 mod merges;

@@ -1,4 +1,4 @@
-//! What was seen in the text of a vocabulary and what was left out, in words.
+//! Reports in words what vocabulary training saw in the text and what it left out.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! Words and characters of a text and how often they stand there, in bounded memory.
+//! Counts the words and characters of a text in bounded memory.
 //!
-//! Characters are counted exactly. Words are, too, as long as there are not more different ones than a limit; where
-//! there are, the rarest are forgotten, and how many occurrences that were is known.
+//! Characters are counted exactly, and so are words up to a limit of different ones. Beyond it the rarest words are
+//! forgotten, and the number of their occurrences is kept.
 
 use ahash::AHashMap;
 use compact_str::CompactString;

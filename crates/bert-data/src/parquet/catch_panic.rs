@@ -1,8 +1,8 @@
-//! A panic of another crate as an error.
+//! Turns a panic of another crate into an error.
 //!
-//! Decoders panic on some bytes, a driver's runtime where the driver is missing. Here such a panic becomes its message;
-//! nothing is printed, and the program goes on. What the work held must not be used again. Not for our own code, whose
-//! panics are our errors.
+//! Decoders panic on some bytes, and a driver's runtime panics where the driver is missing. [`contained`] gives the
+//! message of such a panic; nothing is printed, and the program goes on. What the work held must not be used again. Do not
+//! use it for our own code, whose panics are bugs.
 
 use std::any::Any;
 use std::cell::Cell;

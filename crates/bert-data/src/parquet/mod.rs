@@ -1,4 +1,4 @@
-//! Parquet files from anywhere: opened with bounded memory, and read as text.
+//! Reads Parquet files from any source: opens them in bounded memory, and reads their rows as text.
 
 pub mod catch_panic;
 pub(crate) mod open;

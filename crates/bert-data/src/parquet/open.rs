@@ -1,9 +1,8 @@
-//! Opening Parquet from anywhere: what a file asks for is looked at before it is given.
+//! Opens Parquet files from any source in bounded memory.
 //!
-//! In goes a file, out comes a reader that takes a bounded amount of memory, or an error. The `parquet` crate reserves
-//! what the lists of a footer and the headers of pages promise, before it sees what follows; so these numbers are read
-//! here first ([`Compact`]). And it panics on some damaged pages, which is [`contained`]. Not for columns and rows
-//! (`table`, `shard_rows`).
+//! The `parquet` crate reserves the memory that the lists of a footer and the headers of pages ask for, before it sees what
+//! follows. So these numbers are read here first ([`Compact`]), and a file that asks for too much is refused. The crate
+//! also panics on some damaged pages; [`contained`] makes an error of that.
 
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read};

@@ -1,7 +1,7 @@
-//! Rows of a Parquet file as text: chosen columns, whatever plain type they have.
+//! Reads chosen columns of a Parquet file as text, row by row, whatever plain type they have.
 //!
-//! In goes a file from anywhere, out come for each row the values of the columns as text: numbers and truth values as
-//! they are printed, none for a null. Not for corpora, which are read as blocks (`table`).
+//! Numbers and truth values are given as they are printed; a null has no text. Corpora are read as blocks instead
+//! ([`crate::input::table`]).
 
 use std::fs::{self, File};
 use std::path::Path;

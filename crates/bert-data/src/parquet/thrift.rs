@@ -1,8 +1,7 @@
-//! Thrift's compact protocol, as far as the numbers in it have to be looked at.
+//! Reads Thrift's compact protocol as far as [`crate::parquet::open`] needs it, for the footers and page headers of Parquet.
 //!
-//! In go bytes and how many there may be, out come the fields of a struct, one by one: numbers, lengths of lists, or
-//! nothing where a field is passed over. A length beyond the bytes that are left is an error. For the footers and page
-//! headers of Parquet ([`crate::parquet::open`]); not for their meaning.
+//! [`Compact`] gives the fields of a struct one by one: numbers, lengths of lists, or nothing where a field is skipped. It
+//! reads at most a given number of bytes. A length beyond the bytes that are left is an error.
 
 use std::io::{self, ErrorKind, Read};
 

@@ -1,4 +1,4 @@
-//! What a shard says of itself in its Parquet footer, so that it is known where its manifest is not at hand.
+//! The entries in a shard's Parquet footer, which identify the shard where its manifest is not at hand.
 //!
 //! | key | value |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | `bert.random_seed` | its seed |
 //! | `bert.shard` | which shard it is, as in its name: `0 of 16` to `15 of 16` |
 //!
-//! Nothing here depends on paths or the machine. Readers of this workspace go by the manifest, whose digests cover the
-//! footers.
+//! None of this depends on paths or the machine. Readers of this workspace use the manifest instead, whose digests cover
+//! the footers.
 
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};

@@ -1,7 +1,7 @@
-//! The columns that `transformers` trains from (`--columns hf`): to Arrow record batches and back to rows.
+//! The columns that `transformers` trains from (`--columns hf`): makes Arrow record batches of rows, and rows of batches.
 //!
-//! Every row is padded to `max_seq_length`, because the default collator of `Trainer` stacks rows as they are. The names
-//! are the arguments of `BertForPreTraining.forward`. Nothing is lost: positions and ids of the masked tokens follow
+//! The names are the arguments of `BertForPreTraining.forward`. Every row is padded to `max_seq_length`, because the
+//! default collator of `Trainer` stacks rows as they are. Nothing is lost: positions and ids of the masked tokens follow
 //! from `labels`, the length from `attention_mask`.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Shards: rows and documents as Parquet files, and back with every row checked.
+//! Writes rows and documents as Parquet shards, and reads them back with every row checked.
 
 pub mod documents;
 pub mod footer;

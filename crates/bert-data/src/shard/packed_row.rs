@@ -1,7 +1,4 @@
-//! Rows on their way to their shards, in a compact form.
-//!
-//! In goes a [`MaskedInstance`], out come bytes, and back. Not a file format that anyone keeps: scratch files only.
-//! Nothing here is from the reference, which holds all instances in memory.
+//! Packs a [`MaskedInstance`] into bytes for scratch files, on its way to a shard. No lasting file has this format.
 
 use crate::documents::id_width::Width;
 use crate::instance::masking::MaskedInstance;

@@ -1,7 +1,6 @@
-//! From a Parquet shard back to rows, every one checked.
+//! Reads a Parquet shard back as [`ShardRows`] and checks every row.
 //!
-//! In goes a file, out come [`ShardRows`], columns in memory, for the data loader and for inspection. A damaged or
-//! foreign file is an error with shard and row, never a panic. Not for digests (`manifest`).
+//! A damaged or foreign file is an error that names the shard and the row, never a panic. Digests are not compared here.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,8 +1,7 @@
-//! From rows to Arrow record batches: the columns of the training data.
+//! Makes Arrow record batches of packed rows.
 //!
-//! In go packed rows, out comes a [`RecordBatch`] with exactly the columns of [`schema`], without padding, or with those
-//! that `transformers` wants ([`crate::shard::hf_columns`]). Not for
-//! files (`shard`). The reference pads every field; input mask and mask weights follow from the lengths.
+//! The columns are those of [`schema`], without padding, or those that `transformers` wants
+//! ([`crate::shard::hf_columns`]). The reference pads every field; here input mask and mask weights follow from the lengths.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows of training data in memory.
+//! Rows of training data in memory, column by column.
 
 use crate::error::RowProblem;
 use crate::error::{Result, ShardError};

@@ -1,4 +1,4 @@
-//! The columns of shards, their types, and whether a file has them.
+//! Defines the columns of shards and their types, and checks that a file has them.
 
 use crate::error::{Error, Result, RowProblem, ShardError};
 use arrow::array::{Array, ArrayRef, AsArray};

@@ -1,9 +1,8 @@
-//! Parquet shards, written a row group at a time.
+//! Writes Parquet shards a row group at a time: `train-00000-of-00016.parquet`, compressed with zstd.
 //!
-//! In go record batches, out comes `train-00000-of-00016.parquet` (zstd). Row groups are encoded on any thread
-//! (`GroupEncoder`) and written in order (`ShardWriter`). Not for what stands in them (`RowEncoder` for instances,
-//! `document_shard`), for reading (`shard_rows`), nor for choosing which row goes where (`plan`, `buckets`). The reference
-//! writes padded TFRecords round-robin.
+//! Any thread can encode row groups (`GroupEncoder`); a `ShardWriter` writes them in order. `RowEncoder` encodes rows of
+//! instances. Which row goes to which shard is decided in `builder::plan`. The reference writes padded TFRecords
+//! round-robin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

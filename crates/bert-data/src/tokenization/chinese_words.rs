@@ -1,9 +1,9 @@
-//! Where Chinese words begin: word boundaries for whole-word masking.
+//! Finds the words in Chinese text, for whole-word masking. Needs the feature `chinese`.
 //!
-//! In goes a run of ideographs without space between them, out comes for each of them whether it goes on with the word
-//! before it. The words are those of jieba (`jieba-rs`: its dictionary of 349,046 words, and a hidden Markov model for
-//! the rest), as in Chinese-BERT-wwm, which took LTP's. Not for tokens: ids are those of single ideographs, with and
-//! without a segmenter. Deterministic: a run's boundaries depend on the run alone.
+//! For each ideograph of a run without spaces, it says whether the ideograph continues the word before it. The words are
+//! those of jieba (`jieba-rs`: a dictionary of 349,046 words, and a hidden Markov model for the rest). Chinese-BERT-wwm
+//! does the same with the words of LTP. Token ids stay those of single ideographs, with and without a segmenter. A run's
+//! word boundaries depend on the run alone.
 
 #[cfg(feature = "chinese")]
 use std::sync::Arc;

@@ -1,10 +1,9 @@
-//! From a line of text to word pieces.
+//! Splits a line of text into word pieces. Ports the reference's `tokenization.py`.
 //!
-//! In goes a line, out come ids: the reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip
-//! accents, split punctuation) is ported here, the word-piece model is that of the `tokenizers` crate. That crate's
-//! own BERT normalizer is not used, because it differs from the reference in several classes of characters
-//! (CJK extension E, private use, the final sigma, Unicode tables). There are no special tokens: `[SEP]` in text is
-//! text. Not for pairs, padding or truncation. Ports `tokenization.py`.
+//! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported here;
+//! the WordPiece model is that of the `tokenizers` crate. That crate's own BERT normalizer is not used, because it differs
+//! from the reference in several classes of characters (CJK extension E, private use, the final sigma, Unicode tables).
+//! There are no special tokens: `[SEP]` in text is text.
 
 pub mod chinese_words;
 pub(crate) mod offsets;

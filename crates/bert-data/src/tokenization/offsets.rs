@@ -1,6 +1,6 @@
-//! Word pieces with their places in the text.
+//! Finds word pieces together with their places in the text.
 //!
-//! A piece knows the bytes of the line that it came from, whatever cleaning, lower-casing and stripping of accents made of
+//! Each piece has the bytes of the line that it came from, whatever cleaning, lower-casing and accent stripping made of
 //! them. So an answer that a model gives in tokens can be quoted in the characters of the text.
 
 use unicode_general_category::{GeneralCategory, get_general_category};

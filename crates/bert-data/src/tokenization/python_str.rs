@@ -1,4 +1,4 @@
-//! Python's classes of characters, where they differ from Rust's.
+//! Python's character classes `str.isspace` and `str.isalnum`, where Rust's differ.
 
 use unicode_general_category::{GeneralCategory, get_general_category};
 

@@ -1,8 +1,8 @@
-//! The WordPiece vocabulary: token <-> id.
+//! The WordPiece vocabulary, which maps tokens to ids and back.
 //!
-//! In goes a file with one token per line, out comes a [`Vocabulary`] whose ids are line numbers from 0. Not for
-//! training one (`make_vocab`). Ports `load_vocab` of the reference's `tokenization.py`, blank lines included (the
-//! published Chinese vocabulary has one); where that lets a later duplicate overwrite an earlier token, it is refused.
+//! A [`Vocabulary`] is read from a file with one token per line; ids are line numbers from 0. Ports `load_vocab` of the
+//! reference's `tokenization.py`, blank lines included (the published Chinese vocabulary has one). The reference lets a
+//! later duplicate overwrite an earlier token; here a duplicate is refused.
 
 use std::path::Path;
 

@@ -14,6 +14,7 @@ mod columns;
 /// Which tokens the data shows, and the law counted again from the shards.
 mod coverage;
 /// Documents on disk, of which the loader makes instances.
+mod digests; // the bytes of shards in every mode, against those of an earlier program
 mod documents;
 /// Masks that the loader makes.
 mod dynamic;

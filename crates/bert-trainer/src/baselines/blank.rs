@@ -1,4 +1,4 @@
-//! The masked tokens that a baseline guesses.
+//! Holds a masked token with its two neighbours, which the baselines predict, and the score of a baseline.
 
 use serde::{Deserialize, Serialize};
 

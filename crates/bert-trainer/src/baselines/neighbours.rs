@@ -1,13 +1,14 @@
-//! The level of a table of pairs: every token by what stood beside the same neighbours in the text.
+//! Predicts a masked token from the counts of what stood beside its two neighbours in the training text.
 //!
 //! ```text
 //! q(t) ~ P(t | left) P(t | right) / P(t)        P(t | a) = (n(a, t) + K P(t)) / (n(a) + K),  K = 500
 //! ```
 //!
-//! A neighbour that is masked too has no factor, which is what a neighbour without counts gives: P(t | a) is then P(t). So
-//! with L and R the counts of t beside each neighbour, q(t) is (L + K P)(R + K P) / P, divided by the sum over the
-//! vocabulary. Multiplied out, that sum is L R / P over the tokens seen beside both, plus K times the counts of each
-//! neighbour, plus K squared: exact, without a walk over the vocabulary.
+//! A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result,
+//! because its P(t | a) is P(t). With L and R the counts of t beside each neighbour, q(t) is therefore
+//! `(L + K P)(R + K P) / P`, divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the
+//! tokens seen beside both, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass
+//! over the vocabulary.
 
 use super::word_frequencies::WordFrequencies;
 use crate::baselines::blank::Baseline;

@@ -1,4 +1,4 @@
-//! The level of a predictor that ignores the context: every token by its share of the text.
+//! Predicts every masked token by its share of the training text, without any context.
 
 use crate::baselines::blank::Baseline;
 use crate::baselines::blank::Blank;

@@ -1,7 +1,5 @@
-//! One batch on the host, before it becomes tensors.
-//!
-//! In: rows, one after another. Out: a [`PretrainingBatch`], padded to one length, whole or as micro-batches. Not for
-//! choosing rows.
+//! Collects rows into one batch on the host, padded to one length, and turns it into tensors, whole or as
+//! micro-batches.
 
 use bert_data::Row;
 use bert_model::{BertInput, PretrainingInput, PretrainingTargets};

@@ -1,6 +1,6 @@
-//! Samples of a run from shards of documents.
+//! Finds a sample of a run, by its number, in shards of documents, and masks it.
 //!
-//! In: a data folder with documents and the number of a sample. Out: its row, masked. The samples of a run are
+//! The samples of a run are
 //!
 //! ```text
 //! epoch after epoch
@@ -10,11 +10,12 @@
 //! each masked when it is used, keyed by (seed, epoch, document, number in the document)
 //! ```
 //!
-//! so that every epoch is one pass over the text with pairs and masks of its own, made as the data builder makes those of a
-//! bucket. The documents stand in random order, so that any row groups are a sample of the text. How many instances a block
-//! has is known when its pairs are made; a [`Place`] says where counting may begin, otherwise it begins at sample 0. In memory
-//! are the documents and the pairs of one block (some 160,000 instances of 128 tokens), however many there are, and
-//! nothing is read before it is needed.
+//! Every epoch is therefore one pass over the text, with pairs and masks of its own, made as the data builder makes
+//! those of a bucket. The documents are stored in random order, so any row groups are a random sample of the text.
+//!
+//! The number of instances in a block is known only when its pairs are made. A [`Place`] says where counting may
+//! begin; without one it begins at sample 0. Memory holds the documents and the pairs of one block (some 160,000
+//! instances of 128 tokens), however large the data is, and nothing is read before it is needed.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The samples of documents on disk, with so many blocks that an epoch has several.
+//! Tests the samples of documents on disk, with so many blocks that an epoch has several.
 
 use std::path::{Path, PathBuf};
 
@@ -112,8 +112,8 @@ fn passes_of_the_builder(world: &World) -> Vec<Instance> {
     (0..stored.len()).map(|index| of_row(stored.row(index).unwrap())).collect()
 }
 
-/// Where a block is the whole text, three epochs are the builder's three passes under the same seed: nothing is lost and
-/// nothing is there twice, wherever the documents lie and whatever the buckets.
+/// Where a block is the whole text, three epochs are the builder's three passes under the same seed: nothing is lost
+/// and nothing is there twice, wherever the documents lie and whatever the buckets.
 #[test]
 fn epochs_are_the_passes_of_the_builder() {
     let world = World::new(40);
@@ -133,8 +133,8 @@ fn epochs_are_the_passes_of_the_builder() {
     }
 }
 
-/// Of every pair the first segment, or with a random next the whole, is text of the block: five blocks show about as many
-/// instances as one, and in no two epochs the same.
+/// Of every pair the first segment, or with a random next the whole, is text of the block: five blocks show about as
+/// many instances as one, and in no two epochs the same.
 #[test]
 fn blocks_show_the_whole_text() {
     let world = World::new(40);

@@ -1,10 +1,9 @@
-//! Batches of instances of similar length, so that little of them is padding.
+//! Puts rows of similar length into one batch, so that little of it is padding.
 //!
-//! In: a shard's rows in the random order of an epoch, their lengths, and the place of the shard in
-//! the run. Out: another order of the same rows, in which the batches of the run hold rows of one
-//! bucket of lengths; what is left over in the buckets fills the batches at the shard's borders. It
-//! stays a pure function of (seed, epoch, shard, batch size). Not for choosing the number of
-//! buckets: padding at 128 tokens is 8 %, at 512 tokens 21 to 50 %.
+//! The rows of a shard arrive in the random order of an epoch. They leave in another order, in which each batch of
+//! the run holds rows of one bucket of lengths; the rows left over in the buckets fill the batches at the shard's
+//! borders. The order remains a pure function of (seed, epoch, shard, batch size). The caller chooses the number of
+//! buckets; padding is 8 % at 128 tokens and 21 to 50 % at 512.
 
 use bert_random::{Random, Stream};
 

@@ -1,4 +1,4 @@
-//! Where a run is in its data.
+//! Records where a run is in its data, so that a checkpoint can store it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! A loader on a thread of its own.
+//! Runs a [`DataLoader`] on a thread of its own, two batches ahead of the training step.
 //!
-//! In: a [`DataLoader`] and the steps to come. Out: a batch for each, in order, with its place in the data. Not for
-//! errors of the training step.
+//! It gives one batch for each step, in order, with its place in the data. An error of the loader arrives instead
+//! of the batch.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;

@@ -1,6 +1,7 @@
-//! The order of the shards in an epoch, and which shard and row a position of the epoch is.
+//! Orders the shards of an epoch, and finds the shard and row of a position in the epoch.
 //!
-//! A permutation of the shards keyed by (seed, epoch), with the number of rows before each: a position is found by halving.
+//! The order is a permutation of the shards keyed by (seed, epoch). The number of rows before each shard is known,
+//! so a binary search finds a position.
 
 use bert_random::{Domain, Random, Stream};
 

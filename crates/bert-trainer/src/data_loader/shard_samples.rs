@@ -1,6 +1,6 @@
-//! Samples of a run from shards of instances.
+//! Finds a sample of a run, by its number, in shards of instances, and masks it where the data has no masks.
 //!
-//! In: a data folder with instances and the number of a sample. Out: its row, masked. Sample number `index` is
+//! Sample number `index` is
 //!
 //! ```text
 //! epoch    = index / rows
@@ -10,9 +10,9 @@
 //! within each block, the rows in the order of a permutation keyed by (seed, epoch, shard, block)
 //! ```
 //!
-//! A shard of usual size is one block. Data made with `--masking dynamic` holds instances without masks; instance
-//! `instance` (counted over the shards in stored order) is masked in epoch `epoch` by draws keyed by (seed, epoch, instance).
-//! In memory is one block at a time. Not for pairing, which the data builder has done.
+//! A shard of usual size is one block, and memory holds one block at a time. Data made with `--masking dynamic`
+//! holds instances without masks; instance number `instance` (counted over the shards in stored order) is masked in
+//! epoch `epoch` by draws keyed by (seed, epoch, instance). The data builder has made the sentence pairs already.
 
 use bert_data::dataset::row_masker::masked;
 use bert_data::{DataSet, Row, RowMasker, ShardReader, ShardRows};
@@ -129,8 +129,8 @@ impl ShardSamples {
     }
 }
 
-/// The row groups of a shard in random order, cut into blocks of so many rows, and where these begin. A shard that is one
-/// block keeps its groups in their order.
+/// The row groups of a shard in random order, cut into blocks of so many rows, and where these begin. A shard that is
+/// one block keeps its groups in their order.
 fn blocks(reader: &ShardReader, most: u64, random: &mut Stream) -> (Vec<Vec<usize>>, Vec<u64>) {
     let mut groups: Vec<usize> = (0..reader.groups()).collect();
     let rows = |group: usize| reader.rows_of(group).end - reader.rows_of(group).start;

@@ -1,7 +1,8 @@
-//! `finetune --adapter`: which adapter, how many parameters learn, and what is written of them.
+//! Implements `finetune --adapter`: checks the flags, adds the adapter to the model, counts the trained parameters
+//! and writes the adapter's folder.
 //!
-//! In: the flags. Out: a model whose encoder is frozen but for the adapter in it, and the adapter's folder. The encoder is in
-//! training mode all the same: it drops as in a full fine-tuning, as the `adapters` library does.
+//! The encoder is frozen but for the adapter in it. It stays in training mode all the same, so dropout applies as
+//! in a full fine-tuning; the `adapters` library does the same.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The options of `--adapter`.
+//! Defines the options of `--adapter`: the forms, their sizes and their default learning rates.
 
 use bert_model::{AdapterConfig, BottleneckForm};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,8 @@ pub enum AdapterKind {
 }
 
 impl AdapterKind {
-    /// The highest learning rate, by default: that of the `adapters` library's examples, and for LoRA that of its paper on RTE.
+    /// The highest learning rate, by default: that of the `adapters` library's examples, and for LoRA that of its
+    /// paper on RTE.
     pub fn learning_rate(self) -> f64 {
         match self {
             Self::Pfeiffer | Self::Houlsby | Self::Parallel => 1e-4,

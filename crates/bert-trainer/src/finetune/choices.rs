@@ -1,4 +1,4 @@
-//! One value of a flag, or several to choose among.
+//! Holds the value of a flag that takes one value, or several to choose among.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The configuration of a fine-tuning: field = flag = JSON key = help text.
+//! Holds the configuration of a fine-tuning. Every field is a flag of `finetune` (feature `cli`) and a key in JSON,
+//! and its doc comment is the flag's help text.
 
 use std::path::PathBuf;
 
@@ -68,14 +69,14 @@ impl FinetuneConfig {
 #[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
-    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, or
-    /// table: one's own, in CSV, TSV, JSON Lines or Parquet (see --columns).
+    /// rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll,
+    /// swag, or table: one's own, in CSV, TSV, JSON Lines or Parquet (see --columns).
     #[cfg_attr(feature = "cli", arg(long, value_name = "TASK"))]
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
-    /// Folder with the task's files, or with a folder of the task's name that has them. Of a table: train, dev and perhaps
-    /// test, ending in .csv, .tsv, .jsonl or .parquet.
+    /// Folder with the task's files, or with a folder of the task's name that has them. Of a table: train, dev and
+    /// perhaps test, ending in .csv, .tsv, .jsonl or .parquet.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", required_unless_present = "train_file"))]
     #[setters(into)]
     pub data: Option<PathBuf>,
@@ -124,8 +125,8 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub freeze_encoder: bool,
 
-    /// What learns on the frozen encoder: the classifier alone, or also a layer more on the pooled output, or a recurrent
-    /// network over the tokens.
+    /// What learns on the frozen encoder: the classifier alone, or also a layer more on the pooled output, or a
+    /// recurrent network over the tokens.
     #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "freeze_encoder"))]
     pub head: Option<HeadKind>,
 
@@ -133,7 +134,8 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with_all = ["freeze_encoder", "adapter"]))]
     pub trainable_layers: Option<usize>,
 
-    /// Multiply the learning rate of the last layer by X, of the one before by X * X, and so on; of the embeddings once more.
+    /// Multiply the learning rate of the last layer by X, of the one before by X * X, and so on; of the embeddings
+    /// once more.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", conflicts_with_all = ["freeze_encoder", "adapter"]))]
     pub layer_decay: Option<f64>,
 
@@ -141,8 +143,8 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub adapter: Option<AdapterKind>,
 
-    /// Put trained adapters (pfeiffer) into the frozen encoder, and train an attention over them and the classifier only: output
-    /// folders of finetune --adapter, or folders of the adapters library.
+    /// Put trained adapters (pfeiffer) into the frozen encoder, and train an attention over them and the classifier
+    /// only: output folders of finetune --adapter, or folders of the adapters library.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR,DIR,...", value_delimiter = ',', conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"]))]
     #[serde(default)]
     pub fusion: Vec<PathBuf>,
@@ -282,7 +284,7 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub predict: Option<PathBuf>,
 
-    /// What computes; see [`DEVICE_HELP`].
+    /// What computes; see [`DEVICE_HELP`](crate::DEVICE_HELP).
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 
@@ -400,7 +402,8 @@ fn one_of<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T)
 }
 
 impl FinetuneConfig {
-    /// Fills in the task's defaults and checks what clap cannot. Of a grid this is done cell by cell.
+    /// Fills in the task's defaults and checks the values, alone and against each other. Of a grid this is done cell
+    /// by cell.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.

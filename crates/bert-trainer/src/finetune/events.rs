@@ -1,4 +1,4 @@
-//! What a fine-tuning tells its caller while it runs.
+//! Defines what a fine-tuning tells its caller while it runs.
 
 use super::grid::CellReport;
 use super::progress::TaskEpoch;

@@ -1,5 +1,7 @@
-//! JSON whose fractions come back to the last bit: `serde_json` reads them with an error of one unit, so they are kept as
-//! text, which the standard library reads exactly.
+//! Keeps the fractions of a JSON value exact to the last bit.
+//!
+//! `serde_json` can be one unit off in the last place when it reads a fraction. So fractions are stored as text,
+//! which the standard library reads exactly.
 
 use serde_json::{Number, Value};
 

@@ -1,4 +1,5 @@
-//! Examples to batches: word pieces, segments, labels, padded to the longest of the batch.
+//! Tokenizes examples and makes batches of them: word pieces, segments and labels, padded to the longest of the
+//! batch.
 
 use bert_data::{Tokenizer, Vocabulary};
 use bert_model::BertInput;

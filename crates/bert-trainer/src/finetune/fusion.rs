@@ -1,4 +1,4 @@
-//! `finetune --fusion`: trained adapters together, and an attention over them that learns.
+//! Implements `finetune --fusion`: puts trained adapters into one frozen encoder and trains an attention over them.
 
 use std::path::{Path, PathBuf};
 

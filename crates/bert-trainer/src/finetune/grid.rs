@@ -1,7 +1,8 @@
-//! Several values for a flag: a grid of configurations, and the choice among them.
+//! Makes a grid of configurations from flags with several values ([`Choices`]), one per cell, and records the
+//! choice among them.
 //!
-//! In: a configuration whose [`Choices`] have several values. Out: one configuration per cell, and a table of what each
-//! came to on the part of train that was held out. Dev takes no part in the choice, so its scores are not optimistic.
+//! The table of the grid shows what each cell reached on the held-out part of train. Dev takes no part in the
+//! choice, so the scores on dev are not optimistic.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
-//! What a fine-tuning computes, in digests: what is compared before one goes on, and before two are compared.
+//! Describes what a fine-tuning computes: its settings, and digests of its weights and its data.
+//!
+//! A fine-tuning resumes only if the description is unchanged. The digests of dev show whether two fine-tunings
+//! were scored on the same examples.
 
 use std::path::Path;
 

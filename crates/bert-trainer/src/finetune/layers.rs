@@ -1,4 +1,4 @@
-//! `--trainable-layers` and `--layer-decay`: which layers learn, and how fast.
+//! Implements `--trainable-layers` and `--layer-decay`: which layers learn, and at what rate.
 
 use bert_model::Architecture;
 use burn::module::Module;
@@ -7,7 +7,8 @@ use super::config::FinetuneConfig;
 use crate::error::Error;
 use crate::optimizer::AdamW;
 
-/// Where in the encoder the parameter of this name stands: 0 the embeddings, 1 the first layer; `None` for pooler and heads.
+/// Where in the encoder the parameter of this name stands: 0 the embeddings, 1 the first layer; `None` for pooler and
+/// heads.
 fn depth(name: &str) -> Option<usize> {
     if name.starts_with("bert.embeddings.") {
         return Some(0);

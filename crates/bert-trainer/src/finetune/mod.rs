@@ -1,6 +1,7 @@
-//! Fine-tuning: a checkpoint and a task's files to a scored model.
+//! Fine-tunes a checkpoint on a task's files and scores the tuned model.
 //!
-//! In: a [`FinetuneConfig`]. Out: an output folder
+//! Ports `run_classifier.py` and `run_squad.py`: heads, truncation, schedule and number of steps. A
+//! [`FinetuneConfig`] describes the work, and the results are in its output folder:
 //!
 //! ```text
 //! report.json          configuration, every run and its course, mean, SD, median, baseline
@@ -11,9 +12,9 @@
 //! predictions.*        of --predict
 //! ```
 //!
-//! Ports `run_classifier.py` and `run_squad.py` (heads, truncation, schedule, step count); it shares [`crate::train_step`]
-//! with pre-training. What is learnt is an objective (`objectives/`); the loop over steps, seeds and cells is the same for all.
-//! One configuration, several seeds; several values for a flag are a loop over configurations ([`grid`]).
+//! An objective (`objectives/`) says what is learned. The loop over steps, seeds and cells is the same for all
+//! objectives, and it makes its steps with [`crate::train_step`], as pre-training does. One configuration has a run
+//! for each seed; flags with several values make a loop over configurations ([`grid`]).
 
 pub mod adapter;
 mod adapter_options;

@@ -1,4 +1,4 @@
-//! What a fine-tuning leaves in its output folder, but for the report.
+//! Writes everything in the output folder of a fine-tuning except its report.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

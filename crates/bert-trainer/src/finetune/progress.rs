@@ -1,4 +1,4 @@
-//! How far a run of one seed is, as its report and its saved state have it.
+//! Records how far a run of one seed has come, for its report and for its saved state.
 
 use crate::tasks::Scores;
 use crate::tasks::Task;

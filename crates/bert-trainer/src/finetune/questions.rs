@@ -1,4 +1,4 @@
-//! The flags of question answering.
+//! Checks the flags of question answering and fills in the defaults of `run_squad.py`.
 
 use super::config::FinetuneConfig;
 use crate::error::Error;

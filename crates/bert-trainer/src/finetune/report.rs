@@ -1,4 +1,4 @@
-//! `report.json` of a fine-tuning.
+//! Defines `report.json`, the report of a fine-tuning.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The runs of one configuration, one per seed, and of several configurations those that are kept.
+//! Trains the runs of a configuration, one per seed, and keeps those of the best of several configurations.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a fine-tuning keeps on disk until its report is written, so that `--resume` goes on to the same bits.
+//! Saves a fine-tuning on disk until its report is written, so that `--resume` continues to the same bits.
 //!
 //! ```text
 //! OUTPUT/.runs/run.json                      what decides the numbers, sealed
@@ -7,7 +7,8 @@
 //! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, of the best run only
 //! ```
 //!
-//! Sample order and dropout are functions of seed and step, so nothing else is needed. The folder goes when the report is there.
+//! Sample order and dropout are functions of seed and step, so nothing else has to be saved. The folder is removed
+//! when the report is written.
 
 use std::fs;
 use std::path::{Path, PathBuf};

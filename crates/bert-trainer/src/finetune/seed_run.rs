@@ -1,4 +1,4 @@
-//! One run of a fine-tuning: one seed, from the checkpoint to a scored model.
+//! Trains one run of a fine-tuning: one seed, from the checkpoint to a scored model.
 
 use bert_kernels::Compute;
 use bert_model::Mode;

@@ -1,4 +1,4 @@
-//! The seeds of a fine-tuning as they stand on the command line: numbers and ranges, `1-5` or `1-3,17`.
+//! Reads the seeds of a fine-tuning from the command line: numbers and ranges, as in `1-5` or `1-3,17`.
 
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};

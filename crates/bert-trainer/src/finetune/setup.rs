@@ -1,4 +1,5 @@
-//! What every objective is made of.
+//! Bundles what every objective needs: the configuration, the checkpoint's vocabulary, the device and how models
+//! compute.
 
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
@@ -35,7 +36,8 @@ impl Setup<'_> {
         self.device.clone().inner()
     }
 
-    /// The file of a split that has labels; `None` when the task has no such split, or one that need not be there is not.
+    /// The file of a split that has labels; `None` when the task has no such split, or one that need not be there is
+    /// not.
     ///
     /// # Errors
     /// When train, dev or a test file that was named is not there.

@@ -1,4 +1,4 @@
-//! What a run begins with: the checkpoint's weights, or fresh ones.
+//! Makes the model that a run begins with, from the checkpoint's weights or from fresh ones (`--random-init`).
 
 use std::path::Path;
 

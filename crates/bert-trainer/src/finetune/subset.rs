@@ -1,5 +1,5 @@
-//! Which examples of the training file a fine-tuning learns from: all, some (`--max-train-examples`), and without those
-//! that are held out to choose by (`--holdout`). Both draws depend on `--subset-seed` alone.
+//! Divides the training file: which examples are trained on (all, or as many as `--max-train-examples` says), and
+//! which are held out to choose by (`--holdout`). Both draws depend on `--subset-seed` alone.
 
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! The task's files; of `--task table` also which flags belong to it, and its files to a task like the published ones.
+//! Finds the files of a task. For `--task table` it also checks which flags belong to the table, and reads the
+//! files to describe a task like the published ones.
 
 use std::path::{Path, PathBuf};
 

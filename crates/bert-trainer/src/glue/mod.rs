@@ -1,10 +1,11 @@
-//! All of GLUE in one table: what nine fine-tunings of a checkpoint came to, beside published models of its size.
+//! Puts the fine-tunings of one checkpoint on GLUE's nine tasks into one table, beside published models of its
+//! size.
 //!
-//! | in | out | file |
+//! | what | with | file |
 //! |---|---|---|
-//! | the reports of the fine-tunings | a [`GlueTable`] | `mod.rs` |
-//! | a model's size | published scores | `published.rs` |
-//! | the tuned models, the test files | the archive that GLUE's server takes | `submission.rs` |
+//! | the table, from the reports of the fine-tunings | [`GlueTable`] | `mod.rs` |
+//! | the published scores for a model's size | [`Published`] | `published.rs` |
+//! | the archive for GLUE's server, from the tuned models and the test files | [`write_submission`] | `submission.rs` |
 
 mod published;
 mod submission;

@@ -1,7 +1,7 @@
-//! Scores of the published models, on GLUE's test sets.
+//! Lists the scores of the published models on GLUE's test sets.
 //!
-//! Tiny to medium: the table in google-research/bert's README (best of 20 settings on dev, 4 epochs). Base and large: table 1 of the
-//! paper; F1 of QQP and MRPC, Spearman of STS-B.
+//! The scores of tiny to medium are from the table in google-research/bert's README (best of 20 settings on dev, 4
+//! epochs), those of base and large from table 1 of the paper. QQP and MRPC have F1, STS-B has Spearman.
 
 use bert_model::BertConfig;
 

@@ -1,4 +1,4 @@
-//! The archive that GLUE's server takes: the answers to every test set under its official name.
+//! Writes the archive that GLUE's server takes: the answers to every test set under its official name.
 
 use std::io::Write;
 use std::path::Path;

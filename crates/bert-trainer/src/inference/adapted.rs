@@ -1,4 +1,4 @@
-//! The folder of an adapter, or of fused ones, and the encoder that it was trained on -> a classifier.
+//! Loads a classifier from the folder of an adapter, or of fused ones, and from the encoder that it was trained on.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,8 @@ pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     }
 }
 
-/// The encoder with a classifier of the shape that the folder's `config.json` says; without one, with the head's labels.
+/// The encoder with a classifier of the shape that the folder's `config.json` says; without one, with the head's
+/// labels.
 fn whole(
     folder: &Path,
     encoder: &Path,

@@ -1,4 +1,4 @@
-//! A question-answering folder -> answers to questions on texts.
+//! Answers questions on texts with the model of a question-answering folder.
 
 use std::path::Path;
 
@@ -39,8 +39,8 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Opens a model folder. Lengths, and whether there may be no answer, are those of the fine-tuning whose `model/` the
-    /// folder is, else the defaults of `finetune --task squad`.
+    /// Opens a model folder. Lengths, and whether there may be no answer, are those of the fine-tuning whose `model/`
+    /// the folder is, else the defaults of `finetune --task squad`.
     ///
     /// # Errors
     /// When it cannot be read, or the model has not so many positions as `max_length`.

@@ -1,7 +1,8 @@
-//! A fine-tuned folder -> what it answers to texts.
+//! Answers texts with the model of a fine-tuned folder: a label, or the score of a regression.
 //!
-//! In: a folder of `BertForSequenceClassification`, ours or of `transformers`, or an adapter's and its encoder. Out: the label with the probability of
-//! every class under its name in `id2label`, or the score of a regression.
+//! The folder holds a `BertForSequenceClassification`, written here or by `transformers`, or a head on a frozen
+//! encoder, or an adapter, which needs the encoder that it was trained on. A label comes with the probability of
+//! every class under its name in `id2label`.
 
 use std::path::Path;
 
@@ -107,13 +108,13 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]); an adapter's goes onto `encoder`, or else onto the
-    /// one it names. Texts are cut to `max_length` tokens; without it to the length of the fine-tuning whose `model/` the
-    /// folder is, else to the model's positions.
+    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]); an adapter's goes onto `encoder`, or
+    /// else onto the one it names. Texts are cut to `max_length` tokens; without it to the length of the fine-tuning
+    /// whose `model/` the folder is, else to the model's positions.
     ///
     /// # Errors
-    /// [`Error::NoHead`] when the folder has no classifier, [`Error::NoEncoder`], [`Error::Mismatch`] when the model has not so
-    /// many positions; when it cannot be read.
+    /// [`Error::NoHead`] when the folder has no classifier, [`Error::NoEncoder`], [`Error::Mismatch`] when the model
+    /// has not so many positions; when it cannot be read.
     pub fn open(
         folder: &Path,
         encoder: Option<&Path>,

@@ -1,4 +1,5 @@
-//! Hidden states -> files: JSON Lines in the shape of the reference's `extract_features.py`, or Parquet.
+//! Writes hidden states to files, as JSON Lines in the format of the reference's `extract_features.py` or as
+//! Parquet.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,5 +1,8 @@
-//! Texts -> hidden states of every token, layer by layer. Ports the reference's `extract_features.py`: one line is one
-//! text, `A ||| B` is a pair, layer 0 is the first layer and -1 the last, and the embeddings are no layer.
+//! Computes the hidden states of every token of a text, layer by layer. Ports the reference's
+//! `extract_features.py`.
+//!
+//! As there, one line is one text, `A ||| B` is a pair, layer 0 is the first layer and -1 the last, and the
+//! embeddings do not count as a layer.
 
 use std::path::Path;
 
@@ -44,13 +47,13 @@ pub struct Extractor {
 }
 
 impl Extractor {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]) for some of its layers, counted from 0 or,
-    /// below it, from the last. Texts are cut to `max_length` tokens; without it to the reference's 128, or to the model's
-    /// positions where they are fewer.
+    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]) for some of its layers, counted from 0
+    /// or, below it, from the last. Texts are cut to `max_length` tokens; without it to the reference's 128, or to
+    /// the model's positions where they are fewer.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the model has no such layer, [`Error::Mismatch`] when it has not so many positions;
-    /// when it cannot be read.
+    /// [`Error::Configuration`] when the model has no such layer, [`Error::Mismatch`] when it has not so many
+    /// positions; when it cannot be read.
     pub fn open(
         folder: &Path,
         layers: &[i32],

@@ -1,17 +1,17 @@
-//! A model at work: what it says of texts that no task or corpus holds.
+//! Applies trained models to new texts.
 //!
-//! | in | out | file |
+//! | what | with | file |
 //! |---|---|---|
-//! | a fine-tuned folder, texts | what its head says of each | `predict.rs` |
-//! | an adapter, its encoder | a classifier | `adapted.rs` |
-//! | a classifier | labels with probabilities, or scores | `classifier.rs` |
-//! | a model of answers | words of a text | `answerer.rs` |
-//! | a model of tags | a tag for every word | `tagger.rs` |
-//! | any model folder, texts | hidden states of every token | `features.rs`, `feature_rows.rs` |
-//! | a model, a text, one changed word | the predictions that flip | `probe.rs` |
+//! | what the head of a fine-tuned folder says of each text | [`Predictor`], [`predict_file`] | `predict.rs` |
+//! | an adapter joined with its encoder into a classifier | | `adapted.rs` |
+//! | labels with probabilities, or scores | [`Classifier`] | `classifier.rs` |
+//! | answers to questions, in words of a text | [`Answerer`] | `answerer.rs` |
+//! | a tag for every word | [`Tagger`] | `tagger.rs` |
+//! | hidden states of every token | [`Extractor`] | `features.rs`, `feature_rows.rs` |
+//! | the predictions that flip when one word changes | [`Prober`] | `probe.rs` |
 //!
-//! Texts come from files or standard input in windows ([`TextFormat`], `text_input.rs`): memory stays bounded, batches
-//! are made by length within a window, and results keep the order of the input.
+//! Texts come from files or standard input in windows ([`TextFormat`], `text_input.rs`), so memory stays bounded.
+//! Batches are made by length within a window, and results keep the order of the input.
 
 mod adapted;
 mod answerer;

@@ -1,4 +1,4 @@
-//! What a fine-tuned folder says of itself.
+//! Reads what a fine-tuned folder says of itself: its architecture, and the report of its fine-tuning.
 
 use crate::error::Error;
 use crate::json_file::read_json;

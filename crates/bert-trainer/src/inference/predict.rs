@@ -1,6 +1,8 @@
-//! A fine-tuned folder on new texts -> JSON Lines of answers, in the order of the input and in bounded memory.
+//! Writes the answers of a fine-tuned folder to new texts as JSON Lines, in the order of the input and in bounded
+//! memory.
 //!
-//! The folder's `config.json` says which head it has: classes or scores, answers from a text, or tags of words.
+//! The folder's `config.json` says which head the model has: classes or scores, answers from a text, or tags of
+//! words.
 
 use std::io::Write;
 use std::path::Path;

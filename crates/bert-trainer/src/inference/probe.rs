@@ -1,8 +1,9 @@
-//! One word changed: which predictions flip, and by how much.
+//! Replaces one word of a text and shows which predictions flip, and by how much.
 //!
-//! In: a text, a file of texts or the instances of a data folder, and words to put in the place of others. Out: for each
-//! change the answer before and after, of a classifier for the text, of a pre-trained model for every `[MASK]`. Words are
-//! what the tokenizer makes of them: a sign of punctuation is a word, and of a word in several pieces all are replaced.
+//! The texts are given one by one, or are those of a file or the instances of a data folder. For each change there
+//! is the answer before and after: a classifier answers the text, a pre-trained model every `[MASK]`. Words are
+//! what the tokenizer makes of them: a punctuation mark is a word, and a word in several pieces is replaced as a
+//! whole.
 
 use std::fmt;
 use std::ops::Range;
@@ -140,7 +141,8 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Opens a model folder: its classifier where it has one (of an adapter, see [`Classifier::open`]), else its masked-LM head.
+    /// Opens a model folder: its classifier where it has one (of an adapter, see [`Classifier::open`]), else its
+    /// masked-LM head.
     ///
     /// # Errors
     /// When the folder has neither or cannot be read.

@@ -1,4 +1,4 @@
-//! A token-classification folder -> a tag for every word.
+//! Tags every word of a text with the model of a token-classification folder.
 
 use std::path::Path;
 
@@ -47,7 +47,8 @@ pub struct Tagger {
 }
 
 impl Tagger {
-    /// Opens a model folder; the length is that of the fine-tuning whose `model/` the folder is, else the model's positions.
+    /// Opens a model folder; the length is that of the fine-tuning whose `model/` the folder is, else the model's
+    /// positions.
     ///
     /// # Errors
     /// When it cannot be read, or the model has not so many positions as `max_length`.

@@ -1,6 +1,6 @@
-//! Files of new texts, or standard input -> examples, in windows of bounded size.
+//! Reads examples from files of new texts or standard input, in windows of bounded size.
 //!
-//! The number of a line, from 1, is the example's index. Not for a task's own files: see [`crate::tasks`].
+//! The index of an example is the number of its line, from 1. The files of tasks are read by [`crate::tasks`].
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, stdin};
@@ -25,7 +25,8 @@ pub enum TextFormat {
     Text,
     /// One text or two a line, with a tab between them; no header.
     Tsv,
-    /// One JSON object a line, with `text` and perhaps `text_b`, or `question` and `context`; other keys are left alone.
+    /// One JSON object a line, with `text` and perhaps `text_b`, or `question` and `context`; other keys are left
+    /// alone.
     Jsonl,
 }
 

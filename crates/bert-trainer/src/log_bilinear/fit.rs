@@ -1,4 +1,4 @@
-//! The fit of a log-bilinear model to counts, by Adam.
+//! Fits a log-bilinear model to counts, with Adam.
 
 use bert_data::Vocabulary;
 use bert_data::tokenization::vocabulary::is_special_token;

@@ -1,4 +1,4 @@
-//! What pre-training tells its caller, and what it writes into its logs.
+//! Defines what pre-training tells its caller, and what it writes into its logs.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! Pre-training: the loop. What is around it is in `run.rs`, what it tells its caller in [`events`].
+//! Pre-trains BERT: the training loop. `run.rs` has what surrounds the loop, [`events`] what it tells its caller.
 //!
-//! In: a [`PretrainConfig`]. Out: a run folder with checkpoints and `metrics.jsonl`. Ports
-//! `run_pretraining.py` (masked LM + next sentence), with two differences that are stated here: the
-//! masked-LM loss is divided by the number of targets in the whole global batch, and the gradient of
-//! the tied word embeddings is one dense tensor in the global norm.
+//! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and
+//! the run folder gets checkpoints and `metrics.jsonl`. Two things differ from the reference: the masked-LM loss is
+//! divided by the number of targets in the whole global batch, and the gradient of the tied word embeddings enters
+//! the global norm as one dense tensor.
 
 pub mod events;
 mod run;

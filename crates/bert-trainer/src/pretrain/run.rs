@@ -1,4 +1,4 @@
-//! What surrounds the loop: opening a run, its logs, evaluations and checkpoints.
+//! Does what surrounds the loop: opens a run, writes its logs and checkpoints, and evaluates.
 
 use std::path::{Path, PathBuf};
 

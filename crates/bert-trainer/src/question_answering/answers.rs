@@ -1,9 +1,9 @@
-//! From scores of tokens to answers in words.
+//! Turns scores of tokens into answers in words.
 //!
-//! Ports `write_predictions` of the reference's `run_squad.py`: the best starts and ends of every window, pairs that can be an
-//! answer, the best of them with probabilities, and for SQuAD 2.0 "no answer" where `[CLS]` scores higher than the best answer by
-//! more than a threshold. An answer is quoted from the text by the places of its tokens, where the reference aligns two
-//! tokenizations.
+//! Ports `write_predictions` of the reference's `run_squad.py`. It pairs the best starts and ends of every window,
+//! keeps the pairs that can be an answer, and gives the best of them with probabilities. For SQuAD 2.0 the answer
+//! is "no answer" where `[CLS]` scores higher than the best answer by more than a threshold. Unlike the reference,
+//! which aligns two tokenizations, it quotes an answer from the text by the positions of its tokens.
 
 use serde::{Deserialize, Serialize};
 

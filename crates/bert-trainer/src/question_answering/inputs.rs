@@ -1,4 +1,4 @@
-//! Questions as the model sees them, and its answers.
+//! Makes batches of the windows of questions, and collects the model's answers.
 
 use bert_model::{BertForQuestionAnswering, Mode};
 use burn::tensor::Device;

@@ -1,4 +1,5 @@
-//! Exact match and F1 of answers, by the rules of SQuAD's official scripts (`evaluate-v1.1.py`, `evaluate-v2.0.py`).
+//! Computes exact match and F1 of answers, by the rules of SQuAD's official scripts (`evaluate-v1.1.py`,
+//! `evaluate-v2.0.py`).
 
 use std::collections::HashMap;
 
@@ -29,8 +30,8 @@ pub struct SquadScores {
     pub no_answer: Option<AnswerScores>,
 }
 
-/// Scores the answers to all questions of a set, by their ids. A question without a prediction counts as wrong in version
-/// 1.1 and is left out in version 2.0, as the scripts do it.
+/// Scores the answers to all questions of a set, by their ids. A question without a prediction counts as wrong in
+/// version 1.1 and is left out in version 2.0, as the scripts do it.
 #[must_use]
 pub fn score_answers(set: &QuestionSet, answers: &HashMap<&str, &str>) -> SquadScores {
     let (mut all, mut with, mut without) = (Mean::default(), Mean::default(), Mean::default());
@@ -142,8 +143,8 @@ mod tests {
     use super::*;
 
     /// Right answers, what was predicted, exact match and F1 of version 1.1 and of version 2.0. Made by the functions
-    /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and by `f1_score` of
-    /// `evaluate-v1.1.py`, Python 3.
+    /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and by `f1_score`
+    /// of `evaluate-v1.1.py`, Python 3.
     type Scored = (&'static [&'static str], &'static str, Option<(f64, f64)>, (f64, f64));
 
     #[rustfmt::skip]

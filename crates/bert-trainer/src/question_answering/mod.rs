@@ -1,12 +1,12 @@
-//! Question answering on a text, as in SQuAD.
+//! Answers questions on a text, as in SQuAD: from reading the files to scoring the answers.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | [`squad`] | reads questions, texts and answers |
 //! | [`windows`] | cuts a long text into inputs of the model |
-//! | `inputs` | batches of these, and what the model answers |
+//! | `inputs` | makes batches of these and collects the model's answers |
 //! | [`answers`] | finds the best answers in the scores of all windows |
-//! | [`metrics`] | exact match and F1 by the official rules |
+//! | [`metrics`] | computes exact match and F1 by the official rules |
 
 pub mod answers;
 pub(crate) mod inputs;

@@ -1,4 +1,4 @@
-//! SQuAD's files: paragraphs with questions, and the places of their answers.
+//! Reads SQuAD's files: paragraphs with questions, and the places of their answers.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! A text longer than the model's sequence, as windows that overlap.
+//! Cuts a text that is longer than the model's sequence into overlapping windows.
 //!
-//! Ports `convert_examples_to_features` and `_check_is_max_context` of the reference's `run_squad.py`: `[CLS] question [SEP]
-//! window [SEP]`, windows begin every `doc_stride` tokens. Most tokens stand in several windows; an answer may begin in a
-//! window only at tokens that have more context there than in any other.
+//! Ports `convert_examples_to_features` and `_check_is_max_context` of the reference's `run_squad.py`. An input is
+//! `[CLS] question [SEP] window [SEP]`, and windows begin every `doc_stride` tokens. Most tokens stand in several
+//! windows; an answer may begin in a window only at tokens that have more context there than in any other.
 
 use std::ops::Range;
 
@@ -42,7 +42,8 @@ pub struct Window {
     pub first: usize,
     /// For each of them whether no other window has more context around it.
     pub max_context: Vec<bool>,
-    /// Places in the sequence of the first and last token of the answer; both 0, `[CLS]`, where the window lacks any of it.
+    /// Places in the sequence of the first and last token of the answer; both 0, `[CLS]`, where the window lacks any
+    /// of it.
     pub target: (usize, usize),
 }
 
@@ -103,8 +104,8 @@ fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// The window in which a token has most context: the smaller of what stands left and right of it, and of equals the longer
-/// window; of windows that are equal in both the first.
+/// The window in which a token has most context: the smaller of what stands left and right of it, and of equals the
+/// longer window; of windows that are equal in both the first.
 fn most_context(spans: &[Range<usize>], token: usize) -> usize {
     let mut best: Option<(f64, usize)> = None;
     for (at, span) in spans.iter().enumerate().filter(|(_, span)| span.contains(&token)) {
@@ -117,7 +118,8 @@ fn most_context(spans: &[Range<usize>], token: usize) -> usize {
     best.map_or(usize::MAX, |(_, at)| at)
 }
 
-/// The tokens that have any of these bytes of the text; `None` when none has (an answer of characters that tokenizing drops).
+/// The tokens that have any of these bytes of the text; `None` when none has (an answer of characters that tokenizing
+/// drops).
 fn covering(pieces: &[PlacedPiece], bytes: Range<usize>) -> Option<Range<usize>> {
     let start = pieces.iter().position(|piece| piece.end > bytes.start)?;
     let end = pieces.iter().rposition(|piece| piece.start < bytes.end)? + 1;
@@ -132,7 +134,8 @@ mod tests {
     use super::*;
     use crate::tasks::real_data_tests::data;
 
-    /// On every question of XQuAD: a window has the whole answer, and its tokens are quoted as the answer or a little more.
+    /// On every question of XQuAD: a window has the whole answer, and its tokens are quoted as the answer or a little
+    /// more.
     #[test]
     #[ignore = "needs ../shared"]
     fn answers_of_four_languages_are_quoted_from_the_text() {
@@ -178,8 +181,8 @@ mod tests {
         assert_eq!(spans(0, 4, 3), one(0..0));
     }
 
-    /// The example in the reference's comment, 11 words: the eighth stands at the end of the second window and has most context
-    /// in the third.
+    /// The example in the reference's comment, 11 words: the eighth stands at the end of the second window and has
+    /// most context in the third.
     #[test]
     fn a_token_counts_where_it_has_most_context() {
         let spans = [0..5, 3..8, 6..11];

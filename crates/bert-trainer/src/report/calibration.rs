@@ -1,4 +1,4 @@
-//! How sure the best run of a fine-tuning is, and how often it is right: the reliability diagram of its page.
+//! Draws the reliability diagram of a fine-tuning's best run: how sure it is, and how often it is right.
 
 use serde_json::Value;
 

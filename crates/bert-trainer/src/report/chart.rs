@@ -1,7 +1,6 @@
-//! Curves as SVG.
+//! Draws curves over steps or epochs, with levels to compare them with, as an SVG.
 //!
-//! In: points over steps or epochs, levels to compare with. Out: an SVG with labelled axes, round ticks and
-//! a legend, in the colours of the page. Not for tables.
+//! The chart has labelled axes, round ticks and a legend, in the colours of the page.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! "Is my pre-training working?": what stands out in a run, in words.
+//! Answers "Is my pre-training working?" with what stands out in a run, in words.
 //!
-//! In: the record of a run. Out: [`Finding`]s, each with the figures it rests on. The rules are those that users of
-//! the reference found out one by one: a loss at the level of guessing, a next sentence that is solved too
-//! early (its labels leak), labels of one kind, text learnt by heart, a loss that rises. Not for stopping a run.
+//! Each [`Finding`] names the figures it rests on. The rules are those that users of the reference found out one by
+//! one: a loss at the level of guessing, next sentences that are solved too early (their labels leak), labels of
+//! one kind, memorized text, a rising loss. A finding never stops a run.
 
 use super::chart::{smooth, thin};
 use super::record::{EvaluationRecord, RunRecord};

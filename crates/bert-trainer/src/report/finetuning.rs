@@ -1,4 +1,4 @@
-//! The page of a fine-tuning.
+//! Builds the report page of a fine-tuning.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The attention over fused adapters, as a table and as a picture.
+//! Shows the attention over fused adapters, as a table and as a picture.
 
 use std::fmt::Write as _;
 

@@ -1,11 +1,12 @@
-//! The table of a grid on the page of a fine-tuning.
+//! Builds the table of a grid for the page of a fine-tuning.
 
 use serde_json::Value;
 
 use super::table;
 use crate::finetune::grid::GridReport;
 
-/// A row per configuration with what it came to on the held-out part of train; nothing for a fine-tuning without a grid.
+/// A row per configuration with what it came to on the held-out part of train; nothing for a fine-tuning without a
+/// grid.
 pub(super) fn grid_table(report: &Value) -> String {
     let Ok(grid) = serde_json::from_value::<GridReport>(report["grid"].clone()) else { return String::new() };
     let row = |cell: &crate::finetune::grid::CellReport| {

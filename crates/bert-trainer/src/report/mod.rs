@@ -1,9 +1,9 @@
-//! `report.html`: what a run or a fine-tuning did, on one self-contained page.
+//! Builds `report.html`, a self-contained page that shows what a pre-training run or a fine-tuning did.
 //!
-//! In: the folder of a pre-training run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`,
-//! `timing.jsonl`) or of a fine-tuning (`report.json`). Out: a [`Report`]: a page with curves and tables that
-//! loads nothing from outside, and what stands out in words. Beside the figures is what guessing
-//! and counting give, and for a run what others reached. Not for choosing between models.
+//! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a
+//! fine-tuning (`report.json`). The [`Report`] has the page, with curves and tables, and what stands out in words.
+//! The page loads nothing from outside. Beside the figures it shows what guessing and counting give, and for a run
+//! what others reached.
 
 mod calibration;
 mod chart;

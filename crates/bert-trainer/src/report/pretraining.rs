@@ -1,4 +1,4 @@
-//! The page of a pre-training run.
+//! Builds the report page of a pre-training run.
 
 use std::fmt::Write as _;
 use std::path::Path;

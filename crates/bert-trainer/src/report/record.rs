@@ -1,7 +1,7 @@
-//! The files of a pre-training run, read for a page.
+//! Reads the files of a pre-training run for its page, and the data folders that it names, where they are still
+//! there.
 //!
-//! In: a run's folder; the data folders that it names, where they are still there. Out: [`RunRecord`]. Not for
-//! going on with the run: `run_folder.rs` and `checkpoint.rs` are.
+//! The result is a [`RunRecord`]. To continue a run, `run_folder.rs` and `checkpoint.rs` read its files instead.
 
 use std::path::{Path, PathBuf};
 

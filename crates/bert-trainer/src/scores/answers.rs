@@ -1,7 +1,8 @@
-//! What the runs of a finished fine-tuning answered on dev, read back from its output folder.
+//! Reads the answers of a finished fine-tuning's runs to dev back from its output folder.
 //!
-//! `dev_labels.tsv` has the examples' names and labels, `dev_predictions.tsv` of each seed the answers in the same order; of
-//! a regression they are in `dev_probabilities.tsv` to the last digit.
+//! `dev_labels.tsv` has the names and labels of the examples, and `dev_predictions.tsv` of each seed has the
+//! answers in the same order. The answers of a regression are read from `dev_probabilities.tsv`, which has them to
+//! the last digit.
 
 use std::path::{Path, PathBuf};
 

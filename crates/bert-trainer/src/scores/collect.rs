@@ -1,7 +1,8 @@
-//! Fine-tunings of one task that were run apart, put together: the seeds of a job array, the cells of a grid.
+//! Combines fine-tunings of one task that ran separately: the seeds of a job array, the cells of a grid.
 //!
-//! In: folders with a `report.json` each. Out: one [`Group`] per configuration, its seeds summarized as if they had
-//! been one run, and the settings in which the groups differ. Not for choosing: that is done on dev, by the reader.
+//! It reads the `report.json` of each folder and makes one [`Group`] per configuration. A group's seeds are
+//! summarized as if they had been one run, and the settings in which the groups differ are listed. The reader
+//! chooses between groups, by their scores on dev.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -54,8 +55,8 @@ pub struct Collection {
 /// Reads the reports of `folders` and groups them by configuration.
 ///
 /// # Errors
-/// When a folder has no report, a report is not of this program, the tasks or dev sets differ, a seed is there twice, or
-/// the answers of a single configuration cannot be read.
+/// When a folder has no report, a report is not of this program, the tasks or dev sets differ, a seed is there twice,
+/// or the answers of a single configuration cannot be read.
 pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     let mut found: Vec<(Map<String, Value>, Vec<PathBuf>, SeedSummary)> = Vec::new();
     for folder in folders {

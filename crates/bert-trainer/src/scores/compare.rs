@@ -1,7 +1,8 @@
-//! Two fine-tunings against each other on one dev set: `bert scores A B --paired`.
+//! Compares two fine-tunings on one dev set: `bert scores A B --paired`.
 //!
-//! In: output folders of `finetune`, two, or those of two configurations. Out: a [`Comparison`]: the difference of the mean
-//! scores with a paired bootstrap over examples and seeds and, for an accuracy, McNemar's test seed by seed.
+//! It reads two output folders of `finetune`, or the folders of two configurations. The [`Comparison`] has the
+//! difference of the mean scores with a paired bootstrap over examples and seeds and, for an accuracy, McNemar's
+//! test seed by seed.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Finished fine-tunings beside each other: `bert scores`.
+//! Puts finished fine-tunings side by side: `bert scores`.
 //!
 //! | question | function | file |
 //! |---|---|---|
-//! | what do the seeds of a job array, or the cells of a grid, come to together? | [`collect()`] | `collect.rs` |
+//! | what do the seeds of a job array, or the cells of a grid, give together? | [`collect()`] | `collect.rs` |
 //! | is one better than the other? | [`compare()`] | `compare.rs` |
 //! | what did the runs answer? | [`read_answers`] | `answers.rs` |
 

@@ -1,5 +1,5 @@
-//! Percentile intervals by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13), over
-//! the examples of a set and over the seeds at once.
+//! Computes percentile intervals by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter
+//! 13), over the examples of a set and over the seeds at once.
 
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
@@ -66,8 +66,8 @@ pub fn mean_interval(metric: Metric, runs: Vec<Vec<f64>>) -> Interval {
     interval(metric, examples, &runs.into_iter().map(Weighted::Mean).collect::<Vec<_>>())
 }
 
-/// [`confidence_interval`] of a metric that is a share of sums over the examples, as the F1 of entities: `runs` has of every example
-/// what is right and what there is.
+/// [`confidence_interval`] of a metric that is a share of sums over the examples, as the F1 of entities: `runs` has
+/// of every example what is right and what there is.
 ///
 /// # Panics
 /// When there are no runs, or they have not as many examples.

@@ -1,5 +1,5 @@
-//! Whether a classifier is as often right as it is sure: reliability diagram and expected calibration error of Guo et
-//! al., On Calibration of Modern Neural Networks (2017), section 2.
+//! Measures whether a classifier is right as often as it is sure: the reliability diagram and the expected
+//! calibration error of Guo et al., On Calibration of Modern Neural Networks (2017), section 2.
 
 use serde::{Deserialize, Serialize};
 

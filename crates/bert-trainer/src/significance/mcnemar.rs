@@ -1,4 +1,5 @@
-//! McNemar's exact test: whether two models that answered the same examples differ in how many they get right.
+//! Computes McNemar's exact test: whether two models that answered the same examples differ in how many they get
+//! right.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,9 +55,9 @@ mod tests {
         assert!((value - expected).abs() <= 1e-9 * expected, "{value} is not {expected}");
     }
 
-    /// 6 against 16: exact p = .0525 in Fagerland, Lydersen and Laake, The McNemar test for binary matched-pairs data,
-    /// BMC Medical Research Methodology 13 (2013). The other digits are `2 * sum(comb(n, k) for k in range(b + 1)) / 2**n` in
-    /// exact integers of Python.
+    /// 6 against 16: exact p = .0525 in Fagerland, Lydersen and Laake, The McNemar test for binary matched-pairs
+    /// data, BMC Medical Research Methodology 13 (2013). The other digits are `2 * sum(comb(n, k) for k in range(b +
+    /// 1)) / 2**n` in exact integers of Python.
     #[test]
     fn exact_probabilities() {
         close(two_sided(6, 16), 220_112.0 / 4_194_304.0);

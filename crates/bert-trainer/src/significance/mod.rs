@@ -1,17 +1,18 @@
-//! How sure a score is: confidence intervals, and tests of one set of runs against another.
+//! Measures how sure a score is: confidence intervals, and tests of one set of runs against another.
 //!
-//! In: the labels of an evaluated set and what each run (one per seed) answered. Out: plain numbers. Two things make a
-//! mean over seeds uncertain: another dev set would have had other examples, and other seeds would have given other
-//! models. The bootstrap draws both anew. Every draw comes from an addressed stream, so equal answers give equal figures.
+//! The functions take the labels of an evaluated set and what each run (one per seed) answered, and return plain
+//! numbers. Two things make a mean over seeds uncertain: another dev set would have had other examples, and other
+//! seeds would have given other models. The bootstrap draws both anew. Every draw comes from an addressed stream of
+//! `bert_random`, so equal answers give equal figures.
 //!
 //! | question | function | file |
 //! |---|---|---|
 //! | between which values does the mean score lie? | [`confidence_interval`] | `bootstrap.rs` |
 //! | is one set of runs better than another? | [`paired_test`] | `paired.rs` |
 //! | do two models differ in what they get right? | [`McNemar`] | `mcnemar.rs` |
-//! | is a classifier as often right as it is sure? | [`calibration()`] | `calibration.rs` |
+//! | is a classifier right as often as it is sure? | [`calibration()`] | `calibration.rs` |
 //!
-//! A metric of a resample is computed from how often each example was drawn (`weighted.rs`).
+//! The metric of a resample is computed from how often each example was drawn (`weighted.rs`).
 
 mod bootstrap;
 mod calibration;

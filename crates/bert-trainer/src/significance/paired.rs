@@ -1,4 +1,4 @@
-//! The paired bootstrap: whether one set of runs is better than another on the same examples.
+//! Tests by a paired bootstrap whether one set of runs is better than another on the same examples.
 
 use serde::{Deserialize, Serialize};
 
@@ -84,9 +84,9 @@ mod tests {
         (0..all).map(|at| Label::Class(usize::from(!wrong.contains(&at)))).collect()
     }
 
-    /// Two models that differ on 20 of 100 examples, 15 to 5. The resampled difference is a sum of 100 draws of +1, -1
-    /// and 0 with .15, .05 and .8. Of its distribution (100 convolutions in Python) the 2.5 % and 97.5 % quantiles are .02
-    /// and .19, and P(difference <= 0) is .013376.
+    /// Two models that differ on 20 of 100 examples, 15 to 5. The resampled difference is a sum of 100 draws of +1,
+    /// -1 and 0 with .15, .05 and .8. Of its distribution (100 convolutions in Python) the 2.5 % and 97.5 % quantiles
+    /// are .02 and .19, and P(difference <= 0) is .013376.
     #[test]
     fn the_difference_of_two_models() {
         let labels = vec![Label::Class(1); 100];

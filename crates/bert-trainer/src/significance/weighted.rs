@@ -1,4 +1,4 @@
-//! A run's metric on a resample, from how often each example was drawn: the resample itself is never made.
+//! Computes a run's metric on a resample from how often each example was drawn; the resample itself is never made.
 
 use crate::tasks::{Confusion, Label, Metric, pearson_of};
 

@@ -1,5 +1,5 @@
-//! What stands beside a score so that it can be judged: the majority class, the sampling error, and
-//! whether a run learnt anything but to give one answer.
+//! Computes what a score is judged by: the majority class, the sampling error, and whether a run learned anything
+//! but to give one answer.
 
 use super::metrics::score;
 use super::scores::Scores;

@@ -1,5 +1,5 @@
-//! The specification of every task: a table, not a program. What its fields mean is in `spec.rs`, the columns of
-//! the files in `columns.rs`.
+//! Holds the specification of every task, as data only. `spec.rs` explains the fields, and `columns.rs` has the
+//! columns of the files.
 
 use super::scores::Metric;
 use super::spec::{Defaults, Kind, TaskSpec};

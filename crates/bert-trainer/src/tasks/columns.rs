@@ -1,8 +1,8 @@
-//! Where the columns of tab-separated files are: by name where there is a header, else by the official position.
+//! Finds the columns of tab-separated files: by name where there is a header, else by the official position.
 //!
-//! Names first, so that the official files (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files
-//! with the needed columns alone both read. CoLA's train and dev have no header; any other official file without
-//! its header reads too.
+//! Names come first, so that the official files (MNLI has 12 columns in train, 16 in dev, 10 in test) and small
+//! files with only the needed columns can both be read. CoLA's train and dev have no header, and any other official
+//! file can be read without its header.
 
 use std::path::Path;
 

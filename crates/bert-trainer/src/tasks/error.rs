@@ -1,5 +1,5 @@
-//! What can be wrong with a task's name, folder or files. Every variant that concerns a file names
-//! it, and its line where there is one (lines count from 1, as editors do).
+//! Lists what can be wrong with a task's name, folder or files. Every variant that concerns a file names it, and
+//! its line where there is one (lines count from 1, as in editors).
 
 use std::path::PathBuf;
 

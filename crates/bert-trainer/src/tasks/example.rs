@@ -1,4 +1,4 @@
-//! One example of a task, and the file it is from.
+//! Defines an example of a task, its label, and the file that holds a split.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Files -> examples: which file of a folder holds a split, and what is in it. The form of the lines is
-//! in `tsv.rs`, that of tables of one's own in `table/`.
+//! Finds the file of a split in a folder and reads its examples. The lines are parsed in `tsv.rs`, SWAG's in
+//! `swag.rs`, and tables of one's own in `table/`.
 //!
-//! Texts are given as they stand in the file, the blanks at the end of SST-2's sentences included;
-//! tokenizers drop those.
+//! Texts are kept as they stand in the file, with the blanks at the end of SST-2's sentences; tokenizers drop
+//! those.
 
 use std::path::Path;
 
@@ -58,7 +58,8 @@ pub fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, 
 /// Reads a file of the task. Without `has_labels` a label column may be there or not, and is left alone.
 ///
 /// # Errors
-/// [`TaskError::NotLabelled`]; every way in which the file can be unlike the task's format, with its line; see [`TaskError`].
+/// [`TaskError::NotLabelled`]; every way in which the file can be unlike the task's format, with its line; see
+/// [`TaskError`].
 pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
     if let Some(columns) = task.spec().columns {
         return read_table(task, columns, path, has_labels);

@@ -1,5 +1,5 @@
-//! Small files of every task, with the quirks of the published ones, and every way in which a file can be
-//! wrong with its message.
+//! Tests small files of every task, with the quirks of the published ones, and the message for every way in which a
+//! file can be wrong.
 
 use std::fs;
 use std::path::Path;

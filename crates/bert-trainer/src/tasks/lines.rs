@@ -1,6 +1,8 @@
-//! File -> lines, with the care that files from anywhere need: a line ends at LF and nowhere else, a
-//! byte-order mark and the CR of a CRLF are dropped, bytes that are not UTF-8 and lines that no example
-//! can have are errors with their place. Memory stays bounded whatever the file is.
+//! Splits files into lines, with the care that files from anywhere need.
+//!
+//! A line ends at LF and nowhere else; a byte-order mark and the CR of a CRLF are dropped. Bytes that are not
+//! UTF-8, and lines too long for any example, are errors that name their place. Memory stays bounded whatever the
+//! file is.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};

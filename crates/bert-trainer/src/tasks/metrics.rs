@@ -1,5 +1,7 @@
-//! GLUE's metrics as pure functions of predictions and labels, equal to scikit-learn's and scipy's but
-//! that a value that is not defined (a correlation with a constant, F1 without a positive) is 0, never NaN.
+//! Computes GLUE's metrics as pure functions of predictions and labels.
+//!
+//! The values equal those of scikit-learn and scipy, except that an undefined value (a correlation with a constant,
+//! F1 without a positive) is 0, never NaN.
 
 use std::collections::BTreeSet;
 

@@ -1,15 +1,17 @@
-//! The tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL and SWAG, and tables of one's own. The
-//! files of SQuAD and CoNLL have rooms of their own: [`crate::question_answering`], [`crate::token_classification`].
+//! Reads and scores the tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and
+//! tables of one's own. The files of SQuAD and CoNLL have modules of their own: [`crate::question_answering`],
+//! [`crate::token_classification`].
 //!
-//! In come a task's files as they were published; out go [`Example`]s, the official [`Scores`] of
-//! predictions, the [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's
-//! server (or minBERT's grader) takes. Everything here is plain text and numbers: no tensors, no
-//! tokenizer. The behaviour is that of the reference's `run_classifier.py` where it has the task, and
-//! of the official GLUE files and metrics elsewhere.
+//! The module turns a task's published files into [`Example`]s and predictions into the official [`Scores`], the
+//! [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's server (or minBERT's grader)
+//! takes. Everything here is plain text and numbers, without tensors or a tokenizer. The behaviour is that of the
+//! reference's `run_classifier.py` where it has the task, and of the official GLUE files and metrics elsewhere.
 //!
 //! | step | function | file |
 //! |---|---|---|
-//! | which task, its labels, files and defaults | [`Task`], [`TaskSpec`] | `task.rs`, `spec.rs`, `catalog.rs` |
+//! | which task, by which name | [`Task`], [`TableTask`] | `task.rs`, `task_names.rs`, `table_task.rs` |
+//! | its labels, files and defaults | [`TaskSpec`] | `spec.rs`, `catalog.rs` |
+//! | the parts of its data, and what they hold | [`Split`], [`Example`] | `split.rs`, `example.rs` |
 //! | file -> examples | [`read_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `columns.rs`, `swag.rs` |
 //! | a table of one's own -> task, examples | [`describe_table`] | `table/` |
 //! | token ids -> model input | [`encode_pair`] | `pair.rs` |
@@ -17,6 +19,7 @@
 //! | how much a score says | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
 //! | runs -> summary | [`SeedSummary`] | `summary.rs` |
 //! | predictions -> files | [`write_predictions`] | `predictions.rs` |
+//! | every way in which a file can be wrong | [`TaskError`] | `error.rs` |
 
 mod baseline;
 mod catalog;

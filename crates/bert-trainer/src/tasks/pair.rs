@@ -1,6 +1,7 @@
-//! Token ids of one or two texts -> the model's input: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segment
-//! ids, no padding. A port of `convert_single_example` and `_truncate_seq_pair` of the reference's
-//! `run_classifier.py`.
+//! Builds the model's input from the token ids of one or two texts: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with
+//! segment ids, without padding.
+//!
+//! Ports `convert_single_example` and `_truncate_seq_pair` of the reference's `run_classifier.py`.
 
 /// Ids of the special tokens in the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

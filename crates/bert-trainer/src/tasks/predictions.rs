@@ -1,5 +1,5 @@
-//! Predictions -> files: GLUE's submission form, minBERT's, and the reference's table of probabilities.
-//! Everything goes to a writer; where it lies on disk is the caller's business.
+//! Writes predictions in the form of GLUE's submissions, of minBERT, or of the reference's table of probabilities.
+//! The caller gives the writer, and so decides where the file lies.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,8 +9,8 @@ use super::task::Task;
 use crate::tasks::example::Example;
 use crate::tasks::example::Label;
 
-/// Writes predictions in the form of the task's own community: minBERT's for SST-5 and CFIMDB, GLUE's submission form for all
-/// others.
+/// Writes predictions in the form of the task's own community: minBERT's for SST-5 and CFIMDB, GLUE's submission form
+/// for all others.
 ///
 /// # Errors
 /// Those of the writer.
@@ -105,9 +105,9 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
     out.flush()
 }
 
-/// Writes the examples that were predicted wrongly, those the model was surest of first: number, label,
-/// prediction, the prediction's probability, text or texts. Of a regression all, the largest error first, which stands in
-/// the probability's place.
+/// Writes the examples that were predicted wrongly, those the model was surest of first: number, label, prediction,
+/// the prediction's probability, text or texts. Of a regression all, the largest error first, which stands in the
+/// probability's place.
 ///
 /// # Errors
 /// Those of the writer.

@@ -1,5 +1,5 @@
-//! The published files themselves, in the data folder beside the workspace: counts of rows and labels as its README has
-//! them.
+//! Tests the published files in the data folder beside the workspace: they have the counts of rows and labels that
+//! its README gives.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The names of metrics, and a set of values under those names that keeps its order in JSON.
+//! Names the metrics, and holds values by these names in an order that JSON keeps.
 
 use std::fmt;
 

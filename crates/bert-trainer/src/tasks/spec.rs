@@ -1,10 +1,10 @@
-//! What each task is: its labels in the reference's order, files, metrics and default settings.
-//! The values are in `catalog.rs`.
+//! Defines what is fixed about a task: its labels, files, metrics and default settings. The values are in
+//! `catalog.rs`.
 //!
-//! Class numbers are positions in [`Kind::Classification`]'s labels, and those are in the order of the
-//! reference's and GLUE's processors: RTE and QNLI `entailment` = 0, `not_entailment` = 1; MNLI
-//! `contradiction` = 0, `entailment` = 1, `neutral` = 2. (The Hugging Face `glue` data set numbers
-//! MNLI differently; exported models say theirs in `id2label`.)
+//! Class numbers are positions in [`Kind::Classification`]'s labels, and those are in the order of the reference's
+//! and GLUE's processors: RTE and QNLI `entailment` = 0, `not_entailment` = 1; MNLI `contradiction` = 0,
+//! `entailment` = 1, `neutral` = 2. The Hugging Face `glue` data set numbers MNLI differently; exported models give
+//! their own numbers in `id2label`.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,8 @@ pub struct TaskSpec {
     pub(super) files: &'static [(Split, &'static str)],
     /// Whether `train_sample.tsv` and `dev_sample.tsv` may stand in for the official files.
     pub(super) samples: bool,
-    /// Whether the published test file has labels that may be scored. CFIMDB's has a label column, but it is blanked (all 0).
+    /// Whether the published test file has labels that may be scored. CFIMDB's has a label column, but it is blanked
+    /// (all 0).
     pub(super) test_has_labels: bool,
     /// What stands for a label where annotators did not agree: the row is left out, as usual.
     pub(super) unlabelled: Option<&'static str>,

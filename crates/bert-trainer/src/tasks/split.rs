@@ -1,4 +1,4 @@
-//! The parts of a task's data.
+//! Names the parts of a task's data: train, dev and test, and the second dev and test sets of MNLI.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

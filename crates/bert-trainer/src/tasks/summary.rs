@@ -1,7 +1,7 @@
-//! One task, several seeds: what the runs came to and how much of it is luck.
+//! Summarizes the runs of several seeds on one task, and says how much of the result is luck.
 //!
-//! Fine-tuning small sets swings by points from seed to seed, and some runs never leave the majority class; a
-//! mean alone hides both. So the summary has every run, mean, SD, median and extremes, the number of
+//! Scores of fine-tuning on small sets swing by points from seed to seed, and some runs never leave the majority
+//! class; a mean alone hides both. So the summary has every run, mean, SD, median and extremes, the number of
 //! degenerate runs, the majority baseline, and the sampling error of the dev set itself.
 
 use std::fmt;

@@ -1,6 +1,7 @@
-//! SWAG's files: a beginning and four ways to go on, comma-separated, quoted as in RFC 4180.
+//! Reads SWAG's files: a beginning and four endings to choose from, comma-separated, quoted as in RFC 4180.
 //!
-//! As in `run_swag.py` of `transformers`, the first text of a choice is `sent1`, the second `sent2` with one of the endings.
+//! As in `run_swag.py` of `transformers`, the first text of a choice is `sent1`, the second `sent2` with one of the
+//! endings.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The name and the specification of a table of one's own.
+//! Holds the description of a table of one's own, and its name as a task.
 
 use super::spec::TaskSpec;
 use serde::{Deserialize, Serialize};

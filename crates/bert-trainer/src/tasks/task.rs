@@ -1,5 +1,5 @@
-//! The names of tasks and splits, as they stand on the command line, in JSON and in messages.
-//! What belongs to each task is in `spec.rs`.
+//! Names the tasks as they are written to JSON and messages, and finds the specification of each. `task_names.rs`
+//! reads the names, and `spec.rs` says what belongs to a task.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use crate::tasks::table_task::TableTask;
 
 /// A task with published data and an official metric, or a table of one's own.
 ///
-/// In JSON its name; of a table that was read the [`TableDescription`], so that a report can be read without its files.
+/// In JSON its name; of a table that was read the [`TableDescription`](super::TableDescription), so that a report can
+/// be read without its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Task {
     /// Recognizing textual entailment (GLUE).

@@ -1,4 +1,4 @@
-//! Tasks by name, as they stand on the command line and in JSON.
+//! Reads the names of tasks, from the command line and from JSON.
 
 use super::catalog;
 use super::error::TaskError;

@@ -1,7 +1,7 @@
-//! Lines -> examples, for tab-separated files and for minBERT's `LABEL ||| TEXT`.
+//! Parses lines of tab-separated files, and of minBERT's `LABEL ||| TEXT`, into examples.
 //!
-//! These files have no quoting: a `"` is a character like any other and often stands alone, so rows
-//! are cut at tabs and nothing else. Which column is which is in `columns.rs`.
+//! These files have no quoting: a `"` is a character like any other and often stands alone, so rows are cut at tabs
+//! and nothing else. `columns.rs` says which column is which.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ impl<'a> RowReader<'a> {
         RowReader { task, path, has_labels, layout: layout(task), positions: None, rows: 0 }
     }
 
-    /// The example in a line; `None` for a header and for a row without a label that annotators agreed on. Lines must come in order.
+    /// The example in a line; `None` for a header and for a row without a label that annotators agreed on. Lines must
+    /// come in order.
     pub(super) fn line(&mut self, line: usize, text: &str) -> Result<Option<Example>, TaskError> {
         let example = match self.layout {
             None => Some(self.minbert_line(line, text)?),

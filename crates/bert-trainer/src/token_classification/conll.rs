@@ -1,6 +1,7 @@
-//! Files in the form of CoNLL-2003: a word a line with its tag in the last column, an empty line behind every sentence.
+//! Reads files in the form of CoNLL-2003: one word per line with its tag in the last column, and an empty line
+//! after every sentence.
 //!
-//! Columns stand apart by blanks or tabs. Lines that begin with `-DOCSTART-` divide documents and are left out.
+//! Blanks or tabs separate the columns. Lines that begin with `-DOCSTART-` divide documents and are left out.
 
 use std::path::Path;
 
@@ -20,7 +21,8 @@ pub struct Sentence {
 /// Reads the sentences of a file. Without `has_tags` a line may be a word alone, and tags are left alone.
 ///
 /// # Errors
-/// [`TaskError::MissingTag`] with the line of a word without a tag, [`TaskError::NoExamples`], and those of reading lines.
+/// [`TaskError::MissingTag`] with the line of a word without a tag, [`TaskError::NoExamples`], and those of reading
+/// lines.
 pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
     let mut sentences = Vec::new();
     let mut sentence = Sentence::default();

@@ -1,8 +1,8 @@
-//! Entities from tags, and how many of them are right.
+//! Finds the entities in a sequence of tags, and counts how many of them are right.
 //!
 //! An entity is right when its first word, its last word and its kind are. Where entities begin and end follows
-//! `conlleval`, the script of the CoNLL shared tasks, which `seqeval` ports: tags of the schemes IOB1, IOB2, IOE and
-//! IOBES are all understood, and a tag that the scheme does not allow at its place begins an entity.
+//! `conlleval`, the script of the CoNLL shared tasks, which `seqeval` ports. It understands tags of the schemes
+//! IOB1, IOB2, IOE and IOBES, and a tag that the scheme does not allow at its place begins an entity.
 
 use std::collections::{BTreeMap, BTreeSet};
 

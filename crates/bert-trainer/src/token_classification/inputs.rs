@@ -1,4 +1,4 @@
-//! Sentences as the model sees them, and its tags.
+//! Makes batches of sentences, and collects the tags that the model gives to their words.
 
 use bert_model::{BertForTokenClassification, Mode};
 use burn::tensor::Device;

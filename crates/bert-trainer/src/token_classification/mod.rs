@@ -1,11 +1,11 @@
-//! A class for every word of a sentence, as in named-entity recognition.
+//! Gives every word of a sentence a class, as in named-entity recognition: from reading the files to scoring entities.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | [`conll`] | reads sentences with a tag for each word |
-//! | [`pieces`] | words to word pieces: the first piece of a word carries its tag |
-//! | `inputs` | batches of these, and what the model tags |
-//! | [`entities`] | tags to entities, precision, recall and F1 |
+//! | [`pieces`] | cuts words into word pieces: the first piece of a word carries its tag |
+//! | `inputs` | makes batches of these and collects the model's tags |
+//! | [`entities`] | finds entities in tags and computes precision, recall and F1 |
 
 pub mod conll;
 pub mod entities;

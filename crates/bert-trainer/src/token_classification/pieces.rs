@@ -1,7 +1,7 @@
-//! Words to word pieces: the first piece of each word carries its tag, the others none.
+//! Cuts words into word pieces: the first piece of each word carries its tag, the others carry none.
 //!
-//! As in the paper (5.3) and in `run_ner.py` of `transformers`. A word that tokenizing leaves nothing of is one `[UNK]`, so that
-//! every word has a place.
+//! This is the scheme of the paper (5.3) and of `run_ner.py` of `transformers`. A word of which tokenizing leaves
+//! nothing becomes one `[UNK]`, so that every word has a place.
 
 use bert_data::{Tokenizer, Vocabulary};
 

@@ -1,8 +1,7 @@
-//! The data card: `README.md` for people, with the header by which `datasets` finds the shards.
+//! Writes the data card: `README.md` for people, with the header by which `datasets` finds the shards.
 //!
-//! In goes a manifest, out comes Markdown. It is written beside the manifest and before it, and is no part of the data
-//! set: the manifest does not list it, nothing reads it back, and it may be edited (licence, source, use); only
-//! `--overwrite` replaces it. The reference has nothing like it.
+//! The card is written just before the manifest, which does not list it. Nothing reads it back, so it may be edited
+//! (licence, source, use). Only `--overwrite` replaces it.
 
 use std::fmt::Write as _;
 

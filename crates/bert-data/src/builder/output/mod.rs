@@ -1,9 +1,9 @@
-//! The output folder: what may be there before a build, and the steps that end with a committed data set.
+//! Opens and locks the output folder, and takes the steps that end with a committed data set.
 //!
-//! In goes a folder's path, out comes an [`Output`] that this process alone writes to (or, of a build in parts, whose
-//! part it alone makes). Files are made in a hidden work folder and moved to their names at the end; the manifest is
-//! written last. A failure leaves the work folder for the same command to go on with, once there is something to keep.
-//! A folder with anything in it that is not ours is refused, and nothing is changed. Not for the files' content.
+//! Only this process writes to a locked [`Output`]; parts of a build share the folder, each with its own lock. Files are
+//! made in a hidden work folder and moved to their names at the end. The manifest is written last. After a failure the
+//! work folder stays if there is something to keep, and the same command continues from there. A folder that holds
+//! anything else is refused and left as it is.
 
 pub(crate) mod card;
 pub(crate) mod part_receipt;

@@ -1,8 +1,7 @@
-//! What one part of a build hands over: enough to make the manifest of all parts.
+//! The receipt of a part of a build: a hidden JSON file beside the shards that says what the part read, made and wrote.
 //!
-//! In goes what a part read, made and wrote, out comes a hidden JSON file beside the shards, and from all of them the
-//! manifest ([`Manifest::of_parts`]), after the law of conservation was checked over their union. A build in one go is
-//! the one part of one. Not for going on after a failure (`work`).
+//! [`Manifest::of_parts`] makes the manifest from the receipts of all parts, after checking the law of conservation over
+//! their union. A build in one go is part 1 of 1, whose receipt stays in memory.
 
 use std::path::Path;
 

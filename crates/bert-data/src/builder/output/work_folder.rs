@@ -1,10 +1,9 @@
-//! The work folder: what a build has done so far, kept by receipts, so that the same command can go on.
+//! The work folder: keeps what a build has made so far, so that the same command can continue after a stop.
 //!
-//! In go the files of the stages, each with a small JSON receipt written when it is complete; out they come when the
-//! command is given again. Which command that is says the [`Identity`] in the folder: the options that decide the bytes,
-//! the vocabulary's digest and the versions of the streams and formats. What the inputs hold is in the receipt of the
-//! text (`store`); where they lie does not matter. Receipts need no fsync: each holds digests, and what does not
-//! verify is made again. Not for the output folder (`output`). The reference starts anew.
+//! Every finished file has a small JSON receipt. The [`Identity`] in the folder says which command it belongs to: the
+//! options that decide the bytes, the vocabulary's digest, and the versions of the streams and the format. The contents of
+//! the inputs are in the receipts of the token store (`builder::token_store`); where the inputs lie does not matter.
+//! Receipts need no fsync: each holds digests, and what does not verify is made again.
 
 use std::fs;
 use std::io::Write;

@@ -1,7 +1,8 @@
-//! Several tasks at once: one encoder, a classifier each.
+//! Trains one encoder on several tasks at once, with a classifier for each.
 //!
-//! Every step is a batch of one task, drawn with a probability that depends on the tasks' sizes. Which task a step has is a
-//! function of seed and step alone. An epoch has as many steps as all tasks' examples together make batches.
+//! Every step is a batch of one task, drawn with a probability that depends on the sizes of the tasks. The task of
+//! a step is a function of seed and step alone. An epoch has as many steps as the examples of all tasks together
+//! make batches.
 
 mod report;
 mod sampling;
@@ -127,8 +128,8 @@ impl RunState for Progress {
 
 type Objectives<'a> = Vec<Labels<'a, BertForSequenceClassification>>;
 
-/// Trains one encoder on all tasks; each task's folder in `output` is then like one of `finetune`. With `resume` it goes on with
-/// what the same command left there when it was stopped or killed.
+/// Trains one encoder on all tasks; each task's folder in `output` is then like one of `finetune`. With `resume` it
+/// goes on with what the same command left there when it was stopped or killed.
 ///
 /// # Errors
 /// See [`Error`].

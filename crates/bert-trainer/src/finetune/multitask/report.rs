@@ -1,4 +1,4 @@
-//! What several tasks came to.
+//! Defines `multitask.json`, the report of several tasks that were trained together.
 
 use std::fmt;
 

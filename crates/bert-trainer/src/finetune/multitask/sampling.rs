@@ -1,4 +1,4 @@
-//! Which task a step has.
+//! Draws the task of each step when several tasks are trained together.
 
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! A class or a score of a text or a pair, or which of some choices goes with a text.
+//! Implements the objective of classes and scores: classification or regression of a text or a pair, and multiple
+//! choice.
 
 use std::collections::BTreeMap;
 

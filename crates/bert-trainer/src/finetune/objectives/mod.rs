@@ -1,9 +1,10 @@
-//! What a fine-tuning learns, as the loop over steps, seeds and cells sees it.
+//! Defines an objective: a task's data, loss and scores, as the loop over steps, seeds and cells sees them.
 //!
-//! | what is predicted | objective | model |
+//! | what is predicted | file | model |
 //! |---|---|---|
-//! | a class or a score of a text or pair | `labels.rs` | `BertForSequenceClassification` |
-//! | which of some texts goes on | `labels.rs` | `BertForMultipleChoice` |
+//! | a class or a score of a text or a pair | `labels.rs` | `BertForSequenceClassification` |
+//! | the same, from a head on a frozen encoder | `labels.rs` | `BertWithFeatureHead` |
+//! | which of some choices goes with a text | `labels.rs` | `BertForMultipleChoice` |
 //! | where in a text the answer stands | `spans.rs` | `BertForQuestionAnswering` |
 //! | a tag for every word | `tags.rs` | `BertForTokenClassification` |
 

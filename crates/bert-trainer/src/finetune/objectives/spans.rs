@@ -1,4 +1,4 @@
-//! Where in a text the answer to a question stands.
+//! Implements the objective of question answering: where in a text the answer begins and ends.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! A tag for every word: named entities and their like.
+//! Implements the objective of token classification: a tag for every word, as for named entities.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -65,7 +65,8 @@ impl<'a> Tags<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When one of them is missing or bad, with the line; [`TaskError::UnknownTag`] for a tag that training does not have.
+    /// When one of them is missing or bad, with the line; [`TaskError::UnknownTag`] for a tag that training does not
+    /// have.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let train_path = setup.needed_file(Split::Train)?.path;
         let all = read_sentences(&train_path, true)?;

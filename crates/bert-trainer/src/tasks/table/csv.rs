@@ -1,5 +1,6 @@
-//! Lines -> records of comma-separated values, as RFC 4180 has them: a field in quotes may hold commas, line ends and
-//! doubled quotes. What the standard does not allow is refused, because it would be read differently elsewhere.
+//! Splits lines of comma-separated values into records, by RFC 4180: a field in quotes may hold commas, line ends
+//! and doubled quotes. It refuses what the standard does not allow, because other readers would read it
+//! differently.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
-//! A task of one's own: any table with texts and labels.
+//! Makes a task of a table of one's own: any table with texts and labels.
 //!
-//! In: a training file and the names of its columns. Out: a [`Task`] like the published ones, with the classes, or the
-//! range, that the file has. A [`Task`] is a small value that names its specification; so that of a table is kept for
-//! the rest of the process, once for each description, and nothing else needs to know where it came from.
+//! The training file and the names of its columns give a [`Task`] like the published ones, with the classes, or the
+//! range, that the file has. A [`Task`] is a small value that names its specification. So the specification of a
+//! table is kept for the rest of the process, once for each description, and the rest of the code treats the table
+//! like any other task.
 
 mod csv;
 mod rows;

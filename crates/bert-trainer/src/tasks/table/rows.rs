@@ -1,5 +1,5 @@
-//! A table in CSV, TSV, JSON Lines or Parquet -> rows of texts with their labels, as text. The end of the file's name
-//! says which it is.
+//! Reads the rows of a table in CSV, TSV, JSON Lines or Parquet: texts with their labels, as text. The end of the
+//! file's name says which format it is.
 
 use std::path::Path;
 
