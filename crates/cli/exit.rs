@@ -1,4 +1,4 @@
-//! How a program ends: the error printed once, and the documented exit code.
+//! Ends a program: prints the error once and gives the documented exit code.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | 4 | checkpoint invalid or of another shape |
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
+//! | 75 | too early: other parts of a build have not tokenized their text yet |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::io::Write;

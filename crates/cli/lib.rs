@@ -1,8 +1,7 @@
 //! The command-line programs: `make-pretrain-data`, `pretrain`, `finetune` and the tool `bert`.
 //!
-//! Each program parses its flags, calls one library function, draws its progress on stderr and
-//! prints its result on stdout (`--json`: as one object). What the programs compute is in the
-//! libraries; how they end is in [`exit`].
+//! Each program parses its flags, calls one library function, draws its progress on stderr and prints its result on
+//! stdout (with `--json` as one object). The libraries do the computing; [`exit`] says how the programs end.
 
 /// The allocator of the programs that train: a step allocates and frees the same large tensors over and
 /// over; glibc's allocator gives them back to the system each time, and the page faults cost a sixth of the

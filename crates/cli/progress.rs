@@ -1,4 +1,4 @@
-//! Progress on stderr: a bar on a terminal, a plain line every ten seconds elsewhere.
+//! Shows progress on stderr: a bar on a terminal, elsewhere a plain line every ten seconds.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Where the rows of a command go: standard output as they come, or a file that appears whole.
+//! Writes the rows of a command to standard output as they come, or to a file that appears whole.
 
 use std::io::{BufWriter, ErrorKind, Write, stdout};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `--config FILE`: the options that something was made with, under those of the command line.
+//! `--config FILE`: takes saved options as defaults for those that the command line does not give.
 //!
 //! Field, flag and JSON key have one name in every configuration, so one function serves all programs.
 

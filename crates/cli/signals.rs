@@ -1,5 +1,5 @@
-//! Signals: the first SIGINT or SIGTERM asks the run to stop after the current step, the second
-//! SIGINT ends the process at once; SIGUSR1 asks for a checkpoint.
+//! Handles signals: the first SIGINT or SIGTERM asks the run to stop after the current step, a second SIGINT ends the
+//! process at once, and SIGUSR1 asks for a checkpoint.
 
 use bert_trainer::StopFlag;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};

@@ -1,4 +1,4 @@
-//! The threads that compute.
+//! Sets up the threads that compute.
 
 use std::thread::available_parallelism;
 

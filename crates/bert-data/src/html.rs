@@ -1,7 +1,7 @@
 //! The frame that all HTML pages of these programs share.
 //!
-//! [`document`] makes a whole page of a title, styles and a body. The page loads nothing from outside, follows the reader's
-//! light or dark setting, and can be read on a narrow screen. [`escape`] makes text safe to put into it.
+//! [`document`] makes a whole page of a title, styles and a body. The page loads nothing from outside, follows the
+//! reader's light or dark setting, and can be read on a narrow screen. [`escape`] makes text safe to put into it.
 
 /// Colours, type and tables. `--soft` keeps a contrast of 4.5 to 1 on the paper in both settings.
 const STYLE: &str = "

@@ -1,8 +1,8 @@
 //! Shares work out among workers and gives the results in the order of the items.
 //!
-//! Each worker has its own buffers and takes the next item whenever it is free, so uneven items keep all workers busy. A
-//! result must not depend on which worker made it. [`share_out`] returns all results at once. [`in_order`] hands them on
-//! one by one while later items are worked on.
+//! Each worker has its own buffers and takes the next item whenever it is free, so uneven items keep all workers busy.
+//! A result must not depend on which worker made it. [`share_out`] returns all results at once. [`in_order`] hands them
+//! on one by one while later items are worked on.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};

@@ -1,8 +1,8 @@
 //! A random order of `0..n` that is computed, not stored.
 //!
-//! In goes a place, out comes the number that stands there. Small orders are shuffled in a table, exactly. Of large ones
-//! each place is computed by a Feistel network whose keys are drawn, on the smallest square that holds them; what falls
-//! outside is sent through again. So memory does not grow with `n`.
+//! Up to 65,536 numbers are shuffled in a table. In a longer order, a Feistel network with drawn keys computes the
+//! number at each place. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a result
+//! that is not below `n` goes through the network again. So memory does not grow with `n`.
 
 use crate::random::Random;
 use crate::stream::Stream;

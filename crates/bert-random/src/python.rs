@@ -1,4 +1,4 @@
-//! CPython 3's `random.Random`, so that the reference's algorithms give the reference's instances draw by draw.
+//! CPython 3's `random.Random`. With it the reference's algorithms give the reference's instances, draw by draw.
 //!
 //! Ports `random()`, `_randbelow`, `randint` and `shuffle`.
 

@@ -1,4 +1,4 @@
-//! What every source of draws can do.
+//! What every source of random draws can do.
 
 /// A source of random draws. The provided methods draw in CPython's order.
 pub trait Random {

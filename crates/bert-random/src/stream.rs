@@ -1,4 +1,4 @@
-//! Streams of draws that are addressed, so that nothing depends on threads or on the order of work.
+//! Streams of random draws that have an address, so that no draw depends on threads or on the order of work.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -1,6 +1,6 @@
-//! Files that appear whole under their name, or not at all.
+//! Writes files that appear whole under their name, or not at all.
 //!
-//! In goes a path and what to write; out comes the file with its size and digest, or the old one is left as it was.
+//! A write gives the file's size and digest. If it fails, the old file is left as it was.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};

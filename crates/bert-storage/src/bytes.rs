@@ -1,7 +1,4 @@
-//! Bytes of files: with a limit, and as a digest.
-//!
-//! In goes a path, out come its bytes where they are few enough, or 64 hex digits. Not for shards and texts, which have
-//! readers of their own.
+//! Reads small files, up to a limit of bytes, and gives the BLAKE3 digest of bytes and files as 64 hex digits.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! A full disk, wherever in a chain of causes it was said.
+//! Recognizes a full disk or quota anywhere in an error's chain of causes.
 
 /// Whether an error, or what caused it, is that a disk or quota is full.
 #[must_use]

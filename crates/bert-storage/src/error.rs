@@ -1,4 +1,4 @@
-//! What can go wrong with a file.
+//! Errors of files and folders.
 
 use std::path::{Path, PathBuf};
 

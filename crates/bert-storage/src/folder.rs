@@ -1,4 +1,4 @@
-//! Folders whose names survive a power cut.
+//! Creates folders whose names survive a power cut.
 
 use std::path::Path;
 

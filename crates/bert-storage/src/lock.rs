@@ -1,7 +1,7 @@
-//! One writer at a time in a folder.
+//! Locks a folder for one writer at a time.
 //!
-//! In goes a folder, out comes the right to write in it, or [`Error::InUse`] at once. The lock is the operating
-//! system's, so that it ends with the process, however that ends.
+//! [`OutputLock::acquire`] gives the right to write in a folder, or [`Error::InUse`] at once. The lock is the operating
+//! system's, so it ends with the process, however that ends.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Scratch files: digested while they are written, read at any place.
+//! Scratch files: digested while they are written, and read at any place.
 //!
-//! Not for what must survive a power cut: scratch data is checked by its digest instead.
+//! They are not synced and need not survive a power cut: a digest shows whether they are whole.
 
 use std::fs::File;
 use std::hash::Hasher;

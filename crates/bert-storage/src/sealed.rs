@@ -1,8 +1,7 @@
-//! JSON files that carry their own digest, so that a flipped bit or a hand's edit is found when they are read.
+//! JSON files that carry their own digest, so that a flipped bit or a manual edit is found when they are read.
 //!
-//! In goes a value that is a JSON object; out comes a file whose first entry is `"seal"`: the BLAKE3 digest of the
-//! whole file with the digits of the seal as zeros. Not for files that another file vouches for (shards, the files
-//! of a checkpoint). Nothing here is from the reference.
+//! The first entry of the file is `"seal"`: the BLAKE3 digest of the whole file with the digits of the seal as zeros.
+//! Files whose digest stands in another file (shards, the files of a checkpoint) need no seal.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! The file operations that writing is made of, and the real ones.
+//! The file operations that writing consists of ([`FileSystem`]), and the real ones ([`Disk`]).
 //!
-//! In go paths, out come files and names on disk. What fails on purpose is in [`crate::faults`].
+//! The feature `faults` has file systems that fail on purpose.
 
 use std::fmt;
 use std::fs::{self, File};

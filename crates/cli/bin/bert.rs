@@ -1,4 +1,4 @@
-//! The tool `bert`: everything beside the three main programs.
+//! The tool `bert`: everything except the three main programs.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `bert attention`: a page that shows what each head attends to.
+//! `bert attention` writes a page that shows what each attention head attends to.
 
 use std::path::PathBuf;
 

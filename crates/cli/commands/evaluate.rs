@@ -1,4 +1,4 @@
-//! `bert evaluate`: a pre-trained model on held-out instances.
+//! `bert evaluate` measures a pre-trained model on the instances of a data folder.
 
 use std::path::PathBuf;
 

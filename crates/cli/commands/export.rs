@@ -1,4 +1,4 @@
-//! `bert export`: the model of a run or checkpoint as a Hugging Face folder.
+//! `bert export` writes the model of a run or checkpoint as a Hugging Face folder.
 
 use std::path::PathBuf;
 

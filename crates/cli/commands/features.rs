@@ -1,4 +1,4 @@
-//! `bert features`: the hidden states of every token of texts.
+//! `bert features` writes the hidden states of every token of texts.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `bert fill-mask`: what the model puts in place of `[MASK]`.
+//! `bert fill-mask` shows which words a model puts in place of `[MASK]`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `finetune`: a checkpoint, tuned and scored on a task.
+//! `finetune` trains a checkpoint on a task and scores it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

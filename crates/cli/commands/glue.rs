@@ -1,4 +1,4 @@
-//! `bert glue`: a checkpoint on all tasks of GLUE.
+//! `bert glue` fine-tunes a checkpoint on all tasks of GLUE.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `bert init`: a folder of fresh weights, for `--init-checkpoint` or another trainer.
+//! `bert init` writes a folder of fresh weights, for `--init-checkpoint` or another trainer.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `bert inspect`: what a data folder holds, in words and counts.
+//! `bert inspect` shows what a data folder holds, in words and counts.
 
 use std::path::{Path, PathBuf};
 

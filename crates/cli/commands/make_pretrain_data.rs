@@ -1,4 +1,4 @@
-//! `make-pretrain-data`: text to Parquet shards of masked sentence pairs.
+//! `make-pretrain-data` makes Parquet shards of masked sentence pairs from text.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `bert make-vocab`: a WordPiece vocabulary from text.
+//! `bert make-vocab` trains a WordPiece vocabulary on text.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `bert merge`: the parts of a data set become the data set.
+//! `bert merge` makes one data set of the parts of a build.
 
 use std::path::PathBuf;
 

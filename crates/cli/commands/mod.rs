@@ -1,4 +1,4 @@
-//! One module per command; each has an `Args` struct and a `run`.
+//! The commands: one module each, with an `Args` struct and a `run` function.
 
 pub mod attention;
 pub mod evaluate;

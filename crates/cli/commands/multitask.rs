@@ -1,4 +1,4 @@
-//! `bert multitask`: one encoder on several tasks.
+//! `bert multitask` fine-tunes one encoder on several tasks.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `bert predict`: a fine-tuned model on new texts.
+//! `bert predict` answers new texts with a fine-tuned model.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `pretrain`: masked LM and next-sentence prediction on a data folder.
+//! `pretrain` trains a model on a data folder: masked LM and next-sentence prediction.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `bert probe`: one word changed, and which predictions flip.
+//! `bert probe` changes one word of a text and shows which predictions flip.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! `bert quickstart`: everything, on the embedded corpus, in minutes.
+//! `bert quickstart` runs every stage on the embedded corpus, in minutes.
 //!
-//! Vocabulary, shards, pre-training, fine-tuning with and without the pre-training, a page; then a table
-//! that shows what was learnt beside what guessing gives. The figures say that the programs work, not
-//! how good a BERT can be: the corpus has 420 short articles.
+//! It makes a vocabulary and shards, pre-trains, fine-tunes with and without the pre-training, and writes a page. Then
+//! it prints a table of what was learnt beside what guessing gives. The figures show that the programs work, not how
+//! good a BERT can be: the corpus has 420 short articles.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

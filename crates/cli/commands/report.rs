@@ -1,4 +1,4 @@
-//! `bert report`: a run's curves and figures on one page, and what stands out in it.
+//! `bert report` shows the curves and figures of a run or fine-tuning on one page, and says what stands out.
 
 use std::path::{Path, PathBuf};
 

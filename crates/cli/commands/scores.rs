@@ -1,4 +1,4 @@
-//! `bert scores`: fine-tunings that were run apart, summarized together.
+//! `bert scores` summarizes fine-tunings that were run apart.
 
 use std::path::PathBuf;
 

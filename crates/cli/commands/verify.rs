@@ -1,4 +1,4 @@
-//! `bert verify`: whether a data folder or a run's checkpoints are what was committed.
+//! `bert verify` checks that a data folder or a run's checkpoints are what was committed.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

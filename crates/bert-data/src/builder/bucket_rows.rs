@@ -1,7 +1,7 @@
 //! Makes the row groups of one unit of the [`Plan`] in keyed mode: one bucket of documents in one pass.
 //!
-//! The rows of a bucket are masked and shuffled. With `--layout documents` the rows are the documents themselves, in the
-//! order of the pass. What was made is counted on the way.
+//! The rows of a bucket are masked and shuffled. With `--layout documents` the rows are the documents themselves, in
+//! the order of the pass. What was made is counted on the way.
 //!
 //! The result is a pure function of the options, the text and the unit's address. A random next sentence comes from
 //! another document of the same bucket. Buckets are drawn anew in every pass, so every other document of the text is

@@ -1,8 +1,8 @@
 //! Estimates what a build would make and cost from a sample of the text. It writes nothing.
 //!
-//! All inputs are read once: this counts their bytes exactly and refuses files that are not text. At most 64 blocks
-//! (16 MB) at equal distances are kept. They are tokenized, made into the instances of a few passes, and written as a
-//! shard to a file system that keeps nothing. Each step is timed.
+//! All inputs are read once: this counts their bytes exactly and refuses files that are not text. At most 64 blocks (16
+//! MB) at equal distances are kept. They are tokenized, made into the instances of a few passes, and written as a shard
+//! to a file system that keeps nothing. Each step is timed.
 
 use std::fmt;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Divides the memory of a build (`--memory-budget`) among its uses.
 //!
-//! A [`Tuning`] says how much of the token store's index is held in memory and how many buckets are worked on at once. It
-//! follows from the budget, the number of threads and the size of a bucket, and changes no byte of the data set. The
+//! A [`Tuning`] says how much of the token store's index is held in memory and how many buckets are worked on at once.
+//! It follows from the budget, the number of threads and the size of a bucket, and changes no byte of the data set. The
 //! operating system does not enforce the budget.
 
 use crate::config::byte_size::ByteSize;

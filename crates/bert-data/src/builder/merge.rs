@@ -1,8 +1,8 @@
 //! Commits the finished parts of a build as one data set.
 //!
 //! The parts have left their shards and receipts in one folder. The merge checks that all parts are there and belong to
-//! one build, that every shard is what its receipt says, and that over all parts nothing was lost or made twice. Then it
-//! writes the manifest, with the same bytes that a build on one machine writes.
+//! one build, that every shard is what its receipt says, and that over all parts nothing was lost or made twice. Then
+//! it writes the manifest, with the same bytes that a build on one machine writes.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Runs a build from start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
 //!
-//! A build leaves a folder with Parquet shards, the vocabulary, a data card and `manifest.json`. If it fails when there is
-//! something to keep, it leaves a work folder, and the same command continues from there. This module only puts the stages
-//! in order. Ports `main` and `create_training_instances` of the reference's `create_pretraining_data.py`.
+//! A build leaves a folder with Parquet shards, the vocabulary, a data card and `manifest.json`. If it fails when there
+//! is something to keep, it leaves a work folder, and the same command continues from there. This module only puts the
+//! stages in order. Ports `main` and `create_training_instances` of the reference's `create_pretraining_data.py`.
 
 pub(crate) mod bucket_rows;
 pub(crate) mod dry_run;

@@ -1,9 +1,9 @@
 //! Makes the rows of reference mode (`--random reference`): exactly the reference's instances, in its order.
 //!
 //! All draws are serial: shuffle the documents, make and mask all instances, shuffle the instances. The rows go to one
-//! scratch file; a permutation gives their order in the one shard. A restart keeps the tokenized text and makes the rows
-//! again from the first draw. Memory holds the text, 2.2 bytes a token, and twelve bytes for each row. Ports `main` and
-//! `create_training_instances` with their order of draws.
+//! scratch file; a permutation gives their order in the one shard. A restart keeps the tokenized text and makes the
+//! rows again from the first draw. Memory holds the text, 2.2 bytes a token, and twelve bytes for each row. Ports
+//! `main` and `create_training_instances` with their order of draws.
 
 use std::fs::File;
 use std::ops::Range;

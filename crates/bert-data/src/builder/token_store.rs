@@ -1,9 +1,9 @@
 //! The token store: the tokenized text on disk, made once and read in every pass.
 //!
-//! The input files are divided into segments by their sizes. Each segment becomes two files, the documents and an index of
-//! them, and then a receipt with their digests and those of its inputs. A restarted build continues after the last
-//! finished segment, even if the inputs have moved. Each part of a build tokenizes a share of the segments and reads the
-//! others from the folder that the parts share. A [`Store`] gives documents by their numbers.
+//! The input files are divided into segments by their sizes. Each segment becomes two files, the documents and an index
+//! of them, and then a receipt with their digests and those of its inputs. A restarted build continues after the last
+//! finished segment, even if the inputs have moved. Each part of a build tokenizes a share of the segments and reads
+//! the others from the folder that the parts share. A [`Store`] gives documents by their numbers.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Writes encoded row groups as shards: Parquet files in the work folder, each with a receipt.
 //!
-//! Any thread can make a piece of a shard (`bucket_rows`, `reference_rows`). The thread that has the next piece writes it,
-//! so the pieces are in order. Another thread finishes the files and waits for the disk. Shards that an earlier run
+//! Any thread can make a piece of a shard (`bucket_rows`, `reference_rows`). The thread that has the next piece writes
+//! it, so the pieces are in order. Another thread finishes the files and waits for the disk. Shards that an earlier run
 //! finished are kept if their digests match.
 
 use std::path::PathBuf;

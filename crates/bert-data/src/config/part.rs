@@ -1,7 +1,7 @@
 //! Names one part of a build (`--part I --parts N`) and its files.
 //!
-//! Each part has its own work folder, lock and, at the end, receipt. They are hidden in the shared output folder, beside
-//! the shards. The reference leaves parts to the user, who gives each its own files and seed.
+//! Each part has its own work folder, lock and, at the end, receipt. They are hidden in the shared output folder,
+//! beside the shards. The reference leaves parts to the user, who gives each its own files and seed.
 
 use bert_storage::LOCK;
 

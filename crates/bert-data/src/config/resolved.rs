@@ -1,8 +1,8 @@
 //! The options of a build as they were used, saved in the manifest.
 //!
 //! A [`ResolvedConfig`] is a checked [`BuildConfig`] and what was decided from the inputs. Fields that were added after
-//! the first version of the format have a default, so older data sets can still be read. Older programs refuse newer data
-//! sets, because they refuse unknown fields.
+//! the first version of the format have a default, so older data sets can still be read. Older programs refuse newer
+//! data sets, because they refuse unknown fields.
 
 use std::path::Path;
 

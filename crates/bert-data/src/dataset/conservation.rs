@@ -1,9 +1,10 @@
 //! The law of conservation: nothing is lost and nothing is made twice on the way from text to shards.
 //!
-//! Each stage reports, where the work was done, which documents it read, which it made into rows in which pass, which rows
-//! it made and which it wrote. These reports must agree before a manifest is written. The manifest records the numbers as
-//! a [`Conservation`]; an error names what does not add up. Sets are compared by their size and an order-free fingerprint:
-//! the wrapping sum of a 64-bit hash of each member. Damage on disk is found by digests instead.
+//! Each stage reports, where the work was done, which documents it read, which it made into rows in which pass, which
+//! rows it made and which it wrote. These reports must agree before a manifest is written. The manifest records the
+//! numbers as a [`Conservation`]; an error names what does not add up. Sets are compared by their size and an
+//! order-free fingerprint: the wrapping sum of a 64-bit hash of each member. Damage on disk is found by digests
+//! instead.
 
 use serde::{Deserialize, Serialize};
 

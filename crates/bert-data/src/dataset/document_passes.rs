@@ -1,8 +1,8 @@
 //! Makes the instances of stored documents for the loader, pass by pass (`--layout documents`).
 //!
-//! Pairs are a pure function of (seed, pass, document), masks of (seed, pass, document, number of the instance). They are
-//! the same that the builder makes of a bucket with these documents in that pass. So no state needs saving, and masks can
-//! be made when an instance is used.
+//! Pairs are a pure function of (seed, pass, document), masks of (seed, pass, document, number of the instance). They
+//! are the same that the builder makes of a bucket with these documents in that pass. So no state needs saving, and
+//! masks can be made when an instance is used.
 
 use crate::config::{Layout, Segmenter};
 use crate::dataset::manifest::Manifest;

@@ -1,12 +1,12 @@
-//! `manifest.json`: says what a data folder holds. It is written last, so its presence means that the data set is complete.
+//! `manifest.json` says what a data folder holds. It is written last: its presence means that the data set is complete.
 //!
-//! A reader can trust a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name leads out of the folder,
-//! and the counts agree. It has the size and digest of every file, because parquet-rs writes no page checksums;
-//! [`crate::verify`] compares them.
+//! A reader can trust a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name leads out of the
+//! folder, and the counts agree. It has the digests of the shards and the vocabulary, because parquet-rs writes no page
+//! checksums; [`crate::verify`] compares them.
 //!
-//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and `masked_lm_ids`
-//! are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens. The loader masks by
-//! the rules in `config` ([`crate::RowMasker`]).
+//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
+//! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens.
+//! The loader masks by the rules in `config` ([`crate::RowMasker`]).
 //!
 //! With `"layout": "documents"` a row is a document ([`crate::shard::documents`]). `instances` and the counts of the
 //! report are those of pass 0 under the data set's own seed. All rules in `config` are for the loader.

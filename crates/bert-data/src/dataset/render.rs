@@ -1,7 +1,7 @@
 //! Renders instances as lines of words for people.
 //!
-//! Masked tokens are marked: `[MASK:word]` is hidden, `[KEPT:word]` is shown as it is, and `[word->other]` is replaced at
-//! random.
+//! Masked tokens are marked: `[MASK:word]` is hidden, `[KEPT:word]` is shown as it is, and `[word->other]` is replaced
+//! at random.
 
 use crate::config::Nsp;
 use crate::dataset::DataSet;

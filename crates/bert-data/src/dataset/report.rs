@@ -1,8 +1,8 @@
 //! Reports what is in the data: counts, shares, and warnings in words.
 //!
-//! A [`DataReport`] is made of sums over the rows, which can be added in any order, and of what reading saw. It is saved
-//! in the manifest and printed. It shows the usual mistakes with such data, for example labels that are all 1 or wrong
-//! counts.
+//! A [`DataReport`] is made of sums over the rows, which can be added in any order, and of what reading saw. It is
+//! saved in the manifest and printed. It shows the usual mistakes with such data, for example labels that are all 1 or
+//! wrong counts.
 
 use std::fmt;
 

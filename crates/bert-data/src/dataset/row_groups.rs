@@ -1,7 +1,7 @@
 //! Reads one shard of instances a row group at a time, so memory does not grow with the shard.
 //!
-//! A [`ShardReader`] reads the footer once and then the row groups that are asked for. [`crate::read_shard`] reads a whole
-//! shard from any folder.
+//! A [`ShardReader`] reads the footer once and then the row groups that are asked for. [`crate::read_shard`] reads a
+//! whole shard from any folder.
 
 use crate::config::Columns;
 use crate::dataset::DataSet;

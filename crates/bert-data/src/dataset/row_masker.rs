@@ -1,8 +1,8 @@
 //! Masks rows when they are loaded, for `--masking dynamic` and `--layout documents`.
 //!
 //! The masks are a pure function of the seed, the epoch and the row's number in the data set (or its document and its
-//! number there). So a resumed run sees the same masks as an uninterrupted one, and every epoch sees other masks. The rules
-//! are those in the data set's manifest. The reference masks once, when it makes the data.
+//! number there). So a resumed run sees the same masks as an uninterrupted one, and every epoch sees other masks. The
+//! rules are those in the data set's manifest. The reference masks once, when it makes the data.
 
 use crate::config::{Layout, Masking, RandomMode};
 use crate::dataset::manifest::Manifest;

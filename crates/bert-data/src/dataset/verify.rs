@@ -1,8 +1,8 @@
 //! Checks that a finished data folder is what was committed.
 //!
 //! [`verify`] compares every file with the manifest. With `deep` it also reads every row. When all shards are good, it
-//! counts their rows again and compares the sums with the law of conservation and the report. So what the manifest says of
-//! the data is checked against the Parquet files, not against what the builder believed it wrote.
+//! counts their rows again and compares the sums with the law of conservation and the report. So what the manifest says
+//! of the data is checked against the Parquet files, not against what the builder believed it wrote.
 
 use std::fmt;
 use std::path::Path;

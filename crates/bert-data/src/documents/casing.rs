@@ -1,8 +1,8 @@
 //! Checks that a vocabulary fits `--do-lower-case`.
 //!
 //! A misfit fails nowhere. Lower-cased text uses only the lower-case half of a cased vocabulary; under an uncased
-//! vocabulary, every word of cased text with a capital becomes `[UNK]`. Either costs a whole pre-training, so a build warns
-//! first, with the figure that shows it.
+//! vocabulary, every word of cased text with a capital becomes `[UNK]`. Either costs a whole pre-training, so a build
+//! warns first, with the figure that shows it.
 
 use std::path::PathBuf;
 

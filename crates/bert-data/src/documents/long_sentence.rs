@@ -1,8 +1,8 @@
 //! Cuts sentences that are longer than an instance into consecutive pieces.
 //!
-//! The reference keeps such a sentence whole and truncates every pair that holds it, at both ends and in every pass, so the
-//! model never sees most of it. In keyed mode each piece counts as a sentence of its own. A piece has about a quarter of an
-//! instance's tokens. Then a pair ends where a piece ends, as with sentences of ordinary length.
+//! The reference keeps such a sentence whole and truncates every pair that holds it, at both ends and in every pass, so
+//! the model never sees most of it. In keyed mode each piece counts as a sentence of its own. A piece has about a
+//! quarter of an instance's tokens. Then a pair ends where a piece ends, as with sentences of ordinary length.
 
 /// Pieces that fill an instance.
 const PIECES: usize = 4;

@@ -1,8 +1,9 @@
 //! Turns lines of text into documents of token ids.
 //!
 //! Threads tokenize blocks of lines while others are read and joined. Blocks are joined in order, so the result never
-//! depends on threads. A [`DocumentsBuilder`] takes the documents; a [`ReadReport`] says what was seen. Ports the reading
-//! part of the reference's `create_training_instances`. [`ReadRules`] names what differs outside reference mode.
+//! depends on threads. A [`DocumentsBuilder`] takes the documents; a [`ReadReport`] says what was seen. Ports the
+//! reading part of the reference's `create_training_instances`. [`ReadRules`] names what differs outside reference
+//! mode.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! The errors of this crate: one variant for each way to fail, which says what went wrong and where.
 //!
 //! [`Error::exit_code`] gives the documented exit codes of the programs: 1 error, 2 usage or configuration, 3 bad or
-//! corrupt data, 6 output in use by another process, 75 too early (the same command works later). Applications print the
-//! errors; this crate does not.
+//! corrupt data, 6 output in use by another process, 75 too early (the same command works later). Applications print
+//! the errors; this crate does not.
 
 mod input;
 mod manifest;

@@ -1,7 +1,7 @@
 //! Recognizes files that are not text by their first bytes.
 //!
-//! If a build took an archive, an image or a dump of markup for text, it would make training data of garbage, and nothing
-//! would look wrong. [`refuse`] names what such a file is and says what to do with it.
+//! If a build took an archive, an image or a dump of markup for text, it would make training data of garbage, and
+//! nothing would look wrong. [`refuse`] names what such a file is and says what to do with it.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Checks that lines are text: UTF-8 without NUL bytes.
 //!
-//! A bad line here and there is repaired and counted. A file in which more than one line in twenty is bad is refused: it
-//! has another encoding or is not text. The count of a file does not depend on threads.
+//! A bad line here and there is repaired and counted. A file in which more than one line in twenty is bad is refused:
+//! it has another encoding or is not text. The count of a file does not depend on threads.
 
 use std::borrow::Cow;
 use std::path::Path;

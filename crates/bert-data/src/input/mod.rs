@@ -3,8 +3,8 @@
 //! [`expand`] lists the files that paths, folders and patterns name, each argument's files in bytewise order.
 //! [`BlockReader`] reads a file as [`Block`]s in bounded memory and gives its size, line count and digest. Plain text,
 //! gzip, zstd, bzip2 and xz are told apart by their first bytes. A block is bytes, neither decoded nor split. [`table`]
-//! reads files whose rows are documents. As in the reference, only `\n` ends a line. Unlike there, inputs are sorted and a
-//! missing one is an error.
+//! reads files whose rows are documents. As in the reference, only `\n` ends a line. Unlike there, inputs are sorted
+//! and a missing one is an error.
 
 pub(crate) mod known_format;
 pub mod line_check;

@@ -1,4 +1,5 @@
-//! Visits the texts of a block, lines or rows of a table, for counting words where sentences and documents do not matter.
+//! Visits the texts of a block, lines or rows of a table, for counting words where sentences and documents do not
+//! matter.
 
 use std::path::Path;
 

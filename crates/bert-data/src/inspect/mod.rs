@@ -1,6 +1,7 @@
 //! Shows what a finished data folder holds.
 //!
-//! [`inspect`] gives its manifest, its counts and some instances as words, as values and as text. The programs print them.
+//! [`inspect`] gives its manifest, its counts and some instances as words, as values and as text. The programs print
+//! them.
 
 pub mod page;
 pub mod training_text;

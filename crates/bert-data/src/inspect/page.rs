@@ -1,7 +1,8 @@
 //! Makes an HTML page about a data set.
 //!
-//! The page shows instances with coloured masks, histograms of lengths and labels, the most frequent tokens, `[UNK]` in its
-//! surroundings, and how many instances occur more than once. It loads nothing from outside, and all text in it is escaped.
+//! The page shows instances with coloured masks, histograms of lengths and labels, the most frequent tokens, `[UNK]` in
+//! its surroundings, and how many instances occur more than once. It loads nothing from outside, and all text in it is
+//! escaped.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;

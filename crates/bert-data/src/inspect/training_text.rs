@@ -1,8 +1,8 @@
 //! Gives the text of a data set as token ids, for counting words.
 //!
 //! Each call shows consecutive tokens of one document, as they were before masking and without special tokens. Where
-//! documents are stored, these are whole documents. Where instances are stored, these are the segments of each instance, so
-//! the text appears once for each of the `--dupe-factor` passes.
+//! documents are stored, these are whole documents. Where instances are stored, these are the segments of each
+//! instance, so the text appears once for each of the `--dupe-factor` passes.
 
 use crate::config::Layout;
 use crate::dataset::DataSet;

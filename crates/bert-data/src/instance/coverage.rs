@@ -1,7 +1,7 @@
 //! Counts the tokens of the text that stand in no instance.
 //!
-//! Truncation cuts the ends of long pairs, at random and anew in every pass, and some rules leave text out. A token that
-//! every pass leaves out is lost to the model. The makers of instances note which tokens they show ([`Shown`]).
+//! Truncation cuts the ends of long pairs, at random and anew in every pass, and some rules leave text out. A token
+//! that every pass leaves out is lost to the model. The makers of instances note which tokens they show ([`Shown`]).
 //! [`Coverage`] puts these notes together and counts the rest. A large text is sampled, so the notes stay small.
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Makes instances in keyed mode, as a pure function of seed, pass and document.
 //!
-//! Each (pass, document) has its own stream for pairs, and each (pass, document, instance) its own stream for masks. So a
-//! document's instances can be made on any thread or machine, and one instance can be masked without the others. The
+//! Each (pass, document) has its own stream for pairs, and each (pass, document, instance) its own stream for masks. So
+//! a document's instances can be made on any thread or machine, and one instance can be masked without the others. The
 //! reference has one serial generator.
 
 use crate::config::{BuildConfig, Masking, RandomMode};

@@ -2,11 +2,11 @@
 //!
 //! Ports `create_masked_lm_predictions`, in reference mode draw by draw.
 //!
-//! Whole-word masking outside reference mode: a word is a piece with the `##` pieces after it *within its segment*. (The
-//! reference joins a `##` piece that begins B to the last word of A.) One decision is made for all pieces of a word (80 %
-//! `[MASK]`, 10 % kept, 10 % random pieces), so no word is half hidden. An ideograph that continues a word, as a segmenter
-//! found ([`crate::tokenization::word_marks`]), counts as a `##` piece. As in the reference, a word that would exceed the
-//! budget is passed over, which makes long words a little rarer among the masked.
+//! Whole-word masking outside reference mode: a word is a piece with the `##` pieces after it *within its segment*.
+//! (The reference joins a `##` piece that begins B to the last word of A.) One decision is made for all pieces of a
+//! word (80 % `[MASK]`, 10 % kept, 10 % random pieces), so no word is half hidden. An ideograph that continues a word,
+//! as a segmenter found ([`crate::tokenization::word_marks`]), counts as a `##` piece. As in the reference, a word that
+//! would exceed the budget is passed over, which makes long words a little rarer among the masked.
 //!
 //! Spans (`max_ngram` above 1) have 1 to N adjacent words of one segment. A length n is drawn with weight 1/n, and one
 //! decision is made for a whole span. As in `_masking_ngrams` of tensorflow/models (after ALBERT), spans that overlap a

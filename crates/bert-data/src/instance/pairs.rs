@@ -1,13 +1,15 @@
 //! Makes sentence pairs of documents.
 //!
-//! A [`Pair`] says where A and B lie; B follows A or comes from another document. [`Pair::fill`] makes it an [`Instance`],
-//! `[CLS] A [SEP] B [SEP]`, and needs no draws. The caller masks each instance as it comes, because the reference draws an
-//! instance's masks before the next pair. Ports `create_instances_from_document` and `truncate_seq_pair`, draw by draw.
+//! A [`Pair`] says where A and B lie; B follows A or comes from another document. [`Pair::fill`] makes it an
+//! [`Instance`], `[CLS] A [SEP] B [SEP]`, and needs no draws. The caller masks each instance as it comes, because the
+//! reference draws an instance's masks before the next pair. Ports `create_instances_from_document` and
+//! `truncate_seq_pair`, draw by draw.
 //!
 //! [`Nsp`] has two more kinds of pairs. Without next sentences (`off`), an instance is one segment `[CLS] A [SEP]` of
-//! consecutive sentences. A sentence that does not fit is cut and continues in the next instance, so every token is used
-//! once. With sentence order (`sop`, as in ALBERT), A and B are always consecutive, and swapped in half of the instances.
-//! Then a document of one sentence gives no instance, and neither does a single sentence left over at a document's end.
+//! consecutive sentences. A sentence that does not fit is cut and continues in the next instance, so every token is
+//! used once. With sentence order (`sop`, as in ALBERT), A and B are always consecutive, and swapped in half of the
+//! instances. Then a document of one sentence gives no instance, and neither does a single sentence left over at a
+//! document's end.
 
 use std::ops::Range;
 

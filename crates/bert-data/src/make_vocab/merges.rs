@@ -1,8 +1,9 @@
 //! Byte-pair encoding: merges the most frequent pair of adjacent pieces into one piece, again and again.
 //!
-//! The rules are those of `BpeTrainer` of the `tokenizers` crate, and the vocabularies are the same, token by token. That
-//! trainer counts pairs in 32 bits, which overflow on some gigabytes of text, and takes 32 bytes for each character of each
-//! word. Here counts have 64 bits and a character takes 4 bytes. Nothing depends on the order of a hash map.
+//! The rules are those of `BpeTrainer` of the `tokenizers` crate, and the vocabularies are the same, token by token.
+//! That trainer counts pairs in 32 bits, which overflow on some gigabytes of text, and takes 32 bytes for each
+//! character of each word. Here counts have 64 bits and a character takes 4 bytes. Nothing depends on the order of a
+//! hash map.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

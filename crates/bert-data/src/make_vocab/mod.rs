@@ -1,11 +1,11 @@
 //! Trains a WordPiece vocabulary on text. The same text gives the same bytes every time.
 //!
-//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged pieces
-//! in the order of merging, the most frequent pair first. Words are split as the reference's tokenizer splits them. The
-//! reference publishes vocabularies, but not the program that made them.
+//! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged
+//! pieces in the order of merging, the most frequent pair first. Words are split as the reference's tokenizer splits
+//! them. The reference publishes vocabularies, but not the program that made them.
 //!
-//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at about 300 bytes each.
-//! Each thread holds some blocks of text beside them.
+//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at about 300 bytes
+//! each. Each thread holds some blocks of text beside them.
 
 mod config;
 mod merges;

@@ -1,8 +1,8 @@
 //! Turns a panic of another crate into an error.
 //!
 //! Decoders panic on some bytes, and a driver's runtime panics where the driver is missing. [`contained`] gives the
-//! message of such a panic; nothing is printed, and the program goes on. What the work held must not be used again. Do not
-//! use it for our own code, whose panics are bugs.
+//! message of such a panic; nothing is printed, and the program goes on. What the work held must not be used again. Do
+//! not use it for our own code, whose panics are bugs.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! Opens Parquet files from any source in bounded memory.
 //!
-//! The `parquet` crate reserves the memory that the lists of a footer and the headers of pages ask for, before it sees what
-//! follows. So these numbers are read here first ([`Compact`]), and a file that asks for too much is refused. The crate
-//! also panics on some damaged pages; [`contained`] makes an error of that.
+//! The `parquet` crate reserves the memory that the lists of a footer and the headers of pages ask for, before it sees
+//! what follows. So these numbers are read here first ([`Compact`]), and a file that asks for too much is refused. The
+//! crate also panics on some damaged pages; [`contained`] makes an error of that.
 
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read};

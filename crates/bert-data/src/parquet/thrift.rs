@@ -1,7 +1,7 @@
-//! Reads Thrift's compact protocol as far as [`crate::parquet::open`] needs it, for the footers and page headers of Parquet.
+//! Reads Thrift's compact protocol, as far as Parquet's footers and page headers need it ([`crate::parquet::open`]).
 //!
-//! [`Compact`] gives the fields of a struct one by one: numbers, lengths of lists, or nothing where a field is skipped. It
-//! reads at most a given number of bytes. A length beyond the bytes that are left is an error.
+//! [`Compact`] gives the fields of a struct one by one: numbers, lengths of lists, or nothing where a field is skipped.
+//! It reads at most a given number of bytes. A length beyond the bytes that are left is an error.
 
 use std::io::{self, ErrorKind, Read};
 

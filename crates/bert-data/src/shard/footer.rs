@@ -8,8 +8,8 @@
 //! | `bert.random_seed` | its seed |
 //! | `bert.shard` | which shard it is, as in its name: `0 of 16` to `15 of 16` |
 //!
-//! None of this depends on paths or the machine. Readers of this workspace use the manifest instead, whose digests cover
-//! the footers.
+//! None of this depends on paths or the machine. Readers of this workspace use the manifest instead, whose digests
+//! cover the footers.
 
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};

@@ -1,8 +1,9 @@
-//! The columns that `transformers` trains from (`--columns hf`): makes Arrow record batches of rows, and rows of batches.
+//! The columns that `transformers` trains from (`--columns hf`): makes Arrow record batches of rows, and rows of
+//! batches.
 //!
 //! The names are the arguments of `BertForPreTraining.forward`. Every row is padded to `max_seq_length`, because the
-//! default collator of `Trainer` stacks rows as they are. Nothing is lost: positions and ids of the masked tokens follow
-//! from `labels`, the length from `attention_mask`.
+//! default collator of `Trainer` stacks rows as they are. Nothing is lost: positions and ids of the masked tokens
+//! follow from `labels`, the length from `attention_mask`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Reads a Parquet shard back as [`ShardRows`] and checks every row.
 //!
-//! A damaged or foreign file is an error that names the shard and the row, never a panic. Digests are not compared here.
+//! A damaged or foreign file is an error that names the shard and the row, never a panic. Digests are not compared
+//! here.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Makes Arrow record batches of packed rows.
 //!
 //! The columns are those of [`schema`], without padding, or those that `transformers` wants
-//! ([`crate::shard::hf_columns`]). The reference pads every field; here input mask and mask weights follow from the lengths.
+//! ([`crate::shard::hf_columns`]). The reference pads every field; here input mask and mask weights follow from the
+//! lengths.
 
 use std::sync::Arc;
 

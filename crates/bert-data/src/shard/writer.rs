@@ -1,7 +1,7 @@
 //! Writes Parquet shards a row group at a time: `train-00000-of-00016.parquet`, compressed with zstd.
 //!
-//! Any thread can encode row groups (`GroupEncoder`); a `ShardWriter` writes them in order. `RowEncoder` encodes rows of
-//! instances. Which row goes to which shard is decided in `builder::plan`. The reference writes padded TFRecords
+//! Any thread can encode row groups (`GroupEncoder`); a `ShardWriter` writes them in order. `RowEncoder` encodes rows
+//! of instances. Which row goes to which shard is decided in `builder::plan`. The reference writes padded TFRecords
 //! round-robin.
 
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! Splits a line of text into word pieces. Ports the reference's `tokenization.py`.
 //!
-//! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported here;
-//! the WordPiece model is that of the `tokenizers` crate. That crate's own BERT normalizer is not used, because it differs
-//! from the reference in several classes of characters (CJK extension E, private use, the final sigma, Unicode tables).
-//! There are no special tokens: `[SEP]` in text is text.
+//! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported
+//! here; the WordPiece model is that of the `tokenizers` crate. That crate's own BERT normalizer is not used, because
+//! it differs from the reference in several classes of characters (CJK extension E, private use, the final sigma,
+//! Unicode tables). There are no special tokens: `[SEP]` in text is text.
 
 pub mod chinese_words;
 pub(crate) mod offsets;

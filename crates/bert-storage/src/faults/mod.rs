@@ -1,8 +1,8 @@
-//! File systems that fail on purpose, for tests.
+//! File systems that fail on purpose, for tests only.
 //!
-//! [`Faulty`] fails the n-th operation; a test counts n up until nothing fails any more. [`PowerCut`] loses what was
-//! not synced. Both work on real folders, so that what reads needs no knowledge of them; neither syncs anything really,
-//! which is slow and means nothing to a test. Not for production; nothing here is from the reference.
+//! [`Faulty`] fails the n-th operation; a test raises n until nothing fails any more. [`PowerCut`] loses what was not
+//! synced. Both work on real folders, so code that reads needs to know nothing of them. Neither really syncs: that is
+//! slow, and a test gains nothing from it.
 
 mod power_cut;
 

@@ -1,9 +1,9 @@
-//! A power cut: what was synced is kept, the rest is kept, lost or damaged as a seed decides.
+//! Simulates a power cut: what was synced is kept; the rest is kept, lost or damaged, as a seed decides.
 //!
 //! Each operation is done on the real folder and noted in a model of what the disk holds for certain: the bytes of a
-//! file after its fsync, a name after the fsync of its folder. Changes of names that were not synced survive in any
-//! subset, each as a whole; bytes that were not synced survive whole, as a prefix, as zeros, or not at all. That is
-//! more than any one journaling file system does, and no less than POSIX allows.
+//! file after its fsync, and a name after the fsync of its folder. Of the changes of names that were not synced, any
+//! subset survives, each change as a whole. Bytes that were not synced survive whole, as a prefix, as zeros, or not at
+//! all. This is harsher than any one journaling file system; POSIX allows it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,8 +1,8 @@
 //! Opens and locks the output folder, and takes the steps that end with a committed data set.
 //!
-//! Only this process writes to a locked [`Output`]; parts of a build share the folder, each with its own lock. Files are
-//! made in a hidden work folder and moved to their names at the end. The manifest is written last. After a failure the
-//! work folder stays if there is something to keep, and the same command continues from there. A folder that holds
+//! Only this process writes to a locked [`Output`]; parts of a build share the folder, each with its own lock. Files
+//! are made in a hidden work folder and moved to their names at the end. The manifest is written last. After a failure
+//! the work folder stays if there is something to keep, and the same command continues from there. A folder that holds
 //! anything else is refused and left as it is.
 
 pub(crate) mod card;

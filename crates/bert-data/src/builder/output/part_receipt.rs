@@ -1,7 +1,7 @@
 //! The receipt of a part of a build: a hidden JSON file beside the shards that says what the part read, made and wrote.
 //!
-//! [`Manifest::of_parts`] makes the manifest from the receipts of all parts, after checking the law of conservation over
-//! their union. A build in one go is part 1 of 1, whose receipt stays in memory.
+//! [`Manifest::of_parts`] makes the manifest from the receipts of all parts, after checking the law of conservation
+//! over their union. A build in one go is part 1 of 1, whose receipt stays in memory.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! The work folder: keeps what a build has made so far, so that the same command can continue after a stop.
 //!
 //! Every finished file has a small JSON receipt. The [`Identity`] in the folder says which command it belongs to: the
-//! options that decide the bytes, the vocabulary's digest, and the versions of the streams and the format. The contents of
-//! the inputs are in the receipts of the token store (`builder::token_store`); where the inputs lie does not matter.
+//! options that decide the bytes, the vocabulary's digest, and the versions of the streams and the format. The contents
+//! of the inputs are in the receipts of the token store (`builder::token_store`); where the inputs lie does not matter.
 //! Receipts need no fsync: each holds digests, and what does not verify is made again.
 
 use std::fs;
