@@ -1,69 +1,137 @@
 //! Pre-training data for BERT: from raw text to Parquet shards.
 //!
+//! [`build`] reads text, makes masked sentence pairs of it and writes a *data set*: a folder with Parquet shards, the
+//! vocabulary and a manifest. [`DataSet`] opens such a folder. Behaviour and names are those of google-research/bert's
+//! `create_pretraining_data.py`, called the reference here; [a section below](#deviations-from-the-reference) lists the
+//! deviations.
+//!
+//! # Example
+//!
+//! Build a data set from two documents and read its rows:
+//!
+//! ```
+//! use bert_data::{BuildConfig, StoredRows, build};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let at = |name: &str| folder.path().join(name);
+//! // One sentence per line, and a blank line between documents.
+//! std::fs::write(at("text.txt"), "the cat sat\nthe cat ran\n\nthe dog ran\nthe dog sat\n")?;
+//! std::fs::write(at("vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\ndog\nsat\nran\n")?;
+//!
+//! let config = BuildConfig::new([at("text.txt")], at("vocab.txt"), at("data")).with_max_seq_length(16);
+//! let data = build(&config, &mut |_| {})?.data_set()?;
+//!
+//! let mut rows = StoredRows::new(&data);
+//! assert!(!rows.is_empty());
+//! for index in 0..rows.len() {
+//!     let row = rows.row(index)?;
+//!     assert_eq!(data.vocabulary().token(row.input_ids[0] as u32), "[CLS]");
+//!     assert_eq!(row.masked_lm_ids.len(), row.masked_lm_positions.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Tour
+//!
+//! The folders of the crate are its stages, in the order of the data:
+//!
 //! | # | stage | type that leaves it | module |
 //! |---|---|---|---|
-//! | 1 | text -> documents | [`document::Documents`] (sentences of token ids) | [`input`], [`table`], [`tokenization`], [`reading`], [`document`] |
-//! | 2 | documents -> instances | [`instance::Instance`] | [`instance`] |
-//! | 3 | instances -> masked instances | [`masking::MaskedInstance`] | [`masking`] |
-//! | 4 | masked instances -> record batches | `RecordBatch` | [`record_batch`] |
-//! | 5 | record batches -> shards and manifest | `train-00000-of-00016.parquet`, `manifest.json` | [`shard`], [`shard_rows`], [`manifest`] |
+//! | 1 | files -> texts: lines, rows of tables | [`input::Block`] | [`input`] |
+//! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`tokenization`], [`documents`] |
+//! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
+//! | 4 | documents -> buckets, others in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
+//! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`], [`MaskedInstance`] | [`instance`], `builder` |
+//! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | [`shard`], `builder::write_shards` |
+//! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | [`dataset`] |
 //!
-//! [`build`] runs them all, at any size of text: the text is tokenized once into a store on disk, in segments of input files
-//! (`store`), its documents are dealt to buckets at random, others in every pass (`plan`, `permutation`), rows are made
-//! bucket by bucket (`buckets`), and a bucket's rows, shuffled, are a shard or a stretch of one (`shards`). With
-//! [`Layout::Documents`] the documents of a bucket are stored as they are, and rows are made when they are needed
-//! ([`DocumentGroups`], [`DocumentPasses`]). Every stage leaves receipts (`work`), so that the
-//! same command goes on where one was stopped; nothing is committed before the law of [`Conservation`] holds; and a build
-//! can be made in parts ([`tokenize_part`], [`build_part`], [`merge`]). Memory, threads, parts and stops change no byte.
-//! The behaviour and the names are those of `create_pretraining_data.py` of google-research/bert; [`RandomMode::Reference`] reproduces its instances exactly, [`RandomMode::Keyed`] mends its
-//! known defects and does not depend on threads. Every random number comes from [`rng`], every file that matters is
-//! written by [`files`], every way to fail is in [`Error`]. Nothing is printed here.
+//! [`Instance`]: instance::pairs::Instance
+//! [`MaskedInstance`]: instance::masking::MaskedInstance
+//!
+//! [`build`] runs the stages on text of any size. It tokenizes the text once into the store. Every pass deals the
+//! documents to buckets at random. The rows of a bucket are made, shuffled and written to the shards. Every stage
+//! leaves receipts, so that the same command continues where it was stopped. Nothing is committed before the law of
+//! [`Conservation`] holds: no document and no row was lost or made twice.
+//!
+//! Many machines can share a build: [`tokenize_part`] and [`build_part`] make one part, and [`merge`] commits all parts
+//! as one data set. Memory, threads, parts and stops change no byte of it.
+//!
+//! [`BuildConfig`] has all options. Three of them decide what kind of data comes out:
+//!
+//! - [`RandomMode`] is where the draws come from. `Keyed` gives every draw an address, so that threads do not matter,
+//!   and mends the reference's known defects. `Reference` gives the reference's instances bit for bit.
+//! - [`Layout`] is what the shards hold. With `Documents` they hold the tokenized documents, and rows are made when
+//!   they are needed ([`DocumentGroups`], [`DocumentPasses`]).
+//! - [`Masking`] is when instances are masked. With `Dynamic` they are masked when they are needed ([`RowMasker`]).
+//!
+//! Around a build, [`make_vocab`] trains a vocabulary, [`dry_run`] estimates what a build would cost, [`verify()`]
+//! checks a data set against its digests, and [`inspect`](mod@inspect) shows it. [`StoredRows`] reads any data set row
+//! by row, [`read_shard`] a single shard.
+//!
+//! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every way to fail is an
+//! [`Error`]. The crate prints nothing. The feature `cli` makes flags of the options; `chinese` finds the words of
+//! Chinese text. Both are on by default.
 //!
 //! # Deviations from the reference
 //!
-//! What differs from google-research/bert's `create_pretraining_data.py` and `tokenization.py` by default, and how to have
-//! the reference's behaviour. "Reference mode" is `--random reference`; it has the reference's instances bit for bit.
+//! The tables list what differs by default from google-research/bert's `create_pretraining_data.py` and
+//! `tokenization.py`, and how to get the reference's behaviour. "Reference mode" is `--random reference`; it gives the
+//! reference's instances bit for bit.
 //!
 //! Instances and masks:
 //!
-//! | what | reference | here by default | the reference's |
+//! | what | reference | here by default | for the reference's |
 //! |---|---|---|---|
-//! | random draws | one Mersenne Twister, drawn serially | ChaCha streams addressed by seed, pass and document | reference mode |
-//! | random B | ten tries for another document, then this one, labelled random all the same; in a text of one document always | drawn from the other documents of the bucket, so that each of the text is equally likely; one document gives actual pairs only | reference mode |
-//! | a sentence longer than an instance | cut at both ends at random; much of it is never seen | used in consecutive pieces | reference mode |
-//! | most masks of an instance | 20 at any length | length times share, rounded up: 77 at 512 | reference mode, `--max-predictions-per-seq 20` |
-//! | whole words: what is done to a word | drawn for each piece of it | drawn once for all its pieces | reference mode |
+//! | random draws | one Mersenne Twister, drawn serially | ChaCha streams with addresses (1) | reference mode |
+//! | random B | ten tries for another document (2) | drawn from the other documents of the bucket | reference mode |
+//! | a sentence longer than an instance | cut at both ends (3) | cut into consecutive pieces | reference mode |
+//! | most masks of an instance | 20 at any length | length times share, rounded up: 77 at 512 | reference mode (4) |
+//! | whole words: what is done to a word | drawn for each piece of it | drawn once for all pieces | reference mode |
 //! | whole words: a `##` piece that begins B | belongs to the last word of A | begins a word | reference mode |
-//! | random words | any of the vocabulary, `[PAD]` and `[unused...]` too | the same; not with `--random-word-skip-special` | default |
-//! | order of the instances | all shuffled in memory | those of each bucket of documents are shuffled; buckets are drawn anew in every pass | reference mode, one shard |
-//! | several processes | the user's affair; the same seed in each gives the same draws | `--part I --parts N` of one build | |
+//! | random words | any, `[PAD]` and `[unused...]` too | the same; not with `--random-word-skip-special` | default |
+//! | order of the instances | all shuffled in memory | shuffled in each bucket (5) | reference mode |
+//! | several processes | the user's affair (6) | `--part I --parts N` of one build | |
+//!
+//! 1. The address is seed, pass and document.
+//! 2. If all ten tries fail, the reference takes B from the same document and labels it random all the same; in a text
+//!    of one document that is always so. Here each other document of the text is equally likely, because the buckets
+//!    are drawn anew in every pass. A text of one document gives actual pairs only.
+//! 3. It cuts at random, and much of such a sentence is never seen.
+//! 4. Or `--max-predictions-per-seq 20`.
+//! 5. Buckets of documents are drawn anew in every pass. Reference mode writes one shard.
+//! 6. The same seed in each process gives the same draws.
 //!
 //! Text:
 //!
-//! | what | reference | here by default | the reference's |
+//! | what | reference | here by default | for the reference's |
 //! |---|---|---|---|
 //! | end of a file | ends no document | ends a document | reference mode |
-//! | `\r` | deleted wherever it stands | one at the end of a line is taken off; others are white space | reference mode |
+//! | `\r` | deleted anywhere | removed at the end of a line, else white space | reference mode |
 //! | a document of more than 4,194,304 tokens | is held in memory | is cut, and a warning says so | reference mode |
-//! | a line that is not UTF-8 | the script fails | repaired and counted; `--strict-utf8` refuses it | `--strict-utf8` |
+//! | a line that is not UTF-8 | the script fails | repaired and counted | `--strict-utf8` |
 //! | order of the files of a pattern | that of the folder | bytewise | name them one by one |
-//! | a pattern or file that is not there | passed over; without any text an empty file is written | refused | none |
+//! | a pattern or file that is not there | passed over (1) | refused | none |
 //! | a file named twice | read twice | refused | reference mode |
 //! | a token twice in the vocabulary | the later one counts | refused | none |
 //! | `--max-seq-length` below 8 | fails or gives nothing | refused | none |
 //!
+//! 1. Without any text the reference writes an empty file.
+//!
 //! Files:
 //!
-//! | what | reference | here by default | the reference's |
+//! | what | reference | here by default | for the reference's |
 //! |---|---|---|---|
-//! | format | TFRecord, padded, with `input_mask` and `masked_lm_weights` | Parquet without padding, from which both follow; `--columns hf` pads | none |
+//! | format | TFRecords, padded, with `input_mask` and `masked_lm_weights` | Parquet without padding (1) | none |
 //! | `next_sentence_labels` | a list of one | the number `next_sentence_label` | none |
-//! | what is told | the first 20 instances are logged | a report, a data card, `--preview N`, `bert inspect` | |
+//! | what is told | the first 20 instances are logged | a report, a data card (2) | |
 //!
-//! Kept on purpose, in both modes: a document of one sentence gives random next sentences only, so that more than half of
-//! the labels are random; short instances are cut to the whole length, not to the drawn one; the number of masks is a
-//! share of all tokens, the special ones included, rounded half to even; of whole words those that would exceed it are
-//! passed over.
+//! 1. The padded fields and both masks follow from the lengths. `--columns hf` pads.
+//! 2. `--preview N` and `bert inspect` show instances.
+//!
+//! Some oddities of the reference are kept on purpose, in both modes. A document of one sentence gives random next
+//! sentences only, so more than half of the labels are random. Short instances are cut to the whole length, not to the
+//! drawn one. The number of masks is a share of all tokens, the special ones included, rounded half to even. Whole
+//! words that would exceed that number are passed over.
 
 mod builder;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Every random number of the workspace: a pure function of a seed and an address.
+//! Every random number of the workspace, as a pure function of a seed and an address.
 //!
 //! | what is drawn | with |
 //! |---|---|
@@ -16,7 +16,8 @@
 //! assert_eq!(position, Stream::new(42, Domain::Masks, &[3, 12]).below(128));
 //! ```
 //!
-//! Dropout masks are a counter hashed in the kernels; its seeds come from here. Nothing here is fit for secrets.
+//! The kernels make dropout masks by hashing a counter; only the seeds come from here. These generators are not for
+//! cryptography.
 
 mod permutation;
 mod python;

@@ -95,7 +95,8 @@ mod tests {
         assert!((0..1_000).all(|place| of(1 << 40, TABLE, 1).at(place) < 1 << 40));
     }
 
-    /// Each number is equally likely at each place: chi-square over 16 seeds' worth of a grid, 5 sigma of its 225 degrees.
+    /// Each number is equally likely at each place: chi-square over 16 seeds' worth of a grid, 5 sigma of its 225
+    /// degrees.
     #[test]
     fn places_are_uniform() {
         let (n, seeds, cells) = (4_000u64, 40, 16usize);

@@ -65,7 +65,8 @@ impl<'a> AtomicFile<'a> {
     /// Puts the file in its place: flush, fsync, rename, fsync of the folder.
     ///
     /// # Errors
-    /// [`Error::Io`]; the old file, if any, is then still there.
+    /// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then still there, unless only the last step, the
+    /// fsync of the folder, failed.
     pub fn commit(mut self) -> Result<Written> {
         if let Some(mut out) = self.out.take() {
             let synced = out.flush().and_then(|()| out.get_mut().sync());
@@ -113,7 +114,8 @@ impl Drop for AtomicFile<'_> {
 /// Writes a file all or nothing on the real file system.
 ///
 /// # Errors
-/// [`Error::Io`]; the old file, if any, is then unchanged.
+/// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then unchanged, unless only the last step, the fsync
+/// of the folder, failed.
 pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
     write_atomic_on(&Disk, path, write)
 }

@@ -1,12 +1,14 @@
-//! Files that appear whole or not at all, and everything else that keeps a folder good through kills and full disks.
+//! Writes files that appear whole or not at all, and keeps folders good through kills, full disks and power cuts.
 //!
 //! | what | with |
 //! |---|---|
-//! | a complete file under its name, or no change: temporary name, fsync, rename, fsync of the folder | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
+//! | a complete file under its name, or no change | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
 //! | one writer in a folder | [`OutputLock`] |
 //! | JSON that carries its own digest | [`sealed`] |
 //! | scratch data, digested while it is written | [`scratch`] |
 //! | a disk that is full or broken, a power cut, for tests | `faults`, a feature |
+//!
+//! A complete file is written under a temporary name, synced and renamed; then its folder is synced.
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;
@@ -16,7 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All operations go through the small trait [`FileSystem`], so that a test can make any of them fail.
+//! All operations that write go through the small trait [`FileSystem`], so that a test can make any of them fail.
 
 mod atomic;
 mod bytes;

@@ -148,8 +148,8 @@ fn make_rows(
     Ok(pieces)
 }
 
-/// The documents of a unit as they are, in the order of the pass, and the counts of the instances that each row group gives by
-/// itself. The rows of such a data set are its documents.
+/// The documents of a unit as they are, in the order of the pass, and the counts of the instances that each row group
+/// gives by itself. The rows of such a data set are its documents.
 fn copy_documents(
     job: &BucketJob<'_>,
     store: &mut StoreReader<'_>,

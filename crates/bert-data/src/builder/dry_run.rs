@@ -361,8 +361,9 @@ fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSa
     text + rows as u64
 }
 
-/// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index of the
-/// documents where it fits, in reference mode the text and where each row is. The constants were measured on the bench corpus.
+/// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index
+/// of the documents where it fits, in reference mode the text and where each row is. The constants were measured on the
+/// bench corpus.
 fn memory(
     config: &BuildConfig,
     plan: &Plan,

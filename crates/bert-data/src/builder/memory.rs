@@ -14,7 +14,8 @@ const MIB: u64 = 1 << 20;
 pub(crate) const PROGRAM: u64 = 28 * MIB;
 /// What each thread takes: the words its tokenizer remembers, blocks of text.
 pub(crate) const PER_THREAD: u64 = 10 * MIB;
-/// What making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded form.
+/// What making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded
+/// form.
 const PER_UNIT_BYTE: f64 = 3.0;
 /// And beside them: dictionaries, pages and compression.
 pub(crate) const PER_WORKER: u64 = 10 * MIB;

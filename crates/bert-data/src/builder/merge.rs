@@ -19,9 +19,8 @@ use bert_storage::{Disk, FileSystem, OutputLock, remove_temporaries, write_atomi
 ///
 /// # Errors
 /// [`PartError::None`], [`PartError::Missing`], [`PartError::Differs`] or [`Error::NotConserved`];
-/// [`FileDigest`](crate::ManifestError::FileDigest)
-/// and its like for a damaged shard; [`OutputError::Finished`] where the folder has a manifest and no parts. The parts are
-/// then as they were.
+/// [`FileDigest`](crate::ManifestError::FileDigest) and its like for a damaged shard; [`OutputError::Finished`] where
+/// the folder has a manifest and no parts. The parts are then as they were.
 pub fn merge(folder: &Path) -> Result<Manifest> {
     merge_on(&Disk, folder, &mut |_| {})
 }

@@ -144,7 +144,8 @@ pub struct PartOutcome {
     pub was_finished: bool,
 }
 
-/// Makes one part of a data set, as `--part` and `--parts` say; [`crate::builder::merge`] makes a data set of all parts.
+/// Makes one part of a data set, as `--part` and `--parts` say; [`crate::merge`] makes a data set of all
+/// parts.
 ///
 /// # Errors
 /// Any [`Error`]; the part is then not finished.
@@ -217,8 +218,8 @@ pub struct PartText {
     pub tokens: u64,
 }
 
-/// Tokenizes the share of the text that is one part's, as `--part` and `--parts` say: what [`build_part`] does first, and
-/// what it needs of every other part.
+/// Tokenizes the share of the text that is one part's, as `--part` and `--parts` say: what [`build_part`] does first,
+/// and what it needs of every other part.
 ///
 /// # Errors
 /// Any [`Error`].

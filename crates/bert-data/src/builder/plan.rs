@@ -81,7 +81,8 @@ pub struct PlanFigures {
     pub shards: u64,
     /// Row groups of a shard, roughly.
     pub row_groups_of_shard: u64,
-    /// Reads from the text for one shard: of each of its documents one, and one for its place where the index is not in memory.
+    /// Reads from the text for one shard: of each of its documents one, and one for its place where the index is not in
+    /// memory.
     pub reads_of_shard: u64,
     /// Files that are open at the same time, with the three of the terminal.
     pub open_files: u64,

@@ -6,8 +6,8 @@
 pub enum BuildStage {
     /// Reading and tokenizing; counted in bytes of input on disk.
     Reading,
-    /// Making pairs and masks, and shards of them or of the documents; counted in buckets of documents, once for each pass.
-    /// (Reference mode: in documents, once for each pass.)
+    /// Making pairs and masks, and shards of them or of the documents; counted in buckets of documents, once for each
+    /// pass. (Reference mode: in documents, once for each pass.)
     Instances,
     /// The tokenized text of an earlier run is used; counted in documents. Told once.
     KeptText,

@@ -321,7 +321,8 @@ pub(crate) struct StoreReader<'a> {
 }
 
 impl StoreReader<'_> {
-    /// These documents, in the order of the text, which the numbers have afterwards, and how many tokens stand before each.
+    /// These documents, in the order of the text, which the numbers have afterwards, and how many tokens stand before
+    /// each.
     pub(crate) fn read(&mut self, numbers: &mut [u64]) -> Result<(Bucket, Vec<u64>)> {
         numbers.sort_unstable();
         let (documents, before) = self.read_ascending(numbers.iter().copied())?;

@@ -107,8 +107,9 @@ impl ShardJob<'_> {
     }
 }
 
-/// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go to
-/// shards that are wanted; of all items, in order, the pieces come in the order of the shards. `told` hears of each.
+/// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go
+/// to shards that are wanted; of all items, in order, the pieces come in the order of the shards. `progress` hears of
+/// each.
 pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],

@@ -13,7 +13,8 @@ use bert_storage::digest_bytes;
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
 ///
-/// The output folder, scratch, threads, memory, parts, the preview and `--overwrite` are not here: they change nothing in the data.
+/// The output folder, scratch, threads, memory, parts, the preview and `--overwrite` are not here: they change nothing
+/// in the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "each field is the option of the same name in BuildConfig")]

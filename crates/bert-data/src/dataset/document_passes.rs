@@ -55,8 +55,8 @@ impl DocumentPasses {
         })
     }
 
-    /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in the order of the text, `number` counts
-    /// the instances of the document in the pass.
+    /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in the order of the text, `number`
+    /// counts the instances of the document in the pass.
     pub fn mask<'a>(&'a mut self, row: Row<'a>, pass: u64, document: u64, number: u64) -> Row<'a> {
         self.masker.mask_of_document(row, pass, document, number)
     }

@@ -91,8 +91,8 @@ pub struct Manifest {
 }
 
 impl BuildConfig {
-    /// Reads a configuration from JSON, or what a data set was made with from its folder or its `manifest.json`. Missing
-    /// keys have their defaults, unknown keys are refused.
+    /// Reads a configuration from JSON, or what a data set was made with from its folder or its `manifest.json`.
+    /// Missing keys have their defaults, unknown keys are refused.
     ///
     /// # Errors
     /// [`Error::Storage`] or [`OptionError::File`].
@@ -145,8 +145,8 @@ impl Manifest {
         }
     }
 
-    /// Whether its shards have marks of words ([`crate::tokenization::word_marks`]): where tokens are stored without masks and a
-    /// segmenter found the words.
+    /// Whether its shards have marks of words ([`crate::tokenization::word_marks`]): where tokens are stored without
+    /// masks and a segmenter found the words.
     #[must_use]
     pub fn has_marks(&self) -> bool {
         self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
@@ -160,7 +160,7 @@ impl Manifest {
     /// Reads and checks the manifest of a data folder; looks at no other file.
     ///
     /// # Errors
-    /// One of the `Manifest...` variants of [`Error`], or [`Error::Storage`].
+    /// [`Error::Manifest`] or [`Error::Storage`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, LARGEST) {

@@ -28,8 +28,8 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// Opens a data folder: reads the manifest and the vocabulary, and compares the sizes of the shards. The digest of a
-    /// shard is compared when the shard is first read.
+    /// Opens a data folder: reads the manifest and the vocabulary, and compares the sizes of the shards. The digest of
+    /// a shard is compared when the shard is first read.
     ///
     /// # Errors
     /// When there is no manifest, when it is damaged, and when a file is missing or differs from it.

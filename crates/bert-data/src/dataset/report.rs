@@ -126,8 +126,8 @@ pub struct DataReport {
     /// Share of the tokens that a pass leaves out of the instances of their own document, on average: cut off by
     /// truncation, or in a document that gives no instance.
     pub left_out_share: f64,
-    /// Tokens that were looked for in the instances of all passes: all of them, or a sample where there are more than 64
-    /// million. Where the shards hold documents, the passes never end, and only documents that give no instance count.
+    /// Tokens that were looked for in the instances of all passes: all of them, or a sample where there are more than
+    /// 262,144. Where the shards hold documents, the passes never end, and only documents that give no instance count.
     pub looked_for_tokens: u64,
     /// Those of them that no instance of any pass shows.
     pub never_shown_tokens: u64,

@@ -31,8 +31,8 @@ impl ShardReader {
     /// Opens a shard of a data set; its digest is the caller's to compare ([`DataSet::check_shard`]).
     ///
     /// # Errors
-    /// One of the `Shard...` variants of [`Error`], or [`Error::Storage`]; [`crate::ManifestError::Count`] when it has not the
-    /// manifest's number of rows.
+    /// [`Error::Shard`] or [`Error::Storage`]; [`crate::ManifestError::Count`] when it has
+    /// not the manifest's number of rows.
     pub fn open(data: &DataSet, shard: usize) -> Result<Self> {
         let (file, manifest) = (ShardFile::open(data, shard)?, data.manifest());
         let columns = manifest.config.columns;
@@ -73,7 +73,7 @@ impl ShardReader {
     /// The rows of some row groups, in the order in which these are named; every one is checked.
     ///
     /// # Errors
-    /// One of the `Shard...` variants of [`Error`], or [`Error::Storage`].
+    /// [`Error::Shard`] or [`Error::Storage`].
     pub fn read(&self, groups: &[usize]) -> Result<ShardRows> {
         let path = || self.file.path().to_owned();
         let mut all = ShardRows::default();

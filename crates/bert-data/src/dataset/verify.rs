@@ -1,8 +1,9 @@
 //! Checks that a finished data folder is what was committed.
 //!
-//! [`verify`] compares every file with the manifest. With `deep` it also reads every row. When all shards are good, it
-//! counts their rows again and compares the sums with the law of conservation and the report. So what the manifest says
-//! of the data is checked against the Parquet files, not against what the builder believed it wrote.
+//! [`verify`] checks that every file is there, the sizes of the shards, and the digest of the vocabulary. With `deep`
+//! it also checks the shards' digests and every row. When all shards are good, it counts their rows again and compares
+//! the sums with the law of conservation and the report. So what the manifest says of the data is checked against the
+//! Parquet files, not against what the builder believed it wrote.
 
 use std::fmt;
 use std::path::Path;
@@ -93,8 +94,8 @@ impl fmt::Display for Verification {
     }
 }
 
-/// Checks every file of a data folder against its manifest and goes on after a bad one. With `deep` reads every row, and
-/// counts them again when all are good.
+/// Checks every file of a data folder against its manifest and goes on after a bad one. With `deep` reads every row,
+/// and counts them again when all are good.
 ///
 /// # Errors
 /// Only when the manifest itself cannot be used; what is wrong with other files is in the result.

@@ -170,8 +170,8 @@ impl<'a> TextReader<'a> {
     /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk.
     ///
     /// # Errors
-    /// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that are
-    /// not UTF-8.
+    /// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that
+    /// are not UTF-8.
     pub fn read(
         &mut self,
         files: &[PathBuf],

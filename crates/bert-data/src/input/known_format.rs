@@ -59,7 +59,8 @@ const KNOWN: [(usize, &[u8], &str, &str); 36] = [
     (0, b"\0asm", "a program", NO_TEXT),
 ];
 
-/// Refuses a file that begins as a known format that is no text; `head` has its first [`HEAD`] bytes, after decompression.
+/// Refuses a file that begins as a known format that is no text; `head` has its first [`HEAD`] bytes, after
+/// decompression.
 pub(crate) fn refuse(path: &Path, head: &[u8]) -> Result<()> {
     let known =
         KNOWN.iter().find(|(at, bytes, ..)| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes)));

@@ -95,8 +95,8 @@ impl LineCheck {
         self.nul |= next.nul;
     }
 
-    /// Refuses a file with too many bad lines: in the end more than one in twenty, before it more than half. A single line
-    /// is no reason, unless it holds a NUL, which no encoding of text but UTF-16 and UTF-32 has.
+    /// Refuses a file with too many bad lines: in the end more than one in twenty, before it more than half. A single
+    /// line is no reason, unless it holds a NUL, which no encoding of text but UTF-16 and UTF-32 has.
     pub(crate) fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
         let many = match at_end {
             true => self.bad * GOOD_PER_BAD > self.lines,

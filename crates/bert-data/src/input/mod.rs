@@ -55,7 +55,8 @@ impl Format {
     /// `.gz`, `.zst`, `.bz2` or `.xz` behind it); everything else is text, unless its first bytes say what else it is.
     ///
     /// # Errors
-    /// [`Error::Storage`]; [`InputError::NotParquet`] for a file that has only the name of one; [`InputError::KnownFormat`].
+    /// [`Error::Storage`]; [`InputError::NotParquet`] for a file that has only the name of one;
+    /// [`InputError::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
         let mut head = Vec::new();
         File::open(path)
@@ -134,7 +135,7 @@ pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<()> {
 /// A folder means all regular files below it that are not hidden. An existing path is never read as a pattern.
 ///
 /// # Errors
-/// One of the input variants of [`Error`], naming the argument.
+/// [`Error::Input`], naming the argument; [`Error::Storage`] when a folder cannot be read.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if inputs.is_empty() {
         return Err(InputError::NoneNamed.into());
@@ -312,8 +313,8 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its place in the list.
     ///
     /// # Errors
-    /// [`Error::Storage`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a format
-    /// that does not follow, [`InputError::KnownFormat`] for what is no text, compressed or not.
+    /// [`Error::Storage`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a
+    /// format that does not follow, [`InputError::KnownFormat`] for what is no text, compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let seen = Seen::default();
         let source = File::open(path).map_err(Error::io("open", path))?;

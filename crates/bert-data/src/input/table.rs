@@ -25,8 +25,8 @@ use bert_storage::digest_file;
 const ROWS: usize = 64;
 /// Rows of one block at most: where they are short or null.
 const ROWS_OF_BLOCK: usize = 1 << 16;
-/// Fewer rows are decoded at a time where pages are so large that this many bytes could come out: a row may be as large as
-/// its page.
+/// Fewer rows are decoded at a time where pages are so large that this many bytes could come out: a row may be as large
+/// as its page.
 const BYTES: u64 = 256 << 20;
 
 /// Reads one input file of any format as blocks.

@@ -36,7 +36,7 @@ pub struct Inspection {
 /// Looks at a data folder: its manifest and the first `instances` rows.
 ///
 /// # Errors
-/// As [`Manifest::read`], [`StoredRows::row`] and [`Vocabulary::read`].
+/// As [`DataSet::open`] and [`StoredRows::row`].
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let data = &DataSet::open(folder)?;
     let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
@@ -117,7 +117,7 @@ fn short(digest: &str) -> &str {
 /// One row of a data folder, counted over all its shards.
 ///
 /// # Errors
-/// As [`Manifest::read`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
+/// As [`DataSet::open`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
 pub fn instance(folder: &Path, index: u64) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();

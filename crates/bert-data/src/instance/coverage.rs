@@ -21,7 +21,8 @@ pub(crate) struct Looked {
     every: u64,
 }
 
-/// Tokens that instances show, of those that are looked at and counted over them: stretches that ascend and do not touch.
+/// Tokens that instances show, of those that are looked at and counted over them: stretches that ascend and do not
+/// touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Shown(Vec<(u32, u32)>);

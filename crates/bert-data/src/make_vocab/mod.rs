@@ -221,8 +221,8 @@ fn alphabet(counts: &WordCounts, config: &VocabConfig) -> Vec<char> {
     alphabet
 }
 
-/// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they make
-/// up [`COVERED`] of the text, but not more than take half of the vocabulary.
+/// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they
+/// make up [`COVERED`] of the text, but not more than take half of the vocabulary.
 fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
     let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
     let (mut covered, mut tokens) = (0, 0);

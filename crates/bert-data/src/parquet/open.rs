@@ -138,8 +138,9 @@ fn check_footer(file: &File) -> Result<()> {
     walked.map_err(|error| refused(format!("the footer is damaged: {error}")))
 }
 
-/// Refuses a schema with too many columns, with columns too deep in each other, or with an element that has more children
-/// than there are: the reader reserves room for them. It is a list in which each element is followed by its children.
+/// Refuses a schema with too many columns, with columns too deep in each other, or with an element that has more
+/// children than there are: the reader reserves room for them. It is a list in which each element is followed by its
+/// children.
 fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
     let elements = footer.structs(schema)?;
     if elements > MOST_COLUMNS {

@@ -21,8 +21,8 @@ const ROWS: usize = 1024;
 /// Calls `each` with the number of every row, from 1, and its values of the columns that `choose` picks from all names.
 ///
 /// # Errors
-/// [`Error::Storage`], [`InputError::Parquet`], [`InputError::Batch`], [`InputError::ColumnType`] for a column of lists,
-/// structures or bytes; those of `choose` and `each`.
+/// [`Error::Storage`], [`InputError::Parquet`], [`InputError::Batch`], [`InputError::ColumnType`] for a column of
+/// lists, structures or bytes; those of `choose` and `each`.
 pub fn text_rows<E: From<Error>>(
     path: &Path,
     choose: impl FnOnce(&[String]) -> std::result::Result<Vec<usize>, E>,

@@ -23,7 +23,7 @@ use crate::shard::schema::{HF_COLUMNS, hf_schema};
 /// Reads a whole shard, with the columns of either kind, and checks its columns and rows.
 ///
 /// # Errors
-/// One of the `Shard...` variants of [`Error`], or [`Error::Storage`].
+/// [`Error::Shard`] or [`Error::Storage`].
 pub fn read_shard(path: &Path) -> Result<ShardRows> {
     let builder = open(path)?;
     let is_hf = builder.schema().fields().get(1).is_some_and(|field| field.name() == HF_COLUMNS[1]);

@@ -14,7 +14,7 @@ use std::path::Path;
 /// One row of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
-    /// Token ids after masking, with `[CLS]` and both `[SEP]`, without padding.
+    /// Token ids after masking, with `[CLS]` and a `[SEP]` after each segment, without padding.
     pub input_ids: &'a [i32],
     /// 0 or 1 for each token.
     pub segment_ids: &'a [i8],
@@ -22,7 +22,7 @@ pub struct Row<'a> {
     pub masked_lm_positions: &'a [i32],
     /// The original ids at these positions.
     pub masked_lm_ids: &'a [i32],
-    /// 1 when B is random, else 0.
+    /// 1 when B is random or, with sentence order, when the segments are swapped; else 0.
     pub next_sentence_label: i8,
     /// For each token whether a segmenter found it to go on with the word before it; nothing where that is not stored.
     pub continues_word: &'a [bool],

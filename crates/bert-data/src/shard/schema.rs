@@ -49,9 +49,9 @@ pub const HF_COLUMNS: [&str; 5] =
     ["input_ids", "token_type_ids", "attention_mask", "labels", "next_sentence_label"];
 
 /// The columns: `input_ids: list<int32>` (behind the tokens the id of `[PAD]`), `token_type_ids: list<int8>` (0 and 1,
-/// behind the tokens 0), `attention_mask: list<int8>` (1 for tokens, 0 behind them), `labels: list<int32>` (the original
-/// id of a masked token, else -100), all of `max_seq_length`, and `next_sentence_label: int8` (1 = B is random). Nothing
-/// is nullable.
+/// behind the tokens 0), `attention_mask: list<int8>` (1 for tokens, 0 behind them), `labels: list<int32>` (the
+/// original id of a masked token, else -100), all of `max_seq_length`, and `next_sentence_label: int8` (1 = B is
+/// random). Nothing is nullable.
 #[must_use]
 pub fn hf_schema() -> SchemaRef {
     let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);

@@ -90,7 +90,8 @@ impl Tokenizer {
                 );
             }
         }
-        // Should a character's own normal form ever differ from its share of the word's, the whole word stands for each piece.
+        // Should a character's own normal form ever differ from its share of the word's, the whole word stands for each
+        // piece.
         if characters.next().is_some() || places.len() != normal.len() {
             places = vec![(word[0].start, word[word.len() - 1].end); normal.len()];
         }

@@ -71,7 +71,7 @@ impl Vocabulary {
     /// Reads a vocabulary file.
     ///
     /// # Errors
-    /// [`Error::Storage`], or one of the `Vocabulary...` variants, which say what is wrong and on which line.
+    /// [`Error::Storage`], or [`Error::Vocabulary`], which says what is wrong and, where it can, on which line.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = read_limited(path, LARGEST).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)

@@ -24,7 +24,13 @@ fn digests(change: impl FnOnce(BuildConfig) -> BuildConfig) -> Vec<String> {
 #[test]
 fn instances_of_independent_streams() {
     let found = digests(|config| config.with_dupe_factor(3).with_num_shards(2));
-    assert_eq!(found, ["8e60df48bd0220d5df0599d26ae0d70ef93cc027bddee9daae30440654e64231", "3b30c198a0e5f8d8ca8ff96ba208cd0591495d5e621815b1d4abad54737ce288"]);
+    assert_eq!(
+        found,
+        [
+            "8e60df48bd0220d5df0599d26ae0d70ef93cc027bddee9daae30440654e64231",
+            "3b30c198a0e5f8d8ca8ff96ba208cd0591495d5e621815b1d4abad54737ce288"
+        ]
+    );
 }
 
 /// `--layout documents`
@@ -44,9 +50,8 @@ fn instances_of_the_reference() {
 /// `--do-whole-word-mask true --dupe-factor 2 --columns hf`
 #[test]
 fn whole_words_in_the_columns_of_transformers() {
-    let found = digests(|config| {
-        config.with_do_whole_word_mask(true).with_dupe_factor(2).with_columns(Columns::Hf)
-    });
+    let found =
+        digests(|config| config.with_do_whole_word_mask(true).with_dupe_factor(2).with_columns(Columns::Hf));
     assert_eq!(found, ["5fe239e0a739e25aa6bed0ea1f02275f1b08441dad26f4b4c1239e80fb78fc17"]);
 }
 

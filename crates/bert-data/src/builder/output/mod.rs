@@ -169,7 +169,8 @@ impl<'a> Output<'a> {
         if self.is_committing() && !work.exists() { self.folder.join(name) } else { work }
     }
 
-    /// Where an earlier run of this command got as far as the manifest: what it says. Only the work folder is left then.
+    /// Where an earlier run of this command got as far as the manifest: what it says. Only the work folder is left
+    /// then.
     pub(crate) fn committed(&self) -> Result<Option<Manifest>> {
         if !self.is_committing() || !Manifest::path(&self.folder).exists() {
             return Ok(None);
@@ -235,7 +236,8 @@ pub fn clear_scratch(files: &dyn FileSystem, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts left.
+/// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts
+/// left.
 fn clear(files: &dyn FileSystem, folder: &Path) -> Result<()> {
     let manifest = folder.join(MANIFEST);
     if manifest.exists() {
