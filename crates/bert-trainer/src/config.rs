@@ -139,7 +139,7 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
-    /// What computes; see [`DEVICE_HELP`](crate::DEVICE_HELP).
+    /// What computes; see `DEVICE_HELP`.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 

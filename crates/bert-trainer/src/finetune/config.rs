@@ -284,7 +284,7 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub predict: Option<PathBuf>,
 
-    /// What computes; see [`DEVICE_HELP`](crate::DEVICE_HELP).
+    /// What computes; see `DEVICE_HELP`.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 
