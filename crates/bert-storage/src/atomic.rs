@@ -2,7 +2,6 @@
 //!
 //! A write gives the file's size and digest. If it fails, the old file is left as it was.
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -57,8 +56,19 @@ impl<'a> AtomicFile<'a> {
         })
     }
 
-    /// An error of writing this file; a full disk is told with what the file needs.
-    pub fn failed(&self, source: io::Error) -> Error {
+    /// Writes the whole file and puts it in its place.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::DiskFull`], which says what the file needs. The old file, if any, is then unchanged,
+    /// unless only the last step, the fsync of the folder, failed.
+    pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+        match write(&mut self) {
+            Ok(()) => self.commit(),
+            Err(source) => Err(self.failed(source)),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
         Error::write(&self.path, self.tried, source)
     }
 
@@ -117,23 +127,7 @@ impl Drop for AtomicFile<'_> {
 /// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then unchanged, unless only the last step, the fsync
 /// of the folder, failed.
 pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
-    write_atomic_on(&Disk, path, write)
-}
-
-/// [`write_atomic`] on a file system of choice.
-///
-/// # Errors
-/// As [`write_atomic`].
-pub fn write_atomic_on(
-    files: &dyn FileSystem,
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<Written> {
-    let mut file = AtomicFile::create(files, path)?;
-    match write(&mut file) {
-        Ok(()) => file.commit(),
-        Err(source) => Err(file.failed(source)),
-    }
+    AtomicFile::create(&Disk, path)?.fill(write)
 }
 
 /// Writes a value as indented JSON with a final newline, all or nothing.
@@ -141,38 +135,15 @@ pub fn write_atomic_on(
 /// # Errors
 /// As [`write_atomic`].
 pub fn write_json_atomic<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<Written> {
-    write_json_atomic_on(&Disk, path, value)
+    write_atomic(path, json(value))
 }
 
-/// [`write_json_atomic`] on a file system of choice.
-///
-/// # Errors
-/// As [`write_atomic`].
-pub fn write_json_atomic_on<T: Serialize + ?Sized>(
-    files: &dyn FileSystem,
-    path: &Path,
-    value: &T,
-) -> Result<Written> {
-    write_atomic_on(files, path, |out| {
+/// Writes a value as indented JSON with a final newline.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> impl FnOnce(&mut dyn Write) -> io::Result<()> {
+    move |out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
-    })
-}
-
-/// Removes the temporary files of [`AtomicFile`] that a killed process left in a folder. Only for who holds the
-/// folder's lock: a file that is being written looks the same.
-///
-/// # Errors
-/// [`Error::Io`] when the folder cannot be read or a file not removed.
-pub fn remove_temporaries(files: &dyn FileSystem, folder: &Path) -> Result<()> {
-    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
-        let entry = entry.map_err(Error::io("read folder", folder))?;
-        let path = entry.path();
-        if entry.file_name().to_str().is_some_and(is_temporary) && !path.is_dir() {
-            files.remove_file(&path).map_err(Error::io("remove", &path))?;
-        }
     }
-    Ok(())
 }
 
 /// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
@@ -188,9 +159,10 @@ mod tests {
     use super::*;
     use crate::bytes::{digest_bytes, digest_file};
     use crate::faults::{Fault, Faulty, PowerCut, Survival};
+    use crate::staged::StagedFolder;
 
     fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<Written> {
-        write_atomic_on(files, path, |out| new.chunks(1000).try_for_each(|part| out.write_all(part)))
+        AtomicFile::create(files, path)?.fill(|out| new.chunks(1000).try_for_each(|part| out.write_all(part)))
     }
 
     #[test]
@@ -245,7 +217,7 @@ mod tests {
                 let found = std::fs::read(&path).unwrap();
                 assert!(found == b"old" || found == new, "cut {cut}, {survival:?}: {} bytes", found.len());
                 assert!(result.is_err() || found == new, "what was committed is there");
-                remove_temporaries(&Disk, folder.path()).unwrap();
+                StagedFolder::new(&Disk, folder.path()).remove_temporaries().unwrap();
                 assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
                 write_new(&Disk, &path, &new).unwrap();
             }

@@ -1,23 +1,26 @@
 //! Reads small files, up to a limit of bytes, and gives the BLAKE3 digest of bytes and files as 64 hex digits.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::source::{is_url, on_disk, open_stream};
 
-/// The bytes of a regular file that has no more than `limit` of them. A pipe or a device is never opened.
+/// The bytes of a regular file or an object that has no more than `limit` of them. A pipe or a device is never opened.
 ///
 /// # Errors
 /// When it is not regular, larger, or cannot be read.
 pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Asked before opening: to open a pipe without a writer would wait for ever.
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() && !metadata.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    if !is_url(path) {
+        // Asked before opening: to open a pipe without a writer would wait for ever.
+        let metadata = fs::metadata(on_disk(path))?;
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    open_stream(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
     }
@@ -30,22 +33,15 @@ pub fn digest_bytes(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// The BLAKE3 digest of a file, in hex.
+/// The BLAKE3 digest of a file or an object, in hex.
 ///
 /// # Errors
 /// [`Error::Io`] when the file cannot be read.
 pub fn digest_file(path: &Path) -> Result<String> {
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    let file = open_stream(path).map_err(Error::io("open", path))?;
     let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 1 << 17];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(hasher.finalize().to_hex().to_string()),
-            Ok(length) => hasher.update(&buffer[..length]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(source) => return Err(Error::io("read", path)(source)),
-        };
-    }
+    hasher.update_reader(file).map_err(Error::io("read", path))?;
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]

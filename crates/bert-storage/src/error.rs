@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::disk_full::is_disk_full;
+use crate::objects::is_temporary;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -31,6 +32,16 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// An object has not the contents that it should have.
+    #[error("{}: BLAKE3 {found}, expected {expected}", path.display())]
+    Differs {
+        /// The object.
+        path: PathBuf,
+        /// Its digest.
+        found: String,
+        /// The digest expected.
+        expected: String,
+    },
     /// Another process writes to the folder.
     #[error("{} is in use by another process", path.display())]
     InUse {
@@ -45,6 +56,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::InUse { .. } => 6,
+            Self::Differs { .. } => 3,
+            Self::Io { source, .. } if is_temporary(source) => 75,
             Self::Io { .. } | Self::DiskFull { .. } => 1,
         }
     }

@@ -9,7 +9,7 @@ use crate::system::FileSystem;
 ///
 /// # Errors
 /// [`Error::Io`]; folders above that were made stay.
-pub fn create_folder(files: &dyn FileSystem, path: &Path) -> Result<()> {
+pub(crate) fn create_folder(files: &dyn FileSystem, path: &Path) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }

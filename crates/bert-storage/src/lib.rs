@@ -3,9 +3,14 @@
 //! | what | with |
 //! |---|---|
 //! | a complete file under its name, or no change | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
+//! | a folder that is whole when its last file is there | [`StagedFolder`] |
 //! | one writer in a folder | [`OutputLock`] |
 //! | JSON that carries its own digest | [`sealed`] |
+//! | an error that names its place in a file | [`Located`] |
 //! | scratch data, digested while it is written | [`scratch`] |
+//! | a file or an object of a store, to read | [`open_stream`], [`open_file`], [`size`] |
+//! | objects of a store (S3, Google Cloud, Azure) | [`objects`], with the feature `object-stores` |
+//! | copies of objects on a disk, up to a limit of bytes | [`ObjectCache`] |
 //! | a disk that is full or broken, a power cut, for tests | `faults`, a feature |
 //!
 //! A complete file is written under a temporary name, synced and renamed; then its folder is synced.
@@ -27,18 +32,27 @@ mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod folder;
+mod located;
 mod lock;
+mod object_cache;
+#[cfg(feature = "object-stores")]
+pub mod objects;
+#[cfg(not(feature = "object-stores"))]
+#[path = "no_objects.rs"]
+pub mod objects;
 pub mod scratch;
 pub mod sealed;
+mod source;
+mod staged;
 mod system;
 
-pub use atomic::{
-    AtomicFile, Written, is_temporary, remove_temporaries, write_atomic, write_atomic_on, write_json_atomic,
-    write_json_atomic_on,
-};
+pub use atomic::{AtomicFile, Written, is_temporary, write_atomic, write_json_atomic};
 pub use bytes::{digest_bytes, digest_file, read_limited};
 pub use disk_full::is_disk_full;
 pub use error::{Error, Result};
-pub use folder::create_folder;
+pub use located::{Locate, Located};
 pub use lock::{LOCK, OutputLock};
+pub use object_cache::ObjectCache;
+pub use source::{is_url, on_disk, open_file, open_stream, size};
+pub use staged::StagedFolder;
 pub use system::{Disk, Durable, FileSystem};

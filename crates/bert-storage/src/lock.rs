@@ -1,52 +1,24 @@
 //! Locks a folder for one writer at a time.
 //!
-//! [`OutputLock::acquire`] gives the right to write in a folder, or [`Error::InUse`] at once. The lock is the operating
-//! system's, so it ends with the process, however that ends.
+//! [`StagedFolder::lock`](crate::StagedFolder::lock) gives the right to write in a folder, or [`Error::InUse`] at once.
+//! The lock is the operating system's, so it ends with the process, however that ends.
 
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::system::{Disk, FileSystem};
+use crate::system::FileSystem;
 
 /// The name of the lock file in an output folder.
 pub const LOCK: &str = ".lock";
 
 /// Exclusive use of an output folder, until dropped. The lock dies with the process; its file stays.
 #[derive(Debug)]
-pub struct OutputLock {
-    _file: File,
-    folder: PathBuf,
-}
+pub struct OutputLock(#[expect(dead_code, reason = "closing it ends the lock")] File);
 
 impl OutputLock {
-    /// Takes the lock of an existing folder, at once or not at all.
-    ///
-    /// # Errors
-    /// [`Error::InUse`] when another process holds it, [`Error::Io`] when the lock file cannot be made.
-    pub fn acquire(folder: &Path) -> Result<Self> {
-        Self::acquire_on(&Disk, folder)
-    }
-
-    /// [`OutputLock::acquire`] on a file system of choice.
-    ///
-    /// # Errors
-    /// As [`OutputLock::acquire`].
-    pub fn acquire_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
-        Self::acquire_as(files, folder, LOCK)
-    }
-
-    /// Takes a lock of another name in a folder, for those who share the folder.
-    pub fn acquire_as(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<Self> {
-        Self::take(files, folder, name, File::try_lock)
-    }
-
-    /// Takes a share in the lock of a folder: others may have one too, but nobody the lock alone.
-    pub fn share_on(files: &dyn FileSystem, folder: &Path) -> Result<Self> {
-        Self::take(files, folder, LOCK, File::try_lock_shared)
-    }
-
-    fn take(
+    /// Takes the lock of this name in an existing folder, at once or not at all.
+    pub(crate) fn take(
         files: &dyn FileSystem,
         folder: &Path,
         name: &str,
@@ -55,29 +27,26 @@ impl OutputLock {
         let path = folder.join(name);
         let file = files.open_lock(&path).map_err(Error::io("create", &path))?;
         match lock(&file) {
-            Ok(()) => Ok(Self { _file: file, folder: folder.to_owned() }),
+            Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(Error::InUse { path: folder.to_owned() }),
             Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),
         }
-    }
-
-    /// The folder that is locked.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::staged::StagedFolder;
+    use crate::system::Disk;
 
     #[test]
     fn a_lock_is_exclusive_and_ends_with_its_holder() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = OutputLock::acquire(folder.path()).unwrap();
-        assert!(matches!(OutputLock::acquire(folder.path()), Err(Error::InUse { .. })));
+        let staged = StagedFolder::new(&Disk, folder.path());
+        let lock = staged.lock(LOCK).unwrap();
+        assert!(matches!(staged.lock(LOCK), Err(Error::InUse { .. })));
         drop(lock);
-        assert_eq!(OutputLock::acquire(folder.path()).unwrap().folder(), folder.path());
+        staged.lock(LOCK).unwrap();
     }
 }

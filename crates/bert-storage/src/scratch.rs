@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::hash::Hasher;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash3_64;
@@ -45,23 +45,28 @@ pub struct ScratchDigest {
 }
 
 /// Digests bytes as they go by.
-#[derive(Clone, Default)]
-pub struct Digester {
+#[derive(Default)]
+struct Digester {
     hasher: XxHash3_64,
     bytes: u64,
 }
 
 impl Digester {
-    /// Adds bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
+    /// The digest of all bytes so far.
+    fn digest(&self) -> ScratchDigest {
+        ScratchDigest { bytes: self.bytes, xxh3: self.hasher.finish() }
+    }
+}
+
+impl Write for Digester {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.hasher.write(bytes);
         self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
     }
 
-    /// The digest of all bytes so far.
-    #[must_use]
-    pub fn finish(&self) -> ScratchDigest {
-        ScratchDigest { bytes: self.bytes, xxh3: self.hasher.finish() }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -70,22 +75,14 @@ impl Digester {
 /// # Errors
 /// [`Error::Io`].
 pub fn digest_of(path: &Path) -> Result<Option<ScratchDigest>> {
-    use std::io::Read;
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::io("open", path)(source)),
     };
     let mut digester = Digester::default();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(Some(digester.finish())),
-            Ok(length) => digester.update(&buffer[..length]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::io("read", path)(source)),
-        }
-    }
+    io::copy(&mut BufReader::with_capacity(1 << 18, file), &mut digester).map_err(Error::io("read", path))?;
+    Ok(Some(digester.digest()))
 }
 
 /// A scratch file that is digested while it is written, in large pieces.
@@ -123,10 +120,9 @@ impl ScratchFile {
     /// # Errors
     /// [`Error::Io`] or [`Error::DiskFull`].
     pub fn flush(&mut self) -> Result<()> {
-        self.digester.update(&self.buffer);
-        if let Err(source) = self.out.write_all(&self.buffer) {
-            return Err(Error::write(&self.path, self.digester.bytes, source));
-        }
+        let needed = self.length();
+        let written = self.digester.write_all(&self.buffer).and_then(|()| self.out.write_all(&self.buffer));
+        written.map_err(|source| Error::write(&self.path, needed, source))?;
         self.buffer.clear();
         Ok(())
     }
@@ -144,7 +140,7 @@ impl ScratchFile {
     pub fn finish(mut self) -> Result<ScratchDigest> {
         self.flush()?;
         self.out.flush().map_err(Error::io("write", &self.path))?;
-        Ok(self.digester.finish())
+        Ok(self.digester.digest())
     }
 }
 

@@ -7,9 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::atomic::{Written, write_atomic_on};
 use crate::bytes::{digest_bytes, read_limited};
-use crate::system::FileSystem;
 
 const START: &str = "{\n  \"seal\": \"";
 const END: &str = "\",\n";
@@ -32,26 +30,10 @@ pub enum SealError {
     Broken,
 }
 
-/// Writes a value with its seal, all or nothing.
-///
-/// # Errors
-/// As [`write_atomic_on`].
-///
-/// # Panics
-/// When the value is no JSON object, or an empty one.
-pub fn write_sealed_on<T: Serialize + ?Sized>(
-    files: &dyn FileSystem,
-    path: &Path,
-    value: &T,
-) -> crate::Result<Written> {
-    let text = sealed(value);
-    write_atomic_on(files, path, |out| out.write_all(text.as_bytes()))
-}
-
 /// The sealed text of a value.
 ///
 /// # Panics
-/// As [`write_sealed_on`].
+/// When the value is no JSON object, or an empty one.
 #[must_use]
 pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data");

@@ -33,7 +33,7 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
-    /// Creates one folder, in a folder that is there. See [`crate::create_folder`].
+    /// Creates one folder, in a folder that is there. See [`crate::StagedFolder::create`].
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes a folder with all that is in it, in no certain order.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;

@@ -1,0 +1,63 @@
+//! Stands for `objects` where the feature `object-stores` is off: every request is refused.
+
+use std::io::{self, Empty};
+use std::path::{Path, PathBuf};
+
+fn unsupported<T>() -> io::Result<T> {
+    let said = "it is a URL, and this program was built without the feature `object-stores`";
+    Err(io::Error::new(io::ErrorKind::Unsupported, said))
+}
+
+/// No error is.
+#[must_use]
+pub fn is_temporary(_: &io::Error) -> bool {
+    false
+}
+
+pub(crate) fn open(_: &Path) -> io::Result<Empty> {
+    unsupported()
+}
+
+pub(crate) fn size(_: &Path) -> io::Result<u64> {
+    unsupported()
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn list(_: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    unsupported()
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn put(_: &Path, _: Vec<u8>) -> io::Result<()> {
+    unsupported()
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn put_new(_: &Path, _: Vec<u8>) -> io::Result<bool> {
+    unsupported()
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn remove(_: &Path) -> io::Result<bool> {
+    unsupported()
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn upload(_: &Path, _: &Path) -> io::Result<()> {
+    unsupported()
+}

@@ -1,0 +1,256 @@
+//! Objects of a store under names like those of files: `s3://BUCKET/KEY`, `gs://`, `az://`, and `http(s)://` to read.
+//!
+//! A store is made from the usual variables of the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`), or given by [`mount`].
+//! What fails for a moment is asked for again, with longer and longer pauses; an error that remains after that is
+//! [temporary](is_temporary). An object appears whole or not at all, also one that is sent in parts.
+
+mod reader;
+mod upload;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::path::Path as Key;
+use object_store::{
+    ClientOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
+};
+
+use reader::ObjectReader;
+
+/// For how many seconds a request is repeated, instead of 180.
+const PATIENCE: &str = "BERT_RETRY_SECONDS";
+
+/// What a store said that a program cannot do anything about.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+struct StoreError {
+    source: object_store::Error,
+    temporary: bool,
+}
+
+/// Whether another attempt, later, may go well: the store could not be reached or did not answer.
+#[must_use]
+pub fn is_temporary(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
+    inner.is_some_and(|error| error.temporary)
+}
+
+fn failed(source: object_store::Error) -> io::Error {
+    use object_store::Error as E;
+    let (kind, temporary) = match &source {
+        E::NotFound { .. } => (io::ErrorKind::NotFound, false),
+        E::AlreadyExists { .. } => (io::ErrorKind::AlreadyExists, false),
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => (io::ErrorKind::PermissionDenied, false),
+        E::Generic { source, .. } => (io::ErrorKind::Other, !is_refused(&source.to_string())),
+        // Another process changed the object while it was read.
+        E::Precondition { .. } => (io::ErrorKind::Other, true),
+        _ => (io::ErrorKind::InvalidInput, false),
+    };
+    io::Error::new(kind, StoreError { source, temporary })
+}
+
+/// Whether the server understood the request and refuses it, for which the crate has no kind of error.
+fn is_refused(said: &str) -> bool {
+    let status = said.split_once("status code: ").map(|(_, rest)| rest.get(..3).unwrap_or_default());
+    status.is_some_and(|status| status.starts_with('4') && !["408", "429"].contains(&status))
+}
+
+fn invalid(said: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, said)
+}
+
+/// Starts a request on the threads of the stores; its answer comes out.
+fn start<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> Receiver<T> {
+    static THREADS: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
+    let threads = THREADS.get_or_init(|| {
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        threads.worker_threads(2).thread_name("object-store").enable_all();
+        threads.build().expect("threads can be started")
+    });
+    let (give, take) = sync_channel(1);
+    threads.spawn(async move {
+        // Who asked may have gone.
+        let _ = give.send(request.await);
+    });
+    take
+}
+
+/// Runs a request and waits for its answer; any thread may, one of another runtime too.
+fn wait<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> T {
+    start(request).recv().expect("a request does not panic")
+}
+
+/// The stores by `SCHEME://HOST`. A store keeps its connections and credentials.
+static STORES: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>> = Mutex::new(BTreeMap::new());
+
+/// Answers for all URLs that begin with `root`, such as `s3://bucket`, with this store, instead of one that is made from
+/// the environment.
+pub fn mount(root: &str, store: Arc<dyn ObjectStore>) {
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    stores.insert(root.trim_end_matches('/').to_owned(), store);
+}
+
+/// An object: its store, and its key in it.
+#[derive(Clone, Debug)]
+struct Object {
+    store: Arc<dyn ObjectStore>,
+    key: Key,
+    /// `SCHEME://HOST`.
+    root: String,
+}
+
+impl Object {
+    /// The object of a URL. Nothing is asked of the store.
+    fn of(url: &Path) -> io::Result<Self> {
+        let url = url.to_str().ok_or_else(|| invalid("the URL is not UTF-8"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("it is no URL"))?;
+        let (host, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_web = matches!(scheme, "http" | "https");
+        if host.is_empty() {
+            return Err(invalid("the URL names no bucket or host"));
+        }
+        // It would be saved with every output, and what is behind a "?" is often a signature.
+        if (is_web && (key.contains(['?', '#']) || host.contains('@')))
+            || (host.contains(':') && host.contains('@'))
+        {
+            return Err(invalid(
+                "a URL has no credentials and no query here: they belong in the environment",
+            ));
+        }
+        let root = format!("{scheme}://{host}");
+        let key = key.trim_end_matches('/');
+        let key = if is_web { Key::from_url_path(key) } else { Key::parse(key) }.map_err(invalid)?;
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match stores.get(&root) {
+            Some(store) => Arc::clone(store),
+            None => {
+                let store = store_of(scheme, host, &root).map_err(invalid)?;
+                stores.insert(root.clone(), Arc::clone(&store));
+                store
+            }
+        };
+        Ok(Self { store, key, root })
+    }
+
+    /// Its size and, where the store has one, the tag of its contents.
+    fn head(&self) -> io::Result<(u64, Option<String>)> {
+        let Self { store, key, .. } = self.clone();
+        let found = wait(async move { store.head(&key).await }).map_err(failed)?;
+        Ok((found.size, found.e_tag))
+    }
+
+    fn url_of(&self, key: &Key) -> PathBuf {
+        PathBuf::from(format!("{}/{key}", self.root))
+    }
+}
+
+/// Opens an object to read it from its beginning to its end.
+pub(crate) fn open(url: &Path) -> io::Result<ObjectReader> {
+    ObjectReader::open(Object::of(url)?)
+}
+
+/// The size of an object in bytes.
+pub(crate) fn size(url: &Path) -> io::Result<u64> {
+    Ok(Object::of(url)?.head()?.0)
+}
+
+/// The store of a host, with what the environment says of it.
+fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+    let seconds = std::env::var(PATIENCE).ok().and_then(|seconds| seconds.parse().ok());
+    let retry =
+        RetryConfig { retry_timeout: Duration::from_secs(seconds.unwrap_or(180)), ..Default::default() };
+    Ok(match scheme {
+        "s3" | "s3a" => {
+            let endpoints = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+            let mut endpoints = endpoints.iter().filter_map(|name| std::env::var(name).ok());
+            let mut builder = AmazonS3Builder::from_env().with_bucket_name(host).with_retry(retry);
+            // Who names a server of his own by http means it.
+            if endpoints.next().is_some_and(|endpoint| endpoint.starts_with("http://")) {
+                builder = builder.with_allow_http(true);
+            }
+            Arc::new(builder.build()?)
+        }
+        "gs" => {
+            Arc::new(GoogleCloudStorageBuilder::from_env().with_bucket_name(host).with_retry(retry).build()?)
+        }
+        "az" | "azure" | "abfs" | "abfss" => {
+            Arc::new(MicrosoftAzureBuilder::from_env().with_url(root).with_retry(retry).build()?)
+        }
+        _ => {
+            let options = ClientOptions::new().with_allow_http(true);
+            let builder = HttpBuilder::new().with_url(root).with_client_options(options);
+            Arc::new(builder.with_retry(retry).build()?)
+        }
+    })
+}
+
+/// All objects whose names begin with the URL and a slash, sorted by name, with their sizes.
+///
+/// # Errors
+/// What the store says; a plain web server has no lists.
+pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let object = Object::of(folder)?;
+    if object.root.starts_with("http") {
+        return Err(invalid("a web server does not list its files: name each of them"));
+    }
+    let Object { store, key, .. } = object.clone();
+    let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await }).map_err(failed)?;
+    let mut found: Vec<_> =
+        found.into_iter().map(|meta| (object.url_of(&meta.location), meta.size)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Puts a small object under its name, over what was there.
+///
+/// # Errors
+/// What the store says.
+pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
+    let Object { store, key, .. } = Object::of(url)?;
+    wait(async move { store.put(&key, PutPayload::from(bytes)).await }).map(|_| ()).map_err(failed)
+}
+
+/// Puts a small object under a name that is free, in one step; false where it is not.
+///
+/// # Errors
+/// What the store says.
+pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
+    let Object { store, key, .. } = Object::of(url)?;
+    let only_new = PutOptions::from(PutMode::Create);
+    let put = wait(async move { store.put_opts(&key, PutPayload::from(bytes), only_new).await });
+    match put.map_err(failed) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes an object; says whether it was there, as far as the store does.
+///
+/// # Errors
+/// What the store says.
+pub fn remove(url: &Path) -> io::Result<bool> {
+    let Object { store, key, .. } = Object::of(url)?;
+    match wait(async move { store.delete(&key).await }).map_err(failed) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts a file under a name, over what was there; a large one in parts, which nobody sees before the last.
+///
+/// # Errors
+/// What the store or the disk says. The parts are then removed, if the store can still be reached.
+pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
+    upload::upload(file, Object::of(url)?)
+}
