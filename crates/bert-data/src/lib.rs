@@ -25,7 +25,7 @@
 //! assert!(!rows.is_empty());
 //! for index in 0..rows.len() {
 //!     let row = rows.row(index)?;
-//!     assert_eq!(data.vocabulary().token(row.input_ids[0] as u32), "[CLS]");
+//!     assert_eq!(data.vocabulary().token(row.input_ids[0]), "[CLS]");
 //!     assert_eq!(row.masked_lm_ids.len(), row.masked_lm_positions.len());
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,12 +41,11 @@
 //! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`tokenization`], [`documents`] |
 //! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
 //! | 4 | documents -> buckets, others in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
-//! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`], [`MaskedInstance`] | [`instance`], `builder` |
+//! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | [`instance`], `builder` |
 //! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | [`shard`], `builder::write_shards` |
 //! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | [`dataset`] |
 //!
 //! [`Instance`]: instance::pairs::Instance
-//! [`MaskedInstance`]: instance::masking::MaskedInstance
 //!
 //! [`build`] runs the stages on text of any size. It tokenizes the text once into the store. Every pass deals the
 //! documents to buckets at random. The rows of a bucket are made, shuffled and written to the shards. Every stage
@@ -138,7 +137,6 @@ pub mod config;
 pub mod dataset;
 pub mod documents;
 mod error;
-pub mod html;
 pub mod input;
 pub mod inspect;
 pub mod instance;
@@ -151,8 +149,7 @@ mod test_text;
 pub mod tokenization;
 
 pub use builder::dry_run::{Estimate, dry_run};
-pub use builder::merge::{merge, merge_on};
-pub use builder::output::clear_scratch;
+pub use builder::merge::{merge, merge_with_scratch};
 pub use builder::plan::PlanFigures;
 pub use builder::progress::{BuildProgress, BuildStage};
 pub use builder::{
@@ -161,7 +158,6 @@ pub use builder::{
 pub use config::byte_size::ByteSize;
 pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
-pub use dataset::DataSet;
 pub use dataset::conservation::Conservation;
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};
 pub use dataset::document_passes::DocumentPasses;
@@ -171,15 +167,17 @@ pub use dataset::row_groups::ShardReader;
 pub use dataset::row_masker::RowMasker;
 pub use dataset::stored_rows::StoredRows;
 pub use dataset::verify::{CheckedFile, Recount, ShardProgress, Verification, verify, verify_with};
+pub use dataset::{CACHE_BYTES, DataSet};
 pub use documents::bucket::Bucket;
 pub use documents::casing::casing_warning;
 pub use error::{
-    Error, InputError, ManifestError, OptionError, OutputError, PartError, Result, RowProblem, ShardError,
-    TextProblem, VocabularyError, is_disk_full,
+    Error, InputError, InputProblem, Locate, Located, ManifestProblem, OptionError, OutputProblem, PartError,
+    Result, RowProblem, ShardProblem, TextProblem, VocabularyProblem, is_disk_full,
 };
 pub use inspect::inspect;
-pub use shard::reader::read_shard;
+pub use shard::file::read_shard;
 pub use shard::row::{Row, ShardRows};
 pub use tokenization::Tokenizer;
 pub use tokenization::offsets::PlacedPiece;
-pub use tokenization::vocabulary::Vocabulary;
+pub use tokenization::vocabulary::{TokenId, Vocabulary};
+pub use tokenization::word_marks::IdSpace;

@@ -9,7 +9,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
 
 use crate::error::Result;
 
@@ -17,26 +16,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Works on all items and returns the results in their order. Runs in the current pool.
+/// Works on all items and returns the results in their order.
+///
+/// # Errors
+/// The first one of `work`, in the order of the items.
 pub(crate) fn share_out<W: Send, T: Send, R: Send>(
+    pool: &ThreadPool,
     workers: &mut [W],
     items: Vec<T>,
-    work: impl Fn(&mut W, T) -> R + Sync,
-) -> Vec<R> {
-    if let [worker] = workers {
-        return items.into_iter().map(|item| work(worker, item)).collect();
-    }
-    let items = Mutex::new(items.into_iter().enumerate());
-    let next = || lock(&items).next();
-    let mut results: Vec<(usize, R)> = workers
-        .par_iter_mut()
-        .flat_map_iter(|worker| {
-            let (next, work) = (&next, &work);
-            std::iter::from_fn(move || next().map(|(at, item)| (at, work(worker, item))))
-        })
-        .collect();
-    results.sort_unstable_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
+    work: impl Fn(&mut W, T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let mut results = Vec::with_capacity(items.len());
+    let items = items.into_iter().map(|item| Ok((0, item)));
+    let take = |result| {
+        results.push(result);
+        Ok(Some(()))
+    };
+    in_order(pool, workers, 1, items, work, take, |()| {})?;
+    Ok(results)
 }
 
 /// Works on items, each with its size, and hands the results to `take`, one at a time and in the order of the items;
@@ -195,11 +192,12 @@ mod tests {
         for workers in [1, 2, 5] {
             let mut counts = vec![0u32; workers];
             let items: Vec<u64> = (0..1000).collect();
-            let results = share_out(&mut counts, items, |count, item| {
+            let pool = ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
+            let squared = share_out(&pool, &mut counts, items, |count, item| {
                 *count += 1;
-                item * item
+                Ok(item * item)
             });
-            assert!(results.into_iter().eq((0..1000).map(|item| item * item)));
+            assert!(squared.unwrap().into_iter().eq((0..1000).map(|item| item * item)));
             assert_eq!(counts.iter().sum::<u32>(), 1000);
         }
     }

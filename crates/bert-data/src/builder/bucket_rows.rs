@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::instance::coverage::{Looked, Unseen};
 use crate::instance::keyed::KeyedInstances;
 use crate::shard::documents::DocumentEncoder;
-use crate::shard::packed_row::{PackedRow, pack};
+use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
 use bert_random::Permutation;
 use bert_random::{Domain, Random, Stream};
@@ -69,7 +69,7 @@ pub(crate) struct BucketMaker<'a> {
 }
 
 enum Encoder {
-    Rows(RowEncoder),
+    Rows(Box<RowEncoder>),
     Documents(DocumentEncoder),
 }
 
@@ -79,10 +79,10 @@ impl<'a> BucketMaker<'a> {
         Ok(Self {
             job,
             store: job.store.reader(),
-            keyed: prepared.config.keyed(&prepared.vocabulary),
+            keyed: prepared.resolved(1).keyed(&prepared.vocabulary),
             encoder: match prepared.config.layout {
-                Layout::Instances => Encoder::Rows(RowEncoder::new(prepared.row_columns())?),
-                Layout::Documents => Encoder::Documents(DocumentEncoder::new(prepared.marked())?),
+                Layout::Instances => Encoder::Rows(Box::new(RowEncoder::new(prepared.row_columns())?)),
+                Layout::Documents => Encoder::Documents(DocumentEncoder::new(prepared.stored_ids())?),
             },
             rows: Vec::new(),
         })
@@ -116,7 +116,7 @@ fn make_rows(
     rows.clear();
     for (place, document) in bucket.documents().iter().enumerate() {
         made.tally.see_document(pass, document.hash());
-        keyed.make_with(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
+        keyed.make(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
             offsets.push(rows.len() as u32);
             pack(row, plan.width, rows);
             made.counters.count(row, mask);
@@ -137,12 +137,10 @@ fn make_rows(
         if !wanted[piece.shard] {
             continue;
         }
-        let (mut tally, mut groups, path) = (Tally::default(), Vec::new(), job.path(piece.shard));
-        for group in row_groups(piece.rows(offsets.len() as u64)) {
-            let packed = |&offset: &u32| PackedRow::first_of(&rows[offset as usize..], plan.width);
-            offsets[group.clone()].iter().for_each(|offset| tally.see(packed(offset).bytes()));
-            groups.push(encoder.encode(&path, offsets[group].iter().map(packed))?);
-        }
+        let (of_piece, path) = (piece.rows(offsets.len() as u64), job.path(piece.shard));
+        let tally = tally_of(rows, plan.width, &offsets[of_piece.clone()]);
+        let encode = |group: Range<usize>| encoder.encode(&path, rows, plan.width, &offsets[group]);
+        let groups = row_groups(of_piece).map(encode).collect::<Result<_>>()?;
         pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made });
     }
     Ok(pieces)
@@ -171,7 +169,7 @@ fn copy_documents(
                 let (hash, tokens, mut gives) = (document.hash(), document.tokens() as u64, false);
                 made.tally.see_document(pass, hash);
                 tally.see_document(hash);
-                keyed.make_with(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
+                keyed.make(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
                     made.counters.count(row, mask);
                     made.counters.shown += pair.own_tokens();
                     gives = true;

@@ -5,8 +5,6 @@
 //! to a file system that keeps nothing. Each step is timed.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
@@ -20,7 +18,7 @@ use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::dataset::report::Counters;
 use crate::documents::casing;
 use crate::documents::id_width::Width;
-use crate::documents::read::{ReadRules, Sampled, sample_documents};
+use crate::documents::read::{ReadRules, sample_documents};
 use crate::documents::{Counts, Documents};
 use crate::error::Result;
 use crate::input::Block;
@@ -29,10 +27,9 @@ use crate::input::table::InputReader;
 use crate::instance::keyed::KeyedInstances;
 use crate::parallel::share_out;
 use crate::shard::documents::{DocumentEncoder, document_form};
-use crate::shard::packed_row::{PackedRow, pack};
-use crate::shard::writer::{RowEncoder, ShardForm, ShardWriter};
+use crate::shard::packed_row::pack;
+use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardForm, ShardWriter};
 use bert_random::{Domain, Random, Stream};
-use bert_storage::{Durable, FileSystem};
 
 /// Numbers of parts for which the time is shown.
 const PARTS: [u64; 4] = [1, 8, 64, 512];
@@ -139,41 +136,43 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let of_text = |count: u64| (count as f64 * scale).round() as u64;
 
     let (made, making) = second_time(|| make(&prepared, &sampled.documents))?;
-    let per_row = making / made.rows.len().max(1) as f64;
     // Each pass makes about the same number of instances.
     let rows = (made.rows.len() as f64 * scale * config.passes() as f64 / made.passes as f64).round();
 
     let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
     let tokens = of_text(sampled.documents.tokens());
-    let plan = Plan::new(config, documents, tokens, prepared.id_space());
+    let plan = Plan::new(config, documents, tokens, prepared.ids().size());
     let threads = prepared.pool.current_num_threads();
     let tuning = Tuning::new(prepared.budget, threads, plan.unit_bytes());
-    let (written, writing) = second_time(|| match config.layout {
+    let (bytes, writing) = second_time(|| match config.layout {
         Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
-        Layout::Documents => {
-            let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
-            write_documents_nowhere(&prepared, &plan, &tuning, &sampled, shards, made.rows.len())
-        }
+        Layout::Documents => write_documents_nowhere(&prepared, &plan, &tuning, &sampled.documents, scale),
     })?;
-    let writing_per_row = writing / made.rows.len().max(1) as f64;
+    let per_sampled_row = |of_all: f64| of_all / made.rows.len().max(1) as f64;
+    let written = WrittenSample {
+        bytes_per_row: per_sampled_row(bytes as f64),
+        packed_per_row: per_sampled_row(made.bytes.len() as f64),
+    };
+    let per_row = per_sampled_row(making + writing);
     // A small text has fewer buckets than there are threads.
     let at_once = plan.units().min(tuning.workers as u64) as f64;
     let idle = if config.random == RandomMode::Reference { 1.0 } else { threads as f64 / at_once };
 
-    let sizes = Sizes { rows, tokens, sentences: of_text(sampled.documents.sentences()), documents };
+    let sentences = of_text(sampled.documents.sentences());
+    let sizes = Sizes { rows, text: Counts { documents, sentences, tokens, ..Counts::default() } };
     let bytes = (rows * written.bytes_per_row) as u64;
     // Done beside the rest, and so shared among the threads.
     let shared = read / threads as f64;
     // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
     let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
-    let work = shared + tokenize * scale + rows * (per_row + writing_per_row);
-    let seconds = shared + tokenize * scale + rows * (per_row + writing_per_row) * idle + syncs;
+    let work = shared + tokenize * scale + rows * per_row;
+    let seconds = shared + tokenize * scale + rows * per_row * idle + syncs;
     Ok(Estimate {
         files: sample.files,
         text_bytes: sample.text_bytes,
         sampled: sample.sampled_bytes as f64 / sample.text_bytes.max(1) as f64,
         documents,
-        sentences: sizes.sentences,
+        sentences,
         tokens,
         instances: rows as u64,
         shards: plan.shards,
@@ -242,17 +241,17 @@ struct Made {
 /// Makes the instances of a few passes over the sample, with as many threads as the build would.
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
-    let width = Width::of(prepared.id_space());
+    let width = Width::of(prepared.ids().size());
     let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
     let serial = config.random == RandomMode::Reference;
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
-    let mut makers = vec![config.keyed(&prepared.vocabulary); threads];
+    let mut makers = vec![prepared.resolved(1).keyed(&prepared.vocabulary); threads];
     let mask = prepared.vocabulary.mask_id();
     while made.passes < config.passes() && (made.rows.len() as u64) < ROWS {
         let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>)> {
             let (mut rows, mut starts) = (Vec::new(), Vec::new());
             let mut counters = Counters::new(config.max_seq_length);
-            keyed.make(documents, made.passes as u64, document, |row| {
+            keyed.make(documents, made.passes as u64, (document, document as u64), |_, row| {
                 starts.push(rows.len() as u32);
                 pack(row, width, &mut rows);
                 counters.count(row, mask);
@@ -261,9 +260,7 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
             Ok((rows, starts))
         };
         let all = (0..documents.len()).collect();
-        let units = prepared.pool.install(|| share_out(&mut makers, all, unit));
-        for unit in units {
-            let (rows, starts) = unit?;
+        for (rows, starts) in share_out(&prepared.pool, &mut makers, all, unit)? {
             let base = made.bytes.len() as u32;
             made.rows.extend(starts.into_iter().map(|start| base + start));
             made.bytes.extend_from_slice(&rows);
@@ -284,76 +281,70 @@ fn write_documents_nowhere(
     prepared: &Prepared<'_>,
     plan: &Plan,
     tuning: &Tuning,
-    sampled: &Sampled,
-    shards: usize,
-    rows: usize,
-) -> Result<WrittenSample> {
-    let (path, footer) = (Path::new("nowhere.parquet"), prepared.footer(plan.shards));
-    let (form, documents) = (document_form(prepared.marked()), &sampled.documents);
-    let encoder = |_| DocumentEncoder::new(prepared.marked());
-    let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
+    documents: &Documents,
+    scale: f64,
+) -> Result<u64> {
+    let form = document_form(prepared.stored_ids());
+    let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
     // All threads have something to do, and every shard has the same number of row groups.
     let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
     let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
-    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(path, documents, some);
-    let encoded = prepared.pool.install(|| share_out(&mut encoders, items, encode));
-    let mut encoded = encoded.into_iter();
-    let mut bytes = 0;
-    for shard in 0..shards {
-        let mut writer = ShardWriter::create(&Nowhere, path, &form, footer.of_shard(shard))?;
-        for group in encoded.by_ref().take(groups / shards) {
-            writer.append(group?)?;
-        }
-        bytes += writer.finish()?.file.bytes;
-    }
-    Ok(WrittenSample { bytes_per_row: bytes as f64 / rows.max(1) as f64, packed_per_row: 0.0 })
+    let encoder = || DocumentEncoder::new(prepared.stored_ids());
+    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(Path::new(NOWHERE), documents, some);
+    let mut encoded = encode_all(prepared, tuning, items, encoder, encode)?.into_iter();
+    let of_shard = groups / shards;
+    (0..shards).map(|_| bytes_of(prepared, plan, &form, encoded.by_ref().take(of_shard))).sum()
 }
 
-fn write_nowhere(
-    prepared: &Prepared<'_>,
-    plan: &Plan,
-    tuning: &Tuning,
-    made: &Made,
-) -> Result<WrittenSample> {
+fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, tuning: &Tuning, made: &Made) -> Result<u64> {
     let mut order = made.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
-    let path = Path::new("nowhere.parquet");
-    let footer = prepared.footer(plan.shards).of_shard(0);
-    let form = ShardForm::of_rows(prepared.row_columns());
-    let mut shard = ShardWriter::create(&Nowhere, path, &form, footer)?;
-    let encoder = |_| RowEncoder::new(prepared.row_columns());
-    let mut encoders = (0..tuning.workers).map(encoder).collect::<Result<Vec<_>>>()?;
     let items = row_groups(0..order.len()).collect();
+    let encoder = || RowEncoder::new(prepared.row_columns());
     let encode = |encoder: &mut RowEncoder, rows: Range<usize>| {
-        let packed = |&row: &u32| PackedRow::first_of(&made.bytes[row as usize..], plan.width);
-        encoder.encode(path, order[rows].iter().map(packed))
+        encoder.encode(Path::new(NOWHERE), &made.bytes, plan.width, &order[rows])
     };
-    for group in prepared.pool.install(|| share_out(&mut encoders, items, encode)) {
-        shard.append(group?)?;
-    }
-    let bytes = shard.finish()?.file.bytes;
-    let rows = order.len().max(1) as f64;
-    Ok(WrittenSample { bytes_per_row: bytes as f64 / rows, packed_per_row: made.bytes.len() as f64 / rows })
+    let encoded = encode_all(prepared, tuning, items, encoder, encode)?;
+    bytes_of(prepared, plan, &ShardForm::of_rows(prepared.row_columns()), encoded.into_iter())
+}
+
+/// Named in errors.
+const NOWHERE: &str = "nowhere.parquet";
+
+/// Encodes row groups as a build does, each worker with an encoder of its own.
+fn encode_all<E: Send>(
+    prepared: &Prepared<'_>,
+    tuning: &Tuning,
+    items: Vec<Range<usize>>,
+    encoder: impl Fn() -> Result<E>,
+    encode: impl Fn(&mut E, Range<usize>) -> Result<EncodedRowGroup> + Sync,
+) -> Result<Vec<EncodedRowGroup>> {
+    let mut encoders = (0..tuning.workers).map(|_| encoder()).collect::<Result<Vec<_>>>()?;
+    share_out(&prepared.pool, &mut encoders, items, encode)
+}
+
+/// The bytes of a shard of these row groups.
+fn bytes_of(
+    prepared: &Prepared<'_>,
+    plan: &Plan,
+    form: &ShardForm,
+    mut groups: impl Iterator<Item = EncodedRowGroup>,
+) -> Result<u64> {
+    let footer = prepared.footer(plan.shards).of_shard(0);
+    let mut shard = ShardWriter::new(Vec::new(), Path::new(NOWHERE), form, footer)?;
+    groups.try_for_each(|group| shard.append(group))?;
+    Ok(shard.finish()?.out.len() as u64)
 }
 
 /// How large the corpus and its data set are.
 struct Sizes {
     rows: f64,
-    tokens: u64,
-    sentences: u64,
-    documents: u64,
-}
-
-impl Sizes {
-    fn counts(&self) -> Counts {
-        let Self { documents, sentences, tokens, .. } = *self;
-        Counts { documents, sentences, tokens, ..Counts::default() }
-    }
+    text: Counts,
 }
 
 /// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows.
 fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
-    let text: u64 = sizes.counts().bytes(plan.width).iter().sum();
+    let text: u64 = sizes.text.bytes(plan.width).iter().sum();
     let rows = match config.random {
         RandomMode::Keyed => 0.0,
         RandomMode::Reference => sizes.rows * written.packed_per_row,
@@ -372,7 +363,7 @@ fn memory(
     sizes: &Sizes,
     written: &WrittenSample,
 ) -> u64 {
-    let [text, index] = sizes.counts().bytes(plan.width);
+    let [text, index] = sizes.text.bytes(plan.width);
     let held = match config.random {
         RandomMode::Reference => text as f64 + 12.0 * sizes.rows,
         RandomMode::Keyed if index <= tuning.index => index as f64,
@@ -380,7 +371,7 @@ fn memory(
     };
     let packed = match config.layout {
         Layout::Instances => sizes.rows * written.packed_per_row / plan.units() as f64,
-        Layout::Documents => (plan.width.bytes() as u64 * sizes.tokens / plan.units()) as f64,
+        Layout::Documents => (plan.width.bytes() as u64 * sizes.text.tokens / plan.units()) as f64,
     };
     let workers = plan.units().min(tuning.workers as u64);
     let making = held + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
@@ -401,60 +392,6 @@ const MAKING: f64 = 8e6;
 /// A bucket on its way: documents, packed rows, a row group as columns, compressed ones that wait for their turn.
 const MAKING_PER_PACKED: f64 = 3.5;
 
-/// A file system on which nothing is kept.
-#[derive(Debug)]
-struct Nowhere;
-
-impl Write for Nowhere {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        Ok(buffer.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Durable for Nowhere {
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl FileSystem for Nowhere {
-    fn create(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
-        Ok(Box::new(Self))
-    }
-
-    fn append(&self, _: &Path) -> io::Result<Box<dyn Durable>> {
-        Ok(Box::new(Self))
-    }
-
-    fn open_lock(&self, _: &Path) -> io::Result<File> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn remove_file(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn create_dir(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn remove_dir_all(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -464,7 +401,8 @@ mod tests {
         let config = BuildConfig { num_shards: Some(2), dupe_factor: 10, ..BuildConfig::default() };
         let plan = Plan::new(&config, 100, 1_000_000, 30_000);
         assert_eq!(plan.units(), 10);
-        let sizes = Sizes { rows: 1e5, tokens: 1_000_000, sentences: 1_000, documents: 100 };
+        let text = Counts { documents: 100, sentences: 1_000, tokens: 1_000_000, ..Counts::default() };
+        let sizes = Sizes { rows: 1e5, text };
         let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
         let of = |config: &BuildConfig, index, workers| {
             memory(config, &plan, &Tuning { index, workers }, 2, &sizes, &written) as f64

@@ -154,7 +154,7 @@ mod tests {
                 }
             }
             if path(&parts).exists() {
-                merge(&path(&parts)).unwrap();
+                merge(&path(&parts), &mut |_| {}).unwrap();
                 assert!(content(&path(&parts)) == whole, "{tuning:?} in parts");
             }
         }

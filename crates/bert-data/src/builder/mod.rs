@@ -17,12 +17,12 @@ pub(crate) mod token_store;
 pub(crate) mod write_shards;
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::builder::bucket_rows::{BucketJob, BucketMaker, orders};
 use crate::builder::memory::Tuning;
 use crate::builder::output::Output;
-use crate::builder::output::card::{CARD, card};
+use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::{Identity, is_text_file};
 use crate::builder::plan::{Plan, row_groups};
@@ -39,7 +39,7 @@ use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
-use crate::error::{Error, InputError, OptionError, OutputError, Result};
+use crate::error::{Error, InputError, Locate, OptionError, OutputProblem, Result};
 use crate::input::same_text;
 use crate::shard::documents::document_form;
 use crate::shard::footer::Footer;
@@ -47,7 +47,8 @@ use crate::shard::record_batch::RowColumns;
 use crate::shard::writer::{RowEncoder, ShardForm};
 use crate::tokenization::Tokenizer;
 use crate::tokenization::chinese_words::ChineseSegmenter;
-use bert_storage::{Disk, FileSystem, digest_bytes, write_atomic_on};
+use crate::tokenization::word_marks::IdSpace;
+use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes};
 
 /// What a build made.
 #[derive(Clone, Debug)]
@@ -103,8 +104,7 @@ pub(crate) fn build_prepared(
     let mut output = prepared.open(files)?;
     if let Some(manifest) = output.committed()? {
         if same_text(&manifest.inputs, &prepared.files)? {
-            let preview = prepared.preview(&manifest, &output.folder)?;
-            return Ok(BuildOutcome { output: output.folder.clone(), manifest, preview });
+            return prepared.outcome(manifest);
         }
         // It is complete, but of other text: as any other finished data set.
         drop(output);
@@ -112,23 +112,8 @@ pub(crate) fn build_prepared(
     }
     let made = prepared.make(&output, progress)?;
     let manifest = Manifest::of_parts(vec![made])?;
-    write_beside_shards(files, &output, prepared, &manifest)?;
-    let folder = output.folder.clone();
-    output.commit(&manifest)?;
-    let preview = prepared.preview(&manifest, &folder)?;
-    Ok(BuildOutcome { output: folder, manifest, preview })
-}
-
-fn write_beside_shards(
-    files: &dyn FileSystem,
-    output: &Output<'_>,
-    prepared: &Prepared<'_>,
-    manifest: &Manifest,
-) -> Result<()> {
-    let bytes = prepared.vocabulary.bytes();
-    write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(bytes))?;
-    write_atomic_on(files, &output.work.path(CARD), |out| out.write_all(card(manifest).as_bytes()))?;
-    Ok(())
+    output.commit(&manifest, prepared.vocabulary.bytes())?;
+    prepared.outcome(manifest)
 }
 
 /// What a part of a build made.
@@ -175,12 +160,12 @@ pub(crate) fn build_prepared_part(
     let output = prepared.open(files)?;
     let division = Division::new(prepared)?;
     let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
-        output: output.folder.clone(),
+        output: output.path().to_owned(),
         shards: receipt.shards.len(),
         rows: receipt.shards.iter().map(|shard| shard.entry.rows).sum(),
         was_finished,
     };
-    if let Some(receipt) = PartReceipt::read(&output.folder, part)? {
+    if let Some(receipt) = PartReceipt::read(output.folder.path(), part)? {
         let same_options = receipt.identity == output.work.identity.digest();
         if same_options && !division.is_changed(prepared, &output.work)? {
             output.work.keep();
@@ -194,13 +179,13 @@ pub(crate) fn build_prepared_part(
         let found =
             if same_options { "a finished part of other text" } else { "a finished part of another build" };
         let (found, expected) = (found.to_owned(), part.index.to_string());
-        return Err(OutputError::Unfinished { path: output.folder.clone(), option, found, expected }.into());
+        return Err(OutputProblem::Unfinished { option, found, expected }.at(output.folder.path()).into());
     }
     let made = prepared.make(&output, progress)?;
-    write_atomic_on(files, &output.work.path(VOCABULARY), |out| out.write_all(prepared.vocabulary.bytes()))?;
+    output.work.folder.write_bytes(VOCABULARY, prepared.vocabulary.bytes())?;
     output.start_publishing()?;
     output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
-    made.write(files, &output.folder)?;
+    made.write(&output.folder)?;
     // Other parts read the text.
     output.work.clear_but(is_text_file)?;
     output.work.keep();
@@ -229,7 +214,7 @@ pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgres
     let output = prepared.open(&Disk)?;
     let text = Division::new(prepared)?.tokenize(prepared, &output.work, progress)?;
     output.work.keep();
-    Ok(PartText { output: output.folder.clone(), documents: text.documents, tokens: text.tokens })
+    Ok(PartText { output: output.path().to_owned(), documents: text.documents, tokens: text.tokens })
 }
 
 /// Refuses a corpus of which no instance can be made.
@@ -256,32 +241,35 @@ impl Prepared<'_> {
         }
     }
 
-    /// How many different ids its tokens have, marked ones included.
-    pub(crate) fn id_space(&self) -> usize {
-        self.config.segmenter.id_space(self.vocabulary.len())
+    /// The options as they are saved, for so many shards.
+    pub(crate) fn resolved(&self, shards: usize) -> ResolvedConfig {
+        ResolvedConfig::new(self.config, shards, self.tables)
     }
 
-    /// The size of the vocabulary, where the shards have marks of words beside the ids.
-    pub(crate) fn marked(&self) -> Option<usize> {
-        let stored =
-            self.config.segmenter != Segmenter::None && self.config.stored_masking() == Masking::Dynamic;
-        stored.then(|| self.vocabulary.len())
+    /// The ids that its tokens have before masking.
+    pub(crate) fn ids(&self) -> IdSpace {
+        IdSpace { vocabulary: self.vocabulary.len(), word_marks: self.config.segmenter != Segmenter::None }
+    }
+
+    /// Those of its rows and documents on their way to the shards: masking takes the marks away.
+    pub(crate) fn stored_ids(&self) -> IdSpace {
+        let word_marks = self.ids().word_marks && self.config.stored_masking() == Masking::Dynamic;
+        IdSpace { word_marks, ..self.ids() }
     }
 
     /// The columns of its shards, where they hold instances.
     pub(crate) fn row_columns(&self) -> RowColumns {
         match self.config.columns {
-            Columns::Reference => RowColumns::Reference { marked: self.marked() },
+            Columns::Reference => RowColumns::Reference(self.stored_ids()),
             Columns::Hf => {
-                RowColumns::Hf { length: self.config.max_seq_length, pad: self.vocabulary.pad_id() as i32 }
+                RowColumns::Hf { length: self.config.max_seq_length, pad: self.vocabulary.pad_id() }
             }
         }
     }
 
     /// What its shards say of themselves.
     pub(crate) fn footer(&self, shards: usize) -> Footer {
-        let resolved = ResolvedConfig::new(self.config, shards, self.tables);
-        Footer::new(&resolved, digest_bytes(self.vocabulary.bytes()))
+        Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
 
     fn threads(&self) -> usize {
@@ -290,12 +278,16 @@ impl Prepared<'_> {
 
     /// Opens the output folder, locked, or refuses it.
     pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
-        let (folder, part) = (self.config.output()?, self.config.part()?);
-        let options = ResolvedConfig::new(self.config, self.config.num_shards.unwrap_or(0), self.tables);
+        let (folder, part, overwrite) = (self.config.output()?, self.config.part()?, self.config.overwrite);
+        let options = self.resolved(self.config.num_shards.unwrap_or(0));
         let identity = Identity::new(options, self.vocabulary.bytes());
-        output::check(folder, self.config.overwrite, part, &identity)?;
-        let scratch = self.config.scratch.as_deref();
-        Output::open(files, folder, scratch, self.config.overwrite, part, identity)
+        let (mut folder, mut scratch) = (folder.into_owned(), self.config.scratch.as_deref());
+        let objects = ObjectOutput::of(&folder, overwrite);
+        if let Some(objects) = &objects {
+            folder = objects.work_folder(scratch.take(), !part.is_whole())?;
+        }
+        output::check(&StagedFolder::new(files, &folder), overwrite, part, &identity)?;
+        Output::open(files, &folder, scratch, overwrite, part, identity, objects)
     }
 
     /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
@@ -318,7 +310,10 @@ impl Prepared<'_> {
             _ => output.work.keep(),
         }
         let mut store = store?;
-        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.id_space());
+        let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.ids().size());
+        if let Some(objects) = &output.objects {
+            objects.claim(&store.build)?;
+        }
         let shards = self.make_shards(output, &mut store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
@@ -334,7 +329,7 @@ impl Prepared<'_> {
             build: store.build,
             part: part.index,
             parts: part.of,
-            config: ResolvedConfig::new(config, plan.shards, self.tables),
+            config: self.resolved(plan.shards),
             vocabulary,
             read: store.read,
             counts: store.counts,
@@ -356,7 +351,7 @@ impl Prepared<'_> {
         let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
         let form = match config.layout {
             Layout::Instances => ShardForm::of_rows(self.row_columns()),
-            Layout::Documents => document_form(self.marked()),
+            Layout::Documents => document_form(self.stored_ids()),
         };
         let job = ShardJob { prepared: self, output, plan, part, form, build, footer };
         if config.random == RandomMode::Reference {
@@ -384,11 +379,13 @@ impl Prepared<'_> {
         make_shards(&job, &mut makers, items, work, progress)
     }
 
-    /// The first instances as words, as many as `--preview` asks for, from shards in a folder.
-    fn preview(&self, manifest: &Manifest, folder: &Path) -> Result<Vec<String>> {
-        match self.config.preview {
-            0 => Ok(Vec::new()),
-            n => render_first(&DataSet::new(folder, manifest.clone(), self.vocabulary.clone()), n as u64),
-        }
+    /// What was built, with as many instances as words as `--preview` asks for.
+    fn outcome(&self, manifest: Manifest) -> Result<BuildOutcome> {
+        let output = self.config.output()?.into_owned();
+        let preview = match self.config.preview {
+            0 => Vec::new(),
+            n => render_first(&DataSet::new(&output, manifest.clone(), self.vocabulary.clone()), n as u64)?,
+        };
+        Ok(BuildOutcome { output, manifest, preview })
     }
 }

@@ -3,8 +3,8 @@
 use crate::builder::memory::{self, Tuning};
 use crate::config::byte_size::ByteSize;
 use crate::config::{BuildConfig, RandomMode};
-use crate::error::{Error, InputError, OptionError, Result};
-use crate::input::{Format, expand, first_duplicate, refuse_too_many};
+use crate::error::{Error, InputProblem, Locate, OptionError, Result};
+use crate::input::{Format, each_file, expand, first_duplicate, refuse_too_many};
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::path::PathBuf;
@@ -32,12 +32,9 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     let files = expand(&config.input)?;
     refuse_too_many(files.len(), files.iter().map(|path| path.as_os_str().len() as u64).sum())?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
-        return Err(InputError::Twice { path: path.clone() }.into());
+        return Err(InputProblem::Twice.at(path).into());
     }
-    let mut tables = false;
-    for file in &files {
-        tables |= Format::of(file)?.is_table();
-    }
+    let tables = each_file(&files, Format::of)?.into_iter().any(Format::is_table);
     config.check_tables(tables)?;
     let vocabulary = Vocabulary::read(config.vocab()?)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {

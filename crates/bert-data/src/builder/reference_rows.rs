@@ -17,12 +17,10 @@ use crate::builder::write_shards::{Made, ShardPiece};
 use crate::dataset::conservation::MadeTally;
 use crate::dataset::report::Counters;
 use crate::documents::id_width::Width;
-use crate::documents::tally::Tally;
 use crate::error::{Error, Result};
 use crate::instance::coverage::{Looked, Shown};
-use crate::instance::masking::MaskedInstance;
 use crate::instance::pairs::{Instance, draw_pairs};
-use crate::shard::packed_row::{PackedRow, pack};
+use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
 use bert_random::{PythonRandom, Random};
 use bert_storage::scratch::{ScratchFile, read_exact_at};
@@ -53,13 +51,12 @@ pub(crate) fn make_reference(
     let (mut documents, _) = store.reader().read_ascending(0..store.counts.documents)?;
     documents.shuffle(&mut random);
     let path = work.path(ROWS);
-    let mut file = ScratchFile::create(work.files, &path)?;
+    let mut file = ScratchFile::create(work.folder.files(), &path)?;
     let (mut made, mut counters) = (MadeTally::default(), Counters::new(config.max_seq_length));
-    let vocabulary = &prepared.vocabulary;
+    let (vocabulary, resolved) = (&prepared.vocabulary, prepared.resolved(1));
     let (mut masker, rules, mask) =
-        (config.masker(vocabulary), config.pair_rules(vocabulary), vocabulary.mask_id());
-    let (mut instance, mut masked) = (Instance::default(), MaskedInstance::default());
-    let mut packed = Vec::new();
+        (resolved.masker(vocabulary), resolved.pair_rules(vocabulary), vocabulary.mask_id());
+    let (mut instance, mut packed) = (Instance::default(), Vec::new());
     let (looked, mut shown) = (Looked::new(store.counts.tokens), Shown::default());
     let mut borders = vec![0];
     let total = store.counts.documents * config.dupe_factor as u64;
@@ -69,15 +66,15 @@ pub(crate) fn make_reference(
         made.see_document(pass, documents.document(document).hash());
         draw_pairs(&documents, document, &rules, &mut random, |random, pair| {
             pair.fill(&documents, &rules, &mut instance);
-            masker.mask(&instance, random, &mut masked);
-            counters.count(&masked, mask);
+            masker.mask(&mut instance, random);
+            counters.count(&instance, mask);
             counters.shown += pair.own_tokens();
             for segment in pair.segments() {
                 let before = documents.tokens_before(segment.document as usize);
                 looked.show(before, segment.range(), &mut shown);
             }
             packed.clear();
-            pack(&masked, width, &mut packed);
+            pack(&instance, width, &mut packed);
             file.push(&packed)?;
             borders.push(file.length());
             Ok(())
@@ -101,22 +98,7 @@ impl ReferenceRows {
         self.permutation.len()
     }
 
-    /// Some rows, packed, in their final order, and where each begins.
-    pub(crate) fn load(&self, rows: Range<usize>) -> Result<(Vec<u8>, Vec<u32>)> {
-        let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
-        for &row in &self.permutation[rows] {
-            let (start, end) = (self.borders[row as usize], self.borders[row as usize + 1]);
-            offsets.push(bytes.len() as u32);
-            let before = bytes.len();
-            bytes.resize(before + (end - start) as usize, 0);
-            read_exact_at(&self.file, &mut bytes[before..], start).map_err(Error::io("read", &self.path))?;
-        }
-        Ok((bytes, offsets))
-    }
-}
-
-impl ReferenceRows {
-    /// Some rows as a row group of the one shard.
+    /// Some rows, in their final order, as a row group of the one shard.
     pub(crate) fn piece(
         &self,
         encoder: &mut RowEncoder,
@@ -124,11 +106,16 @@ impl ReferenceRows {
         width: Width,
         made: Option<Made>,
     ) -> Result<Vec<ShardPiece>> {
-        let (bytes, offsets) = self.load(rows)?;
-        let packed = |&offset: &u32| PackedRow::first_of(&bytes[offset as usize..], width);
-        let mut tally = Tally::default();
-        offsets.iter().for_each(|offset| tally.see(packed(offset).bytes()));
-        let group = encoder.encode(Path::new(&shard_name(0, 1)), offsets.iter().map(packed))?;
-        Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows: tally, made }])
+        let (mut bytes, mut starts) = (Vec::new(), Vec::new());
+        for &row in &self.permutation[rows] {
+            let (start, end) = (self.borders[row as usize], self.borders[row as usize + 1]);
+            let before = bytes.len();
+            starts.push(before as u32);
+            bytes.resize(before + (end - start) as usize, 0);
+            read_exact_at(&self.file, &mut bytes[before..], start).map_err(Error::io("read", &self.path))?;
+        }
+        let group = encoder.encode(Path::new(&shard_name(0, 1)), &bytes, width, &starts)?;
+        let rows = tally_of(&bytes, width, &starts);
+        Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows, made }])
     }
 }

@@ -24,7 +24,7 @@ use crate::instance::coverage::{Shown, Unseen};
 use crate::parallel::in_order;
 use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
-use bert_storage::digest_file;
+use bert_storage::{AtomicFile, digest_file};
 
 /// What was counted while instances were made of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,14 +78,17 @@ fn receipt_name(shard: usize) -> String {
 
 /// The receipt of a shard that an earlier run finished, if it holds.
 fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> Result<Option<ShardReceipt>> {
-    let Some(receipt) = output.work.read_receipt::<ShardReceipt>(&receipt_name(shard)) else {
+    let Some(receipt) = output.work.folder.noted::<ShardReceipt>(&receipt_name(shard)) else {
         return Ok(None);
     };
     let name = shard_name(shard, shards);
     let path = output.find(&name);
     let named = (receipt.build.as_str(), receipt.shard, &receipt.entry.file) == (build, shard as u64, &name);
-    let holds = named && path.exists() && digest_file(&path)? == receipt.entry.blake3;
-    Ok(holds.then_some(receipt))
+    let holds = || match &output.objects {
+        Some(objects) => objects.has_shard(&receipt.entry),
+        None => Ok(path.exists() && digest_file(&path)? == receipt.entry.blake3),
+    };
+    Ok((named && holds()?).then_some(receipt))
 }
 
 /// What writing shards needs to know.
@@ -175,9 +178,10 @@ impl<'a> PieceWriter<'a, '_> {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let (files, path) = (self.job.output.work.files, self.job.path(piece.shard));
+                let (files, path) = (self.job.output.folder.files(), self.job.path(piece.shard));
                 let footer = self.job.footer.of_shard(piece.shard);
-                let writer = ShardWriter::create(files, &path, &self.job.form, footer)?;
+                let out = AtomicFile::create(files, &path)?;
+                let writer = ShardWriter::new(out, &path, &self.job.form, footer)?;
                 self.open.insert(Finished { shard: piece.shard, writer, made: None })
             }
         };
@@ -224,7 +228,7 @@ fn kept_shards(
 /// A shard whose row groups are all written.
 struct Finished<'a> {
     shard: usize,
-    writer: ShardWriter<'a>,
+    writer: ShardWriter<AtomicFile<'a>>,
     made: Option<Made>,
 }
 
@@ -232,16 +236,20 @@ struct Finished<'a> {
 fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
     let mut receipts = Vec::new();
     for Finished { shard, writer, made } in shards {
-        let FinishedShard { rows, groups, file } = writer.finish()?;
+        let FinishedShard { rows, groups, out } = writer.finish()?;
+        let (name, file) = (shard_name(shard, job.plan.shards), out.commit()?);
+        if let Some(objects) = &job.output.objects {
+            objects.take(&job.path(shard), &name)?;
+        }
         let entry = ShardEntry {
-            file: shard_name(shard, job.plan.shards),
+            file: name,
             rows: rows.count,
             row_groups: groups,
             bytes: file.bytes,
             blake3: file.blake3,
         };
         let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
-        job.output.work.write_receipt(&receipt_name(shard), &receipt)?;
+        job.output.work.folder.note(&receipt_name(shard), &receipt)?;
         receipts.push(receipt);
     }
     Ok(receipts)

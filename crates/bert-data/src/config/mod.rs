@@ -12,6 +12,7 @@ mod check;
 mod language;
 pub mod predictions;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use crate::config::byte_size::ByteSize;
 use crate::config::part::Part;
 use crate::config::predictions::{enough_predictions, warn_of_cap};
 use crate::error::{Error, OptionError, Result};
+use bert_storage::on_disk;
 
 /// Where the random draws come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,16 +71,6 @@ pub enum Segmenter {
     None,
     /// The ideographs of a Chinese word, found by jieba, are one word.
     Chinese,
-}
-
-impl Segmenter {
-    /// How many different ids there are on the way from reading to masking ([`crate::tokenization::word_marks`]).
-    pub(crate) fn id_space(self, vocabulary: usize) -> usize {
-        match self {
-            Self::None => vocabulary,
-            Self::Chinese => 2 * vocabulary,
-        }
-    }
 }
 
 /// What the shards hold.
@@ -388,8 +380,8 @@ impl BuildConfig {
             .ok_or(Error::Option(OptionError::Missing { option: "vocab", reason: "it maps words to ids" }))
     }
 
-    pub(crate) fn output(&self) -> Result<&Path> {
-        self.output.as_deref().ok_or(Error::Option(OptionError::Missing {
+    pub(crate) fn output(&self) -> Result<Cow<'_, Path>> {
+        self.output.as_deref().map(on_disk).ok_or(Error::Option(OptionError::Missing {
             option: "output",
             reason: "the shards are written there",
         }))

@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, ShardEntry};
-use crate::dataset::shard_file::ShardFile;
 use crate::documents::DocumentsBuilder;
 use crate::documents::bucket::{Bucket, order_of_pass};
-use crate::error::{Error, ManifestError, Result, ShardError};
-use crate::shard::documents::{READ_AT_ONCE, append, document_schema};
+use crate::error::{Locate, ManifestProblem, Result};
+use crate::shard::documents::{DOCUMENT_COLUMNS, READ_AT_ONCE, append, document_schema};
+use crate::shard::file::ShardFile;
 use crate::shard::schema::wrong_marks;
 use bert_random::Permutation;
 
@@ -71,7 +71,7 @@ impl DocumentGroups {
     /// # Panics
     /// When there is no such row group.
     pub fn read(&mut self, groups: impl IntoIterator<Item = u64>) -> Result<Bucket> {
-        let mut documents = DocumentsBuilder::new(self.data.manifest().id_space());
+        let mut documents = DocumentsBuilder::new(self.data.manifest().ids().size());
         let mut numbers = Vec::new();
         let mut open: Option<(usize, ShardFile)> = None;
         for group in groups {
@@ -95,24 +95,22 @@ impl DocumentGroups {
             self.data.check_shard(shard)?;
             self.verified[shard] = true;
         }
-        let file = ShardFile::open(&self.data, shard)?;
+        let file = self.data.open_shard(shard)?;
         file.check_columns(&document_schema())?;
-        if (file.columns() > document_schema().fields().len()) != self.data.manifest().has_marks() {
-            return Err(wrong_marks(file.path().to_owned(), self.data.manifest().has_marks()));
+        if (file.schema().fields().len() > DOCUMENT_COLUMNS.len()) != self.data.manifest().has_marks() {
+            return Err(wrong_marks(file.path(), self.data.manifest().has_marks()));
         }
         Ok(file)
     }
 
     fn append(&self, file: &ShardFile, group: usize, documents: &mut DocumentsBuilder) -> Result<()> {
-        let mut row = file.rows_of(group).start;
+        let mut before = 0;
         for batch in file.batches(group, READ_AT_ONCE)? {
-            let batch = batch
-                .map_err(|source| ShardError::BatchUnreadable { path: file.path().to_owned(), source })?;
-            append(&batch, self.data.manifest().vocabulary.size, documents, |(at, problem)| {
-                let (path, row) = (file.path().to_owned(), row + at as u64);
-                Error::Shard(ShardError::Row { path, row, problem })
+            let batch = batch?;
+            append(&batch, self.data.manifest().ids(), documents, |(row, problem)| {
+                file.wrong(group, (before + row) as u64, problem)
             })?;
-            row += batch.num_rows() as u64;
+            before += batch.num_rows();
         }
         Ok(())
     }
@@ -121,7 +119,7 @@ impl DocumentGroups {
 /// All documents of a data set, in memory.
 ///
 /// # Errors
-/// As [`DocumentGroups::read`]; [`ManifestError::Count`] when they are not what the manifest counts.
+/// As [`DocumentGroups::read`]; [`ManifestProblem::Count`] when they are not what the manifest counts.
 pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;
@@ -131,9 +129,8 @@ pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
         ("the tokens of all shards", documents.tokens(), report.tokens),
     ] {
         if found != expected {
-            return Err(
-                ManifestError::Count { path: Manifest::path(data.folder()), what, found, expected }.into()
-            );
+            let problem = ManifestProblem::Count { what, found, expected };
+            return Err(problem.at(Manifest::path(data.folder())).into());
         }
     }
     Ok(all)

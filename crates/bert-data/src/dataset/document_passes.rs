@@ -4,23 +4,23 @@
 //! are the same that the builder makes of a bucket with these documents in that pass. So no state needs saving, and
 //! masks can be made when an instance is used.
 
-use crate::config::{Layout, Segmenter};
+use crate::config::Layout;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::row_masker::RowMasker;
 use crate::documents::bucket::Bucket;
 use crate::error::Result;
 use crate::instance::keyed::pair_stream;
-use crate::instance::pairs::{PairRules, create_instances_from_document};
+use crate::instance::pairs::{Instance, PairRules, draw_pairs};
 use crate::shard::row::{Row, ShardRows};
 use crate::tokenization::vocabulary::Vocabulary;
+use crate::tokenization::word_marks::IdSpace;
 
 /// Makes instances by the rules of a data set.
 #[derive(Clone, Debug)]
 pub struct DocumentPasses {
     seed: u64,
     rules: PairRules,
-    vocabulary: usize,
-    marks: bool,
+    ids: IdSpace,
     masker: RowMasker,
 }
 
@@ -28,15 +28,12 @@ impl DocumentPasses {
     /// Instances by the rules of a data set under a seed, or `None` where it holds instances.
     #[must_use]
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
-        let config = &manifest.config;
-        let rules =
-            PairRules::new(vocabulary, config.max_seq_length, config.short_seq_prob, config.nsp, false);
-        let masker = match config.layout {
+        let (rules, ids) = (manifest.config.pair_rules(vocabulary), manifest.ids());
+        let masker = match manifest.config.layout {
             Layout::Documents => RowMasker::new(manifest, vocabulary, seed)?,
             Layout::Instances => return None,
         };
-        let (vocabulary, marks) = (vocabulary.len(), config.segmenter != Segmenter::None);
-        Some(Self { seed, rules, vocabulary, marks, masker })
+        Some(Self { seed, rules, ids, masker })
     }
 
     /// Appends the instances that the document at a place of a bucket gives in a pass, without masks, to `rows`.
@@ -48,16 +45,17 @@ impl DocumentPasses {
     /// When there is no such place.
     pub fn append_pairs(&self, bucket: &Bucket, pass: u64, place: usize, rows: &mut ShardRows) -> Result<()> {
         let mut random = pair_stream(self.seed, pass, bucket.number(place));
-        let documents = bucket.documents();
-        create_instances_from_document(documents, place, &self.rules, &mut random, |_, instance| {
-            rows.push_instance(instance, self.vocabulary, self.marks);
+        let (documents, mut instance) = (bucket.documents(), Instance::default());
+        draw_pairs(documents, place, &self.rules, &mut random, |_, pair| {
+            pair.fill(documents, &self.rules, &mut instance);
+            rows.push_instance(&instance, self.ids);
             Ok(())
         })
     }
 
     /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in the order of the text, `number`
     /// counts the instances of the document in the pass.
-    pub fn mask<'a>(&'a mut self, row: Row<'a>, pass: u64, document: u64, number: u64) -> Row<'a> {
+    pub fn mask(&mut self, row: Row<'_>, pass: u64, document: u64, number: u64) -> Row<'_> {
         self.masker.mask_of_document(row, pass, document, number)
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! The data card, `README.md`, is not listed: it may be edited, and nothing reads it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -23,12 +24,13 @@ use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Layout, Masking, Segmenter};
 use crate::dataset::conservation::Conservation;
 use crate::dataset::report::DataReport;
-use crate::error::{Error, ManifestError, OptionError, Result};
+use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
 use crate::input::InputEntry;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::tokenization::vocabulary::Vocabulary;
-use bert_storage::sealed::{LARGEST, unsealed, write_sealed_on};
-use bert_storage::{FileSystem, digest_file, read_limited};
+use crate::tokenization::word_marks::IdSpace;
+use bert_storage::sealed::{LARGEST, sealed, unsealed};
+use bert_storage::{StagedFolder, digest_file, is_url, objects, read_limited, size};
 
 /// The file name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -136,6 +138,14 @@ impl Manifest {
         folder.join(&self.vocabulary.file)
     }
 
+    /// The number of the first row of each shard, counted over all of them.
+    #[must_use]
+    pub fn first_rows(&self) -> Vec<u64> {
+        let next =
+            |before: &mut u64, shard: &ShardEntry| Some(std::mem::replace(before, *before + shard.rows));
+        self.shards.iter().scan(0, next).collect()
+    }
+
     /// Most masked tokens that a stored row may have: none where the loader makes the masks.
     #[must_use]
     pub fn max_stored_masks(&self) -> usize {
@@ -152,9 +162,9 @@ impl Manifest {
         self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
     }
 
-    /// How many different ids its tokens have in memory, marked ones included.
-    pub(crate) fn id_space(&self) -> usize {
-        self.config.segmenter.id_space(self.vocabulary.size)
+    /// The ids that its tokens have in memory before masking.
+    pub(crate) fn ids(&self) -> IdSpace {
+        IdSpace { vocabulary: self.vocabulary.size, word_marks: self.config.segmenter != Segmenter::None }
     }
 
     /// Reads and checks the manifest of a data folder; looks at no other file.
@@ -166,7 +176,7 @@ impl Manifest {
         let bytes = match read_limited(&path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(ManifestError::Missing { path: folder.to_owned() }.into());
+                return Err(ManifestProblem::Missing.at(folder).into());
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
@@ -174,21 +184,21 @@ impl Manifest {
             Ok(json) => Self::parse(&path, &json),
             // What is wrong in particular says more than that the seal is.
             Err(source) => {
-                let invalid = |source| Error::Manifest(ManifestError::Invalid { path: path.clone(), source });
+                let invalid = |source| ManifestProblem::Invalid(source).at(&path);
                 let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
                 value.as_object_mut().map(|object| object.remove("seal"));
                 Self::parse(&path, value.to_string().as_bytes())?;
-                Err(ManifestError::Seal { path, source }.into())
+                Err(ManifestProblem::Seal(source).at(path).into())
             }
         }
     }
 
     fn parse(path: &Path, json: &[u8]) -> Result<Self> {
-        let invalid = |source| Error::Manifest(ManifestError::Invalid { path: path.to_owned(), source });
+        let invalid = |source| ManifestProblem::Invalid(source).at(path);
         let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
-            let (path, found, expected) = (path.to_owned(), version.format_version, FORMAT_VERSION);
-            return Err(ManifestError::Version { path, found, expected }.into());
+            let (found, expected) = (version.format_version, FORMAT_VERSION);
+            return Err(ManifestProblem::Version { found, expected }.at(path).into());
         }
         let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
@@ -196,11 +206,16 @@ impl Manifest {
     }
 
     /// Writes the manifest, which commits the data set.
-    pub(crate) fn write_on(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
-        let path = Self::path(folder);
-        self.check(&path)?;
-        write_sealed_on(files, &path, self)?;
+    pub(crate) fn write(&self, folder: &StagedFolder<'_>) -> Result<()> {
+        self.check(&folder.at(MANIFEST))?;
+        folder.write_sealed(MANIFEST, self)?;
         Ok(())
+    }
+
+    /// Its text, for a folder that is none of a disk.
+    pub(crate) fn sealed(&self, folder: &Path) -> Result<String> {
+        self.check(&Self::path(folder))?;
+        Ok(sealed(self))
     }
 
     fn check(&self, path: &Path) -> Result<()> {
@@ -210,14 +225,14 @@ impl Manifest {
                 && !file.contains(['/', '\\', ':', '\0'])
                 && file != MANIFEST;
             if !plain {
-                return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
+                return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
             }
         }
         let same = |what, found: u64, expected: u64| {
             if found == expected {
                 return Ok(());
             }
-            Err(ManifestError::Count { path: path.to_owned(), what, found, expected }.into())
+            Err(ManifestProblem::Count { what, found, expected }.at(path).into())
         };
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
@@ -241,7 +256,28 @@ impl Manifest {
     /// The first difference, naming file, found and expected.
     pub(crate) fn check_files(&self, folder: &Path) -> Result<()> {
         self.check_vocabulary(folder)?;
-        (0..self.shards.len()).try_for_each(|shard| self.check_size(folder, shard))
+        self.check_sizes(folder)
+    }
+
+    /// Compares the sizes of all shards. Of objects there is one list.
+    pub(crate) fn check_sizes(&self, folder: &Path) -> Result<()> {
+        if !is_url(folder) {
+            return (0..self.shards.len()).try_for_each(|shard| self.check_size(folder, shard));
+        }
+        let listed = objects::list(folder).map_err(Error::io("read folder", folder))?;
+        let listed: HashMap<_, _> = listed.into_iter().collect();
+        (0..self.shards.len()).try_for_each(|shard| {
+            self.compare_size(folder, shard, listed.get(&self.shard_path(folder, shard)).copied())
+        })
+    }
+
+    fn compare_size(&self, folder: &Path, index: usize, found: Option<u64>) -> Result<()> {
+        let (path, expected) = (self.shard_path(folder, index), self.shards[index].bytes);
+        match found {
+            Some(found) if found == expected => Ok(()),
+            Some(found) => Err(ManifestProblem::FileSize { found, expected }.at(path).into()),
+            None => Err(ManifestProblem::FileMissing.at(path).into()),
+        }
     }
 
     /// The vocabulary, after its digest and size were compared.
@@ -254,8 +290,8 @@ impl Manifest {
         let vocabulary = Vocabulary::read(&path)?;
         if vocabulary.len() != self.vocabulary.size {
             let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
-            let path = Self::path(folder);
-            return Err(ManifestError::Count { path, what: "the vocabulary's size", found, expected }.into());
+            let problem = ManifestProblem::Count { what: "the vocabulary's size", found, expected };
+            return Err(problem.at(Self::path(folder)).into());
         }
         Ok(vocabulary)
     }
@@ -265,15 +301,12 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::check_files`].
     pub(crate) fn check_size(&self, folder: &Path, index: usize) -> Result<()> {
-        let (path, expected) = (self.shard_path(folder, index), self.shards[index].bytes);
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.len() == expected => Ok(()),
-            Ok(metadata) => Err(ManifestError::FileSize { path, found: metadata.len(), expected }.into()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(ManifestError::FileMissing { path }.into())
-            }
-            Err(source) => Err(Error::io("read", &path)(source)),
-        }
+        let path = self.shard_path(folder, index);
+        let found = match size(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            found => Some(found.map_err(Error::io("read", &path))?),
+        };
+        self.compare_size(folder, index, found)
     }
 
     /// Compares a shard's digest.
@@ -287,7 +320,7 @@ impl Manifest {
     /// Compares a shard's numbers of rows and row groups.
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
-        let wrong = |what, found, expected| ManifestError::Count { path, what, found, expected }.into();
+        let wrong = |what, found, expected| ManifestProblem::Count { what, found, expected }.at(path).into();
         if rows != shard.rows {
             return Err(wrong("the shard's rows", rows, shard.rows));
         }
@@ -299,12 +332,14 @@ impl Manifest {
 }
 
 fn same_digest(path: &Path, expected: &str) -> Result<()> {
-    if !path.exists() {
-        return Err(ManifestError::FileMissing { path: path.to_owned() }.into());
-    }
-    let found = digest_file(path)?;
+    let found = match digest_file(path) {
+        Err(bert_storage::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Err(ManifestProblem::FileMissing.at(path).into());
+        }
+        found => found?,
+    };
     if found == expected {
         return Ok(());
     }
-    Err(ManifestError::FileDigest { path: path.to_owned(), found, expected: expected.to_owned() }.into())
+    Err(ManifestProblem::FileDigest { found, expected: expected.to_owned() }.at(path).into())
 }

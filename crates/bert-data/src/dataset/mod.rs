@@ -8,16 +8,18 @@ pub mod render;
 pub mod report;
 pub(crate) mod row_groups;
 pub mod row_masker;
-pub(crate) mod shard_file;
 pub(crate) mod stored_rows;
 pub(crate) mod verify;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dataset::manifest::Manifest;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::shard::file::ShardFile;
 use crate::tokenization::vocabulary::Vocabulary;
+use bert_storage::{ObjectCache, is_url, on_disk};
 
 /// A data set that a build committed. A clone shares everything with the original.
 #[derive(Clone, Debug)]
@@ -25,15 +27,21 @@ pub struct DataSet {
     folder: Arc<Path>,
     manifest: Arc<Manifest>,
     vocabulary: Arc<Vocabulary>,
+    /// Where copies of shards are kept that lie in an object store.
+    cache: Arc<ObjectCache>,
 }
 
+/// How much the copies of shards may take on a disk, unless something else is said: 20 GiB.
+pub const CACHE_BYTES: u64 = 20 << 30;
+
 impl DataSet {
-    /// Opens a data folder: reads the manifest and the vocabulary, and compares the sizes of the shards. The digest of
+    /// Opens a data folder, which may be a URL: reads the manifest and the vocabulary, and compares the sizes of the shards. The digest of
     /// a shard is compared when the shard is first read.
     ///
     /// # Errors
     /// When there is no manifest, when it is damaged, and when a file is missing or differs from it.
     pub fn open(folder: &Path) -> Result<Self> {
+        let folder = &*on_disk(folder);
         Self::of(folder, Manifest::read(folder)?)
     }
 
@@ -43,14 +51,21 @@ impl DataSet {
     /// When a file is missing or differs from the manifest.
     pub fn of(folder: &Path, manifest: Manifest) -> Result<Self> {
         let vocabulary = manifest.check_vocabulary(folder)?;
-        (0..manifest.shards.len()).try_for_each(|shard| manifest.check_size(folder, shard))?;
+        manifest.check_sizes(folder)?;
         Ok(Self::new(folder, manifest, vocabulary))
     }
 
     /// A data set of which all is known; looks at no file.
     #[must_use]
     pub fn new(folder: &Path, manifest: Manifest, vocabulary: Vocabulary) -> Self {
-        Self { folder: folder.into(), manifest: Arc::new(manifest), vocabulary: Arc::new(vocabulary) }
+        let cache = Arc::new(ObjectCache::new(&ObjectCache::user_folder("shards"), CACHE_BYTES));
+        Self { folder: folder.into(), manifest: Arc::new(manifest), vocabulary: Arc::new(vocabulary), cache }
+    }
+
+    /// The same data set, with copies of its shards in another place; only of one in an object store.
+    #[must_use]
+    pub fn with_cache(self, cache: ObjectCache) -> Self {
+        Self { cache: Arc::new(cache), ..self }
     }
 
     /// The folder.
@@ -71,7 +86,7 @@ impl DataSet {
         &self.vocabulary
     }
 
-    /// The path of a shard.
+    /// The path of a shard, or its URL.
     ///
     /// # Panics
     /// When there is no such shard.
@@ -80,7 +95,24 @@ impl DataSet {
         self.manifest.shard_path(&self.folder, shard)
     }
 
-    /// Compares a shard's size and digest.
+    /// The file of a shard, or a copy of the object that it is.
+    fn shard_file(&self, shard: usize) -> Result<File> {
+        let (path, entry) = (self.shard_path(shard), &self.manifest.shards[shard]);
+        match is_url(&path) {
+            true => Ok(self.cache.open(&path, entry.bytes, &entry.blake3)?),
+            false => File::open(&path).map_err(Error::io("open", &path)),
+        }
+    }
+
+    /// Opens a shard that has as many rows as the manifest says; its digest is the caller's to compare.
+    pub(crate) fn open_shard(&self, shard: usize) -> Result<ShardFile> {
+        let file = ShardFile::open(&self.shard_path(shard), self.shard_file(shard)?)?;
+        self.manifest.check_rows(&self.folder, shard, file.rows(), file.groups() as u64)?;
+        Ok(file)
+    }
+
+    /// Compares a shard's size and digest. One in an object store is fetched, if there is no copy of it: its contents
+    /// are compared on the way.
     ///
     /// # Errors
     /// The first difference, naming file, found and expected.
@@ -88,6 +120,9 @@ impl DataSet {
     /// # Panics
     /// When there is no such shard.
     pub fn check_shard(&self, shard: usize) -> Result<()> {
+        if is_url(&self.folder) {
+            return self.shard_file(shard).map(drop);
+        }
         self.manifest.check_size(&self.folder, shard)?;
         self.manifest.check_digest(&self.folder, shard)
     }

@@ -1,11 +1,14 @@
-//! Renders instances as lines of words for people.
+//! Shows instances as words for people, in a terminal and on a page.
 //!
-//! Masked tokens are marked: `[MASK:word]` is hidden, `[KEPT:word]` is shown as it is, and `[word->other]` is replaced
-//! at random.
+//! Masked tokens are marked. In a terminal `[MASK:word]` is hidden, `[KEPT:word]` is shown as it is, and
+//! `[word->other]` is replaced at random. On a page their grounds differ.
+
+use std::fmt;
+
+use maud::{Markup, Render, html};
 
 use crate::config::Nsp;
 use crate::dataset::DataSet;
-use crate::dataset::report::word;
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::Result;
 use crate::shard::row::Row;
@@ -23,36 +26,75 @@ pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
     }
 }
 
+/// A token: the class of its mark on a page, its words there, and its words in a terminal.
+type Token = (Option<&'static str>, String, String);
+
 /// One instance as words: its label, then segment A and segment B, each on a line of its own.
-#[must_use]
-pub fn render(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> String {
-    let label = label_name(nsp, row.next_sentence_label);
-    let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
-    let mut text = format!("{label}, {tokens} tokens, {masks} masked");
-    let mut masks = row.masked_lm_positions.iter().zip(row.masked_lm_ids).peekable();
-    let mut segment = -1;
-    for (position, (&id, &segment_id)) in row.input_ids.iter().zip(row.segment_ids).enumerate() {
-        if segment_id != segment {
-            segment = segment_id;
-            text.push_str(if segment == 0 { "\n  A:" } else { "\n  B:" });
+pub struct ShownInstance {
+    head: String,
+    segments: [Vec<Token>; 2],
+}
+
+impl ShownInstance {
+    /// The words of a row.
+    #[must_use]
+    pub fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
+        let label = label_name(nsp, row.next_sentence_label);
+        let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
+        let mut segments = [Vec::new(), Vec::new()];
+        let mut masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids).peekable();
+        for (position, (&id, &segment)) in row.input_ids.iter().zip(row.segment_ids).enumerate() {
+            let shown = vocabulary.token(id);
+            let original = masked.next_if(|(masked, _)| **masked == position as u32).map(|(_, id)| *id);
+            let was = original.map_or(shown, |original| vocabulary.token(original));
+            let (class, on_page, in_terminal) = match original {
+                None if ["[CLS]", "[SEP]"].contains(&shown) => (Some("s"), shown.into(), shown.into()),
+                None => (None, shown.into(), shown.into()),
+                Some(original) if id == original => (Some("k"), was.into(), format!("[KEPT:{was}]")),
+                Some(_) if id == vocabulary.mask_id() => (Some("m"), was.into(), format!("[MASK:{was}]")),
+                Some(_) => (Some("r"), format!("{was} \u{2192} {shown}"), format!("[{was}->{shown}]")),
+            };
+            segments[usize::from(segment != 0)].push((class, on_page, in_terminal));
         }
-        text.push(' ');
-        let shown = word(vocabulary, id);
-        match masks.next_if(|(masked, _)| **masked == position as i32) {
-            Some((_, &original)) if id == original => text.push_str(&format!("[KEPT:{shown}]")),
-            Some((_, &original)) if id == vocabulary.mask_id() as i32 => {
-                text.push_str(&format!("[MASK:{}]", word(vocabulary, original)));
+        Self { head: format!("{label}, {tokens} tokens, {masks} masked"), segments }
+    }
+
+    fn segments(&self) -> impl Iterator<Item = (&'static str, &Vec<Token>)> {
+        ["A", "B"].into_iter().zip(&self.segments).filter(|(_, tokens)| !tokens.is_empty())
+    }
+}
+
+impl fmt::Display for ShownInstance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.head)?;
+        for (name, tokens) in self.segments() {
+            write!(f, "\n  {name}:")?;
+            tokens.iter().try_for_each(|(.., words)| write!(f, " {words}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Render for ShownInstance {
+    fn render(&self) -> Markup {
+        html! {
+            span.s { (self.head) }
+            @for (name, tokens) in self.segments() {
+                br;
+                b { (name) }
+                @for (class, words, _) in tokens {
+                    " "
+                    @if let Some(class) = class { span class=(class) { (words) } } @else { (words) }
+                }
             }
-            Some((_, &original)) => text.push_str(&format!("[{}->{shown}]", word(vocabulary, original))),
-            None => text.push_str(shown),
         }
     }
-    text
 }
 
 /// The first `n` rows of a data set as words; what the loader makes is that of epoch 0.
 pub(crate) fn render_first(data: &DataSet, n: u64) -> Result<Vec<String>> {
     let (mut rows, manifest) = (StoredRows::new(data), data.manifest());
-    let render = |index| Ok(render(rows.row(index)?, data.vocabulary(), manifest.config.nsp));
-    (0..n.min(manifest.instances)).map(render).collect()
+    let shown =
+        |index| Ok(ShownInstance::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string());
+    (0..n.min(manifest.instances)).map(shown).collect()
 }

@@ -16,8 +16,8 @@ use crate::documents::Counts;
 use crate::documents::read::ReadReport;
 use crate::error::Result;
 use crate::instance::coverage::Unseen;
-use crate::instance::masking::MaskedInstance;
-use crate::tokenization::vocabulary::Vocabulary;
+use crate::instance::pairs::Instance;
+use crate::tokenization::vocabulary::TokenId;
 
 /// Number of equal ranges of the length histogram.
 const RANGES: usize = 16;
@@ -42,7 +42,7 @@ impl Counters {
         Self { lengths: vec![0; max_seq_length + 1], ..Self::default() }
     }
 
-    pub(crate) fn count(&mut self, row: &MaskedInstance, mask: u32) {
+    pub(crate) fn count(&mut self, row: &Instance, mask: TokenId) {
         self.instances += 1;
         self.tokens += row.tokens.len() as u64;
         self.lengths[row.tokens.len()] += 1;
@@ -57,29 +57,15 @@ impl Counters {
 
     /// Sums that no text reaches stay at the largest number: only a forged receipt has such.
     pub(crate) fn add(&mut self, other: &Self) {
-        let own = [
-            &mut self.instances,
-            &mut self.tokens,
-            &mut self.random_next,
-            &mut self.masked,
-            &mut self.mask_tokens,
-            &mut self.kept,
-            &mut self.shown,
-        ];
-        let others = [
-            other.instances,
-            other.tokens,
-            other.random_next,
-            other.masked,
-            other.mask_tokens,
-            other.kept,
-            other.shown,
-        ];
-        for (sum, more) in
-            own.into_iter().zip(others).chain(self.lengths.iter_mut().zip(other.lengths.iter().copied()))
-        {
-            *sum = sum.saturating_add(more);
-        }
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.instances, other.instances);
+        add(&mut self.tokens, other.tokens);
+        add(&mut self.random_next, other.random_next);
+        add(&mut self.masked, other.masked);
+        add(&mut self.mask_tokens, other.mask_tokens);
+        add(&mut self.kept, other.kept);
+        add(&mut self.shown, other.shown);
+        self.lengths.iter_mut().zip(&other.lengths).for_each(|(sum, more)| add(sum, *more));
     }
 
     /// Whether these are counts of instances of up to so many tokens.
@@ -267,6 +253,49 @@ impl DataReport {
         share(padded - self.instance_tokens.min(padded), padded)
     }
 
+    /// Names, figures and remarks, the names of parts set in by two spaces.
+    pub(crate) fn figures(&self, count: fn(u64) -> String) -> Vec<(&'static str, String, String)> {
+        let percent = |value: f64| format!("{:.2} %", 100.0 * value);
+        let mut figures = Vec::new();
+        let mut add = |name, figure, note: &str| figures.push((name, figure, note.to_owned()));
+        let empty = format!("{} more without text were left out", count(self.empty_documents));
+        add("documents", count(self.documents), if self.empty_documents > 0 { &empty } else { "" });
+        add("  with one sentence", count(self.one_sentence_documents), "");
+        add("sentences", count(self.sentences), "");
+        add("tokens", count(self.tokens), "");
+        add("  [UNK]", percent(self.unknown_share()), "");
+        add("lines not UTF-8", count(self.invalid_utf8_lines), "");
+        if self.null_rows > 0 {
+            add("rows that are null", count(self.null_rows), "");
+        }
+        add("  left out in a pass", percent(self.left_out_share), "cut off, or without a pair");
+        add("  left out in all passes", percent(self.never_shown_share()), "");
+        if self.cut_sentences > 0 {
+            add("sentences cut into pieces", count(self.cut_sentences), "longer than an instance");
+        }
+        let of_pass = match self.layout {
+            Layout::Instances => "",
+            Layout::Documents => "in one pass; the loader makes other ones in every epoch",
+        };
+        add("instances", count(self.instances), of_pass);
+        match self.nsp {
+            Nsp::On => add("  random next sentence", percent(self.random_next_share()), ""),
+            Nsp::Sop => add("  swapped sentences", percent(self.random_next_share()), "50 % by rule"),
+            Nsp::Off => {}
+        }
+        if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
+            add("  masked tokens", "none".to_owned(), "the loader masks, in every epoch anew");
+        } else {
+            let of_masked = |count| percent(share(count, self.masked_tokens));
+            add("  masked tokens", percent(self.masked_share()), "of all tokens");
+            add("    shown as [MASK]", of_masked(self.shown_as_mask), "80 % by rule");
+            add("    unchanged", of_masked(self.shown_unchanged), "10 % by rule");
+            add("    another token", of_masked(self.shown_as_random), "10 % by rule");
+        }
+        add("  padding if padded", percent(self.padding_share()), &format!("to {}", self.max_seq_length));
+        figures
+    }
+
     /// `split` says whether the lines were split into sentences.
     fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -362,56 +391,18 @@ fn histogram(lengths: &[u64]) -> Vec<LengthRange> {
 
 impl fmt::Display for DataReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |value: f64| format!("{:.2} %", 100.0 * value);
-        let mut line = |name: &str, value: &dyn fmt::Display, note: &str| {
+        let mut line = |name: &str, value: &str, note: &str| {
             let gap = if note.is_empty() { "" } else { "  " };
-            writeln!(f, "{name:<28}{:>14}{gap}{note}", value.to_string())
+            writeln!(f, "{name:<28}{value:>14}{gap}{note}")
         };
-        let empty = format!("{} more without text were left out", self.empty_documents);
-        line("documents", &self.documents, if self.empty_documents > 0 { &empty } else { "" })?;
-        line("  with one sentence", &self.one_sentence_documents, "")?;
-        line("sentences", &self.sentences, "")?;
-        line("tokens", &self.tokens, "")?;
-        line("  [UNK]", &percent(self.unknown_share()), "")?;
-        line("lines not UTF-8", &self.invalid_utf8_lines, "")?;
-        if self.null_rows > 0 {
-            line("rows that are null", &self.null_rows, "")?;
+        for (name, value, note) in self.figures(|count| count.to_string()) {
+            line(name, &value, &note)?;
         }
-        line("  left out in a pass", &percent(self.left_out_share), "cut off, or without a pair")?;
-        line("  left out in all passes", &percent(self.never_shown_share()), "")?;
-        if self.cut_sentences > 0 {
-            line("sentences cut into pieces", &self.cut_sentences, "longer than an instance")?;
-        }
-        let of_pass = match self.layout {
-            Layout::Instances => "",
-            Layout::Documents => "in one pass; the loader makes other ones in every epoch",
-        };
-        line("instances", &self.instances, of_pass)?;
-        match self.nsp {
-            Nsp::On => line("  random next sentence", &percent(self.random_next_share()), "")?,
-            Nsp::Sop => line("  swapped sentences", &percent(self.random_next_share()), "50 % by rule")?,
-            Nsp::Off => {}
-        }
-        if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
-            line("  masked tokens", &"none", "the loader masks, in every epoch anew")?;
-        } else {
-            let of_masked = |count| percent(share(count, self.masked_tokens));
-            line("  masked tokens", &percent(self.masked_share()), "of all tokens")?;
-            line("    shown as [MASK]", &of_masked(self.shown_as_mask), "80 % by rule")?;
-            line("    unchanged", &of_masked(self.shown_unchanged), "10 % by rule")?;
-            line("    another token", &of_masked(self.shown_as_random), "10 % by rule")?;
-        }
-        line("  padding if padded", &percent(self.padding_share()), &format!("to {}", self.max_seq_length))?;
         let most = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
         for range in &self.length_histogram {
             let bar = "#".repeat((40 * range.instances).div_ceil(most) as usize);
-            line(&format!("  length {} to {}", range.from, range.to), &range.instances, &bar)?;
+            line(&format!("  length {} to {}", range.from, range.to), &range.instances.to_string(), &bar)?;
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
     }
-}
-
-/// The word of an id where only part of a vocabulary is at hand.
-pub(crate) fn word(vocabulary: &Vocabulary, id: i32) -> &str {
-    u32::try_from(id).map_or("[?]", |id| vocabulary.token(id))
 }

@@ -3,47 +3,28 @@
 //! A [`ShardReader`] reads the footer once and then the row groups that are asked for. [`crate::read_shard`] reads a
 //! whole shard from any folder.
 
-use crate::config::Columns;
 use crate::dataset::DataSet;
-use crate::dataset::shard_file::ShardFile;
-use crate::error::{Error, Result, ShardError};
-use crate::shard::reader::{append_batch, check_shard_columns};
+use crate::error::Result;
+use crate::shard::file::ShardFile;
 use crate::shard::row::ShardRows;
-use crate::shard::schema::BATCH;
+use crate::shard::schema::wrong_marks;
 
 /// An open shard.
 pub struct ShardReader {
+    data: DataSet,
     file: ShardFile,
-    columns: Columns,
-    limits: RowLimits,
-}
-
-/// What every row of a data set keeps to.
-#[derive(Clone, Copy)]
-struct RowLimits {
-    vocabulary: usize,
-    max_seq_length: usize,
-    max_masks: usize,
-    marks: bool,
 }
 
 impl ShardReader {
     /// Opens a shard of a data set; its digest is the caller's to compare ([`DataSet::check_shard`]).
     ///
     /// # Errors
-    /// [`Error::Shard`] or [`Error::Storage`]; [`crate::ManifestError::Count`] when it has
-    /// not the manifest's number of rows.
+    /// [`Error::Shard`](crate::Error::Shard) or [`Error::Storage`](crate::Error::Storage);
+    /// [`crate::ManifestProblem::Count`] when it has not the manifest's number of rows.
     pub fn open(data: &DataSet, shard: usize) -> Result<Self> {
-        let (file, manifest) = (ShardFile::open(data, shard)?, data.manifest());
-        let columns = manifest.config.columns;
-        check_shard_columns(file.path(), file.schema(), columns)?;
-        let limits = RowLimits {
-            vocabulary: manifest.vocabulary.size,
-            max_seq_length: manifest.config.max_seq_length,
-            max_masks: manifest.max_stored_masks(),
-            marks: manifest.has_marks(),
-        };
-        Ok(Self { file, columns, limits })
+        let file = data.open_shard(shard)?;
+        file.check_row_columns(data.manifest().config.columns)?;
+        Ok(Self { data: data.clone(), file })
     }
 
     /// Number of row groups.
@@ -73,27 +54,19 @@ impl ShardReader {
     /// The rows of some row groups, in the order in which these are named; every one is checked.
     ///
     /// # Errors
-    /// [`Error::Shard`] or [`Error::Storage`].
+    /// [`Error::Shard`](crate::Error::Shard) or [`Error::Storage`](crate::Error::Storage).
     pub fn read(&self, groups: &[usize]) -> Result<ShardRows> {
-        let path = || self.file.path().to_owned();
-        let mut all = ShardRows::default();
+        let (mut all, manifest) = (ShardRows::default(), self.data.manifest());
+        let (config, vocabulary) = (&manifest.config, manifest.vocabulary.size);
         for &group in groups {
             let before = all.len();
-            // A row is named by its place in the shard.
-            let wrong = |(row, problem): (u64, _)| {
-                let row = self.file.rows_of(group).start + row - before as u64;
-                Error::Shard(ShardError::Row { path: path(), row, problem })
-            };
-            for batch in self.file.batches(group, BATCH)? {
-                let batch = batch.map_err(|source| ShardError::BatchUnreadable { path: path(), source })?;
-                append_batch(&mut all, &batch, self.columns).map_err(wrong)?;
-            }
-            let RowLimits { vocabulary, max_seq_length, max_masks, .. } = self.limits;
-            all.check_from(before, vocabulary, max_seq_length, max_masks).map_err(wrong)?;
+            self.file.append_rows(group, config.columns, &mut all)?;
+            let fits = all.check_from(before, vocabulary, config.max_seq_length, manifest.max_stored_masks());
+            fits.map_err(|(row, problem)| self.file.wrong(group, row - before as u64, problem))?;
         }
-        match all.is_empty() || all.has_marks() == self.limits.marks {
+        match all.is_empty() || all.has_marks() == manifest.has_marks() {
             true => Ok(all),
-            false => Err(crate::shard::schema::wrong_marks(path(), self.limits.marks)),
+            false => Err(wrong_marks(self.file.path(), manifest.has_marks())),
         }
     }
 }

@@ -8,10 +8,10 @@ use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::dataset::document_passes::DocumentPasses;
-use crate::dataset::manifest::{Manifest, ShardEntry};
+use crate::dataset::manifest::Manifest;
 use crate::dataset::row_groups::ShardReader;
 use crate::dataset::row_masker::{RowMasker, masked};
-use crate::error::{ManifestError, Result};
+use crate::error::{Locate, ManifestProblem, Result};
 use crate::shard::row::{Row, ShardRows};
 
 /// Reads rows by number; fast where the numbers ascend.
@@ -43,13 +43,8 @@ impl StoredRows {
     pub fn new(data: &DataSet) -> Self {
         let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
         let seed = manifest.config.random_seed;
-        let mut rows = 0;
-        let first = |shard: &ShardEntry| {
-            rows += shard.rows;
-            rows - shard.rows
-        };
         Self {
-            starts: manifest.shards.iter().map(first).collect(),
+            starts: manifest.first_rows(),
             open: None,
             data: data.clone(),
             masks: RowMasker::fixed(manifest, vocabulary),
@@ -140,9 +135,9 @@ impl StoredRows {
     fn make_rows(&mut self, first: u64, group: u64) -> Result<Loaded> {
         let Some(passes) = &mut self.passes else { unreachable!("the layout is documents") };
         if group == self.groups.len() {
-            let (path, expected) = (Manifest::path(self.data.folder()), self.len());
-            let what = "the instances of one pass";
-            return Err(ManifestError::Count { path, what, found: first, expected }.into());
+            let (what, expected) = ("the instances of one pass", self.len());
+            let problem = ManifestProblem::Count { what, found: first, expected };
+            return Err(problem.at(Manifest::path(self.data.folder())).into());
         }
         let bucket = self.groups.read([group])?;
         let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());

@@ -18,13 +18,13 @@ use crate::dataset::manifest::Manifest;
 use crate::dataset::report::Counters;
 use crate::dataset::row_groups::ShardReader;
 use crate::documents::Counts;
-use crate::documents::bucket::Bucket;
 use crate::documents::id_width::Width;
 use crate::documents::tally::Tally;
 use crate::error::{Error, Result};
-use crate::instance::masking::MaskedInstance;
+use crate::instance::pairs::Instance;
 use crate::shard::packed_row::pack;
 use crate::shard::row::ShardRows;
+use bert_storage::{ObjectCache, is_url};
 
 /// One file of a data folder and what is wrong with it.
 #[derive(Debug)]
@@ -119,21 +119,28 @@ pub fn verify_with(
     };
     let mut files = vec![CheckedFile { file: manifest.vocabulary.file.clone(), rows: 0, problem }];
     let data = vocabulary.map(|vocabulary| DataSet::new(folder, manifest.clone(), vocabulary));
-    let mut counter = data.as_ref().filter(|_| deep).map(ShardCounter::new);
-    let check = |index| -> Result<ShardCount> {
+    let mut data = data.filter(|_| deep);
+    if is_url(folder) {
+        // No shard is read twice: two for each thread.
+        let largest = manifest.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
+        let copies = ObjectCache::temporary(2 * rayon::current_num_threads() as u64 * largest);
+        let copies = copies.map_err(Error::io("keep copies of", folder))?;
+        data = data.map(|data| data.with_cache(copies));
+    }
+    let check = |index| -> Result<Option<ShardCount>> {
         manifest.check_size(folder, index)?;
-        match &counter {
-            Some(counter) => counter.count(index),
+        match &data {
+            Some(data) => ShardCount::of(data, index).map(Some),
             // Without its vocabulary a shard can only be compared with its digest.
-            None if deep => manifest.check_digest(folder, index).map(|()| ShardCount::default()),
-            None => Ok(ShardCount::default()),
+            None if deep => manifest.check_digest(folder, index).map(|()| None),
+            None => Ok(None),
         }
     };
-    let checked = each_shard(&manifest, check, progress);
+    let (checked, mut sum) = (each_shard(&manifest, check, progress), ShardCount::none(&manifest));
     for (shard, checked) in manifest.shards.iter().zip(checked) {
         let problem = match checked {
             Ok(count) => {
-                counter.iter_mut().for_each(|counter| counter.add(&count));
+                count.iter().for_each(|count| sum.add(count));
                 None
             }
             Err(problem) => Some(problem),
@@ -141,9 +148,9 @@ pub fn verify_with(
         files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem });
     }
     let all_good = files.iter().all(|file| file.problem.is_none());
-    let law = counter.filter(|_| all_good).map(|counter| {
+    let law = data.filter(|_| all_good).map(|_| {
         let rows = manifest.shards.iter().map(|shard| shard.rows).sum();
-        Recount { rows, problem: counter.compare().err() }
+        Recount { rows, problem: sum.compare(&manifest).err() }
     });
     Ok(Verification { files, law })
 }
@@ -160,18 +167,6 @@ impl DataSet {
         self.check_shard(shard)?;
         let reader = ShardReader::open(self, shard)?;
         reader.read(&(0..reader.groups()).collect::<Vec<_>>())
-    }
-
-    /// The documents of one shard, after its digest, its number of rows and every row were checked.
-    ///
-    /// # Errors
-    /// As [`DataSet::read_rows`].
-    ///
-    /// # Panics
-    /// When there is no such shard.
-    pub fn read_documents(&self, shard: usize) -> Result<Bucket> {
-        let mut groups = DocumentGroups::new(self);
-        groups.read(groups.of_shard(shard))
     }
 }
 
@@ -201,81 +196,61 @@ pub(crate) fn each_shard<T: Send>(
     results
 }
 
-/// What stands in one shard.
-#[derive(Default)]
+/// What stands in some shards.
 struct ShardCount {
-    /// Where it holds instances.
-    rows: Tally,
-    counters: Option<Counters>,
-    /// Where it holds documents.
-    documents: Counts,
-}
-
-/// Counts what stands in the shards.
-struct ShardCounter<'a> {
-    data: &'a DataSet,
-    /// Where the shards hold instances.
+    /// Where they hold instances.
     rows: Tally,
     counters: Counters,
     /// Where they hold documents.
     documents: Counts,
 }
 
-impl<'a> ShardCounter<'a> {
-    fn new(data: &'a DataSet) -> Self {
-        let (rows, documents) = (Tally::default(), Counts::default());
-        Self { data, rows, counters: Counters::new(data.manifest().config.max_seq_length), documents }
+impl ShardCount {
+    fn none(manifest: &Manifest) -> Self {
+        let counters = Counters::new(manifest.config.max_seq_length);
+        Self { rows: Tally::default(), counters, documents: Counts::default() }
     }
 
     /// Counts one shard, after its digest was compared.
-    fn count(&self, index: usize) -> Result<ShardCount> {
-        match self.data.manifest().config.layout {
-            Layout::Instances => self.count_instances(index),
-            Layout::Documents => {
-                let (mut groups, mut documents) = (DocumentGroups::new(self.data), Counts::default());
-                for group in groups.of_shard(index) {
-                    documents.add(&groups.read([group])?.documents().counts);
-                }
-                Ok(ShardCount { documents, ..ShardCount::default() })
+    fn of(data: &DataSet, index: usize) -> Result<Self> {
+        let (manifest, mut count) = (data.manifest(), Self::none(data.manifest()));
+        if manifest.config.layout == Layout::Documents {
+            let mut groups = DocumentGroups::new(data);
+            for group in groups.of_shard(index) {
+                count.documents.add(&groups.read([group])?.documents().counts);
             }
+            return Ok(count);
         }
-    }
-
-    fn count_instances(&self, index: usize) -> Result<ShardCount> {
-        let (vocabulary, manifest) = (self.data.vocabulary(), self.data.manifest());
-        let width = Width::of(manifest.id_space());
-        let (mut instance, mut packed) = (MaskedInstance::default(), Vec::new());
-        let (mut rows, mut counters) = (Tally::default(), Counters::new(manifest.config.max_seq_length));
-        self.data.check_shard(index)?;
-        let reader = ShardReader::open(self.data, index)?;
+        let (ids, width) = (manifest.ids(), Width::of(manifest.ids().size()));
+        let (mut instance, mut packed) = (Instance::default(), Vec::new());
+        data.check_shard(index)?;
+        let reader = ShardReader::open(data, index)?;
         for group in 0..reader.groups() {
             for row in reader.read(&[group])?.iter() {
-                row.copy_to(vocabulary.len(), &mut instance);
+                row.copy_to(ids, &mut instance);
                 packed.clear();
                 pack(&instance, width, &mut packed);
-                rows.see(&packed);
-                counters.count(&instance, vocabulary.mask_id());
+                count.rows.see(&packed);
+                count.counters.count(&instance, data.vocabulary().mask_id());
             }
         }
-        Ok(ShardCount { rows, counters: Some(counters), ..ShardCount::default() })
+        Ok(count)
     }
 
-    fn add(&mut self, shard: &ShardCount) {
-        self.rows.add(shard.rows);
-        shard.counters.iter().for_each(|counters| self.counters.add(counters));
-        self.documents.add(&shard.documents);
+    fn add(&mut self, other: &Self) {
+        self.rows.add(other.rows);
+        self.counters.add(&other.counters);
+        self.documents.add(&other.documents);
     }
 
-    fn compare(&self) -> Result<()> {
-        let (law, report) = (&self.data.manifest().conservation, &self.data.manifest().report);
-        match self.data.manifest().config.layout {
+    /// Compares the count of all shards with what the manifest says.
+    fn compare(&self, manifest: &Manifest) -> Result<()> {
+        let (law, report) = (&manifest.conservation, &manifest.report);
+        match manifest.config.layout {
             Layout::Instances => {
                 same("the number of rows in the shards", None, self.rows.count, law.rows)?;
-                same_fingerprint(
-                    "the fingerprint of the rows in the shards",
-                    self.rows,
-                    &law.row_fingerprint,
-                )?;
+                let what = "the fingerprint of the rows in the shards";
+                same_fingerprint(what, self.rows, &law.row_fingerprint)?;
                 report.agrees_with(&self.counters)
             }
             Layout::Documents => {
@@ -283,11 +258,8 @@ impl<'a> ShardCounter<'a> {
                 same("the number of documents in the shards", None, documents, law.documents)?;
                 same("the number of sentences in the shards", None, sentences, report.sentences)?;
                 same("the number of tokens in the shards", None, tokens, report.tokens)?;
-                same_fingerprint(
-                    "the fingerprint of the documents in the shards",
-                    seen,
-                    &law.document_fingerprint,
-                )
+                let what = "the fingerprint of the documents in the shards";
+                same_fingerprint(what, seen, &law.document_fingerprint)
             }
         }
     }

@@ -78,12 +78,17 @@ fn unknown_capitals(
         ids.contains(&vocabulary.unk_id())
     };
     // The lines are judged where all are read.
-    let rules = TextRules { bad_lines: BadLines::Any, strict_rows: false, text_column: &config.text_column };
+    let rules = TextRules {
+        reference: false,
+        bad_lines: BadLines::Any,
+        strict_rows: false,
+        text_column: &config.text_column,
+    };
     for (number, path) in files.iter().enumerate().take(FILES) {
         let Some(block) = InputReader::open(path, number, &config.text_column)?.next_block()? else {
             continue;
         };
-        each_text(&block, path, rules, |text| {
+        each_text(&block, path, rules, |text, _| {
             basic_tokens(text, false, |word| {
                 words += 1;
                 let lower = word.to_lowercase();

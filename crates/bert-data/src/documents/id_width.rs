@@ -1,5 +1,7 @@
 //! Packs token ids in scratch files: two bytes each if the vocabulary allows it, else four.
 
+use crate::tokenization::vocabulary::TokenId;
+
 /// How ids are packed: two bytes where the vocabulary allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
@@ -19,7 +21,7 @@ impl Width {
         }
     }
 
-    pub(crate) fn put(self, ids: &[u32], out: &mut Vec<u8>) {
+    pub(crate) fn put(self, ids: &[TokenId], out: &mut Vec<u8>) {
         match self {
             Self::Two => ids.iter().for_each(|&id| out.extend_from_slice(&(id as u16).to_le_bytes())),
             Self::Four => ids.iter().for_each(|&id| out.extend_from_slice(&id.to_le_bytes())),
@@ -27,21 +29,12 @@ impl Width {
     }
 
     /// Appends ids as they are.
-    pub(crate) fn get_ids(self, bytes: &[u8], out: &mut Vec<u32>) {
+    pub(crate) fn get(self, bytes: &[u8], out: &mut Vec<TokenId>) {
         match self {
             Self::Two => {
                 out.extend(bytes.as_chunks().0.iter().map(|&pair| u32::from(u16::from_le_bytes(pair))));
             }
             Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four))),
-        }
-    }
-
-    pub(crate) fn get(self, bytes: &[u8], out: &mut Vec<i32>) {
-        match self {
-            Self::Two => {
-                out.extend(bytes.as_chunks().0.iter().map(|&pair| i32::from(u16::from_le_bytes(pair))))
-            }
-            Self::Four => out.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four) as i32)),
         }
     }
 }

@@ -230,7 +230,7 @@ impl Document<'_> {
     /// # Panics
     /// When there are no such places.
     pub fn append_tokens(&self, range: Range<usize>, out: &mut Vec<u32>) {
-        self.width.get_ids(self.packed(range), out);
+        self.width.get(self.packed(range), out);
     }
 
     fn packed(&self, range: Range<usize>) -> &[u8] {

@@ -16,9 +16,9 @@ use crate::documents::long_sentence::piece_lengths;
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
 use crate::input::line_check::{BadLines, LineCheck};
-use crate::input::table::{InputReader, json_text};
-use crate::input::texts::refuse_empty;
-use crate::input::{BLOCK, Block, Format, InputEntry};
+use crate::input::table::InputReader;
+use crate::input::texts::{TextRules, each_text};
+use crate::input::{BLOCK, Block, InputEntry};
 use crate::parallel::{in_order, share_out};
 use crate::tokenization::python_str::python_strip;
 use crate::tokenization::vocabulary::Vocabulary;
@@ -57,6 +57,11 @@ impl ReadRules {
             text_column: config.text_column.clone(),
             longest_sentence: config.longest_sentence(),
         }
+    }
+
+    fn texts(&self) -> TextRules<'_> {
+        let Self { reference, bad_lines, strict_rows, .. } = *self;
+        TextRules { reference, bad_lines, strict_rows, text_column: &self.text_column }
     }
 }
 
@@ -170,8 +175,8 @@ impl<'a> TextReader<'a> {
     /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk.
     ///
     /// # Errors
-    /// Errors of reading and of the builder; [`InputError::InvalidUtf8`] and [`InputError::NotUtf8Text`] for lines that
-    /// are not UTF-8.
+    /// Errors of reading and of the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
+    /// [`NotUtf8Text`](crate::InputProblem::NotUtf8Text) for lines that are not UTF-8.
     pub fn read(
         &mut self,
         files: &[PathBuf],
@@ -261,12 +266,11 @@ pub(crate) fn sample_documents(
     let mut encoders: Vec<Encoder<'_>> =
         (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
     let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
-    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.id_space()), unknown, rules, files);
+    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.ids().size()), unknown, rules, files);
     let mut cut_documents = 0;
     let work =
         |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
-    for block in pool.install(|| share_out(&mut encoders, blocks.iter().collect(), work)) {
-        let block = block?;
+    for block in share_out(pool, &mut encoders, blocks.iter().collect(), work)? {
         let ends_file = block.ends_file;
         joiner.add(block)?;
         let before = joiner.documents.len();
@@ -300,62 +304,22 @@ fn tokenize_block(
         }
         None => encode_sentence(line, encoder, rules, done),
     };
-    if block.format == Format::Parquet {
-        for (row, text) in block.rows() {
-            let text = text.map(String::from_utf8_lossy);
-            if rules.strict_rows {
-                refuse_empty(text.as_deref(), (path, row), &rules.text_column)?;
-            }
-            add_row(text.as_deref(), &mut done, &mut sentences);
-        }
-        return Ok(done);
-    }
-    for (number, raw) in block.lines() {
-        let raw = tidy(raw, number, rules.reference);
-        let text = done.lines.decode(&raw, (path, number), rules.bad_lines)?;
-        let line = python_strip(&text);
-        match block.format {
-            // Empty lines, the last one often, are no rows.
-            Format::Jsonl if line.is_empty() => {}
-            Format::Jsonl => {
-                let text = json_text(line, path, number, &rules.text_column)?;
-                if rules.strict_rows {
-                    refuse_empty(text.as_deref(), (path, number), &rules.text_column)?;
-                }
-                add_row(text.as_deref(), &mut done, &mut sentences);
-            }
-            _ if line.is_empty() => done.events.push(Event::Break),
-            _ => sentences(line, &mut done),
-        }
-    }
-    Ok(done)
+    let (lines, null_rows) = each_text(block, path, rules.texts(), |text, is_row| match text {
+        row if is_row => add_row(row, &mut done, &mut sentences),
+        "" => done.events.push(Event::Break),
+        line => sentences(line, &mut done),
+    })?;
+    Ok(Tokenized { lines, null_rows, ..done })
 }
 
-/// One row of a table: a document, whose lines are paragraphs; a null is counted.
-fn add_row(text: Option<&str>, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
-    let Some(text) = text else {
-        done.null_rows += 1;
-        return;
-    };
+/// One row of a table: a document, whose lines are paragraphs.
+fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
     // A row without text is counted among the empty documents.
     done.events.push(Event::Nothing);
     for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
         sentences(line, done);
     }
     done.events.push(Event::Break);
-}
-
-/// Line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the tokenizer.
-fn tidy(raw: &[u8], number: u64, reference: bool) -> std::borrow::Cow<'_, [u8]> {
-    if reference {
-        if raw.contains(&b'\r') {
-            return raw.iter().copied().filter(|&byte| byte != b'\r').collect::<Vec<_>>().into();
-        }
-        return raw.into();
-    }
-    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-    let raw = if number == 1 { raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw) } else { raw };
-    raw.into()
 }
 
 fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules, done: &mut Tokenized) {

@@ -1,56 +1,38 @@
-//! Errors of a manifest and of the files that it names.
+//! Errors of a manifest, of the receipts of parts, and of the files that they name.
 
-use std::path::PathBuf;
-
-/// What is wrong with a manifest, or with the files it names.
+/// What is wrong with a manifest, with the receipt of a part, or with a file that one of them names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ManifestError {
+pub enum ManifestProblem {
     /// A folder holds no manifest: no data set, or one that was never finished.
-    #[error("{} holds no manifest.json: it is no finished data set", path.display())]
-    Missing {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A manifest is not the JSON that is expected.
-    #[error("{} is not a valid manifest", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        source: serde_json::Error,
-    },
+    #[error("no manifest.json in this folder: it is no finished data set")]
+    Missing,
+    /// A folder has no parts to merge.
+    #[error("no parts of a build in this folder")]
+    NoParts,
+    /// A manifest is not the JSON that is expected; where and why.
+    #[error("not a valid manifest")]
+    Invalid(#[source] serde_json::Error),
+    /// A part's receipt is not what this program writes; where and why.
+    #[error("not the receipt of a part that this program made")]
+    InvalidReceipt(#[source] serde_json::Error),
     /// A manifest's bytes are not those that were sealed.
-    #[error("{} is damaged", path.display())]
-    Seal {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: bert_storage::sealed::SealError,
-    },
+    #[error("damaged")]
+    Seal(#[source] bert_storage::sealed::SealError),
     /// A manifest of another format version.
-    #[error("{} has format version {found}, this program reads {expected}", path.display())]
+    #[error("format version {found}, this program reads {expected}")]
     Version {
-        /// The file.
-        path: PathBuf,
         /// Its version.
         found: u32,
         /// Ours.
         expected: u32,
     },
-    /// A manifest names a file outside its own folder.
-    #[error("{} names {file:?}, which is not a plain file name", path.display())]
-    UnsafePath {
-        /// The manifest.
-        path: PathBuf,
-        /// The name in it.
-        file: String,
-    },
+    /// A manifest names a file outside its own folder; the name in it.
+    #[error("it names {0:?}, which is not a plain file name")]
+    UnsafePath(String),
     /// A number in a manifest contradicts another one.
-    #[error("{}: {what} is {found}, expected {expected}", path.display())]
+    #[error("{what} is {found}, expected {expected}")]
     Count {
-        /// The manifest.
-        path: PathBuf,
         /// What was counted.
         what: &'static str,
         /// The number found.
@@ -59,26 +41,19 @@ pub enum ManifestError {
         expected: u64,
     },
     /// A file that a manifest names is missing.
-    #[error("{} is missing, though the manifest names it", path.display())]
-    FileMissing {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("missing, though the manifest names it")]
+    FileMissing,
     /// A file has not the size that its manifest says.
-    #[error("{} has {found} bytes, the manifest says {expected}", path.display())]
+    #[error("{found} bytes, the manifest says {expected}")]
     FileSize {
-        /// The file.
-        path: PathBuf,
         /// Bytes found.
         found: u64,
         /// Bytes expected.
         expected: u64,
     },
     /// A file has not the digest that its manifest says.
-    #[error("{} has BLAKE3 {found}, the manifest says {expected}", path.display())]
+    #[error("BLAKE3 {found}, the manifest says {expected}")]
     FileDigest {
-        /// The file.
-        path: PathBuf,
         /// Digest found.
         found: String,
         /// Digest expected.

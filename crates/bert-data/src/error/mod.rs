@@ -14,14 +14,14 @@ mod vocabulary;
 
 use std::path::Path;
 
-pub use bert_storage::is_disk_full;
-pub use input::{InputError, TextProblem};
-pub use manifest::ManifestError;
+pub use bert_storage::{Locate, Located, is_disk_full};
+pub use input::{InputError, InputProblem, TextProblem};
+pub use manifest::ManifestProblem;
 pub use option::OptionError;
-pub use output::OutputError;
+pub use output::OutputProblem;
 pub use part::PartError;
-pub use shard::{RowProblem, ShardError};
-pub use vocabulary::VocabularyError;
+pub use shard::{RowProblem, ShardProblem};
+pub use vocabulary::VocabularyProblem;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -59,24 +59,27 @@ pub enum Error {
     /// An option or a configuration file.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The text.
+    /// The text as a whole.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// A file, folder or pattern that was named as input.
+    #[error(transparent)]
+    InputFile(#[from] Located<InputProblem>),
     /// The vocabulary.
     #[error(transparent)]
-    Vocabulary(#[from] VocabularyError),
+    Vocabulary(#[from] Located<VocabularyProblem>),
     /// The output folder.
     #[error(transparent)]
-    Output(#[from] OutputError),
+    Output(#[from] Located<OutputProblem>),
     /// The parts of a build.
     #[error(transparent)]
     Part(#[from] PartError),
     /// A shard.
     #[error(transparent)]
-    Shard(#[from] ShardError),
-    /// A manifest, or a file it names.
+    Shard(#[from] Located<ShardProblem>),
+    /// A manifest, the receipt of a part, or a file that they name.
     #[error(transparent)]
-    Manifest(#[from] ManifestError),
+    Manifest(#[from] Located<ManifestProblem>),
 }
 
 impl Error {
@@ -86,11 +89,12 @@ impl Error {
         match self {
             Self::Option(_) | Self::Output(_) => 2,
             Self::Input(error) => error.exit_code(),
+            Self::InputFile(error) => error.problem.exit_code(),
             Self::Storage(error) => error.exit_code(),
             // EX_TEMPFAIL of sysexits.h.
             Self::Part(PartError::TextMissing { .. }) => 75,
             Self::Threads { .. } => 1,
-            Self::Shard(ShardError::Write { .. }) => 1,
+            Self::Shard(Located { problem: ShardProblem::Write(_), .. }) => 1,
             Self::Shard(_)
             | Self::Manifest(_)
             | Self::Vocabulary(_)

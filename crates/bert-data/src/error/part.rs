@@ -1,7 +1,5 @@
 //! Errors of the parts of a build on many machines.
 
-use std::path::PathBuf;
-
 /// What is wrong with the parts of a build made on many machines.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -32,20 +30,6 @@ pub enum PartError {
         missing: usize,
         /// All shares.
         segments: usize,
-    },
-    /// A folder has no parts to merge.
-    #[error("{} holds no parts of a build", path.display())]
-    None {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A part's receipt is not what this program writes.
-    #[error("{} is not the receipt of a part that this program made", path.display())]
-    Invalid {
-        /// The receipt.
-        path: PathBuf,
-        /// Where and why.
-        source: serde_json::Error,
     },
     /// A part was made of another text, with other options or by another program.
     #[error("part {part} does not belong to the others: it has other {what}")]

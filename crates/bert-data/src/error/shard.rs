@@ -1,40 +1,18 @@
 //! Errors of a shard.
 
-use std::path::PathBuf;
-
 /// What is wrong with a shard.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ShardError {
-    /// A shard cannot be written.
-    #[error("cannot write shard {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the Parquet writer says.
-        source: parquet::errors::ParquetError,
-    },
-    /// A shard is not readable as Parquet.
-    #[error("shard {} is damaged", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the Parquet reader says.
-        source: parquet::errors::ParquetError,
-    },
-    /// A shard's record batch is not readable.
-    #[error("shard {} is damaged", path.display())]
-    BatchUnreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the reader says.
-        source: arrow::error::ArrowError,
-    },
+pub enum ShardProblem {
+    /// A shard cannot be written; what the Parquet writer says.
+    #[error("cannot write this shard")]
+    Write(#[source] parquet::errors::ParquetError),
+    /// A shard is not readable as Parquet; what the reader says.
+    #[error("a damaged shard")]
+    Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A shard's columns are not those of pre-training data.
-    #[error("shard {}: column {column:?} is {found}, expected {expected}", path.display())]
+    #[error("column {column:?} is {found}, expected {expected}")]
     Column {
-        /// The file.
-        path: PathBuf,
         /// The column.
         column: String,
         /// Its type, or "missing".
@@ -43,15 +21,20 @@ pub enum ShardError {
         expected: String,
     },
     /// A row of a shard contradicts itself.
-    #[error("shard {}, row {row}: {problem}", path.display())]
+    #[error("row {row}: {problem}")]
     Row {
-        /// The file.
-        path: PathBuf,
         /// The row, counted from 0.
         row: u64,
         /// What is wrong with it.
         problem: RowProblem,
     },
+}
+
+impl ShardProblem {
+    /// The problem of a shard that its reader gave up.
+    pub(crate) fn unreadable(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Unreadable(Box::new(source))
+    }
 }
 
 /// How a row of a shard can contradict itself.
@@ -61,24 +44,25 @@ pub enum RowProblem {
     /// A value is null.
     #[error("column {0} holds a null")]
     Null(&'static str),
-    /// `segment_ids` has another length than `input_ids`.
-    #[error("{segments} segment_ids for {tokens} input_ids")]
-    SegmentCount {
-        /// Number of segment ids.
-        segments: usize,
-        /// Number of tokens.
-        tokens: usize,
+    /// A column has another length than the one that it goes with.
+    #[error("{found} {column} for {expected} {of}")]
+    Length {
+        /// The column.
+        column: &'static str,
+        /// Its values.
+        found: usize,
+        /// The other column.
+        of: &'static str,
+        /// Its values.
+        expected: usize,
     },
-    /// A segment id that is neither 0 nor 1.
-    #[error("segment id {0}")]
-    SegmentId(i8),
-    /// `masked_lm_ids` has another length than `masked_lm_positions`.
-    #[error("{ids} masked_lm_ids for {positions} masked_lm_positions")]
-    MaskCount {
-        /// Number of ids.
-        ids: usize,
-        /// Number of positions.
-        positions: usize,
+    /// A value that its column cannot have: a segment id or a label that is neither 0 nor 1, a sentence without tokens.
+    #[error("{column} holds {value}")]
+    Value {
+        /// The column.
+        column: &'static str,
+        /// What is there.
+        value: i32,
     },
     /// A masked position outside the row, or positions not ascending.
     #[error("masked_lm_positions holds {position}: outside the {tokens} tokens or not ascending")]
@@ -96,12 +80,6 @@ pub enum RowProblem {
         /// Number of tokens of the vocabulary.
         vocabulary: usize,
     },
-    /// A label that is neither 0 nor 1.
-    #[error("next_sentence_label {0}")]
-    Label(i8),
-    /// A sentence without tokens, or with a negative number of them.
-    #[error("sentence_lengths holds {0}")]
-    SentenceLength(i32),
     /// The sentences of a document have not the document's tokens.
     #[error("sentence_lengths add up to {sum}, but there are {tokens} input_ids")]
     SentenceSum {
@@ -109,24 +87,6 @@ pub enum RowProblem {
         sum: i64,
         /// Number of tokens.
         tokens: usize,
-    },
-    /// `continues_word` has another length than `input_ids`.
-    #[error("{marks} marks in continues_word for {tokens} input_ids")]
-    MarkCount {
-        /// Number of marks.
-        marks: usize,
-        /// Number of tokens.
-        tokens: usize,
-    },
-    /// A column of padded rows (`--columns hf`) has another length than `input_ids`.
-    #[error("{found} values in {column} for {expected} input_ids")]
-    ColumnLength {
-        /// The column.
-        column: &'static str,
-        /// Its values.
-        found: usize,
-        /// Those of `input_ids`.
-        expected: usize,
     },
     /// `attention_mask` is not ones for the tokens and zeros behind them.
     #[error("attention_mask holds {value} at position {position}: not ones and then zeros")]

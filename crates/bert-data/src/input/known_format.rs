@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::error::{InputError, Result};
+use crate::error::{InputProblem, Locate, Result};
 
 /// How many of a file's first bytes are looked at.
 pub(crate) const HEAD: usize = 1024;
@@ -72,7 +72,7 @@ pub(crate) fn refuse(path: &Path, head: &[u8]) -> Result<()> {
         ),
         None => return Ok(()),
     };
-    Err(InputError::KnownFormat { path: path.to_owned(), format, advice }.into())
+    Err(InputProblem::KnownFormat { format, advice }.at(path).into())
 }
 
 /// Whether a file begins as the dumps of Wikipedia do, which are text to the eye but markup.
@@ -98,7 +98,7 @@ mod tests {
     fn every_known_format_is_named() {
         for (at, bytes, format, advice) in KNOWN {
             let head = [&vec![b'a'; at], bytes, b"and so on"].concat();
-            assert_eq!(refused(&head), Some(format!("it is {format}: {advice}")), "{bytes:?}");
+            assert_eq!(refused(&head), Some(format!("it: this is {format}: {advice}")), "{bytes:?}");
             assert_eq!(
                 refused(&head[..at + bytes.len() - 1]).is_some(),
                 bytes == b"\xff\xfe\0\0",

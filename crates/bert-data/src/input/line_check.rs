@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use crate::error::{InputError, Result};
+use crate::error::{InputProblem, Locate, Result};
 use crate::input::{Block, Format};
 
 /// One in so many lines of a file may be bad.
@@ -75,11 +75,8 @@ impl LineCheck {
             return Ok(text);
         }
         if bad_lines == BadLines::None {
-            let path = path.to_owned();
-            return Err(match valid {
-                true => InputError::NulByte { path, line: number }.into(),
-                false => InputError::InvalidUtf8 { path, line: number }.into(),
-            });
+            let problem = if valid { InputProblem::NulByte } else { InputProblem::InvalidUtf8 };
+            return Err(problem.at_line(path, number).into());
         }
         self.add(Self { lines: 0, bad: 1, nul, first: number });
         Ok(text)
@@ -106,7 +103,7 @@ impl LineCheck {
             return Ok(());
         }
         let (bad, lines, first) = (self.bad, self.lines, self.first);
-        Err(InputError::NotUtf8Text { path: path.to_owned(), bad, lines, first }.into())
+        Err(InputProblem::NotUtf8Text { bad, lines, first }.at(path).into())
     }
 }
 

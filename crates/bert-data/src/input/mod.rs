@@ -13,22 +13,28 @@ pub(crate) mod texts;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, InputProblem, Locate, Result};
 use crate::input::known_format::HEAD;
-use bert_storage::digest_file;
+use bert_storage::objects::{self, is_temporary};
 use bert_storage::sealed::LARGEST;
+use bert_storage::{digest_file, is_url, on_disk, open_stream, size};
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
 /// The longest line that is accepted: far above any text, far below any memory.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
+/// How many objects are asked about at a time.
+const AT_ONCE: usize = 32;
 
 /// What a compressed file may grow to before it is asked how much it has grown.
 const GROWN: u64 = 64 << 20;
@@ -55,11 +61,11 @@ impl Format {
     /// `.gz`, `.zst`, `.bz2` or `.xz` behind it); everything else is text, unless its first bytes say what else it is.
     ///
     /// # Errors
-    /// [`Error::Storage`]; [`InputError::NotParquet`] for a file that has only the name of one;
-    /// [`InputError::KnownFormat`].
+    /// [`Error::Storage`]; [`InputProblem::NotParquet`] for a file that has only the name of one;
+    /// [`InputProblem::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
         let mut head = Vec::new();
-        File::open(path)
+        open_stream(path)
             .and_then(|file| file.take(HEAD as u64).read_to_end(&mut head))
             .map_err(Error::io("open", path))?;
         if head.starts_with(b"PAR1") {
@@ -68,7 +74,7 @@ impl Format {
         let name =
             path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         if name.ends_with(".parquet") {
-            return Err(InputError::NotParquet { path: path.to_owned() }.into());
+            return Err(InputProblem::NotParquet.at(path).into());
         }
         known_format::refuse(path, &head)?;
         let packed = [".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz"];
@@ -99,6 +105,19 @@ pub struct InputEntry {
     pub lines: u64,
     /// The BLAKE3 digest of its bytes on disk.
     pub blake3: String,
+}
+
+/// Asks something of each file; many at a time where they are objects, for each of which a store is asked.
+pub(crate) fn each_file<T: Send>(
+    files: &[PathBuf],
+    ask: impl Fn(&Path) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    if !files.iter().any(|file| is_url(file)) {
+        return files.iter().map(|file| ask(file)).collect();
+    }
+    let pool = ThreadPoolBuilder::new().num_threads(AT_ONCE.min(files.len())).build();
+    let pool = pool.map_err(|source| Error::Threads { threads: AT_ONCE, source })?;
+    pool.install(|| files.par_iter().map(|file| ask(file)).collect())
 }
 
 /// Whether files hold what was read, in the same order, wherever they lie now.
@@ -132,7 +151,8 @@ pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<()> {
 
 /// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.
 ///
-/// A folder means all regular files below it that are not hidden. An existing path is never read as a pattern.
+/// A folder means all regular files below it that are not hidden. An existing path is never read as a pattern. A URL
+/// means an object, or all objects below its name.
 ///
 /// # Errors
 /// [`Error::Input`], naming the argument; [`Error::Storage`] when a folder cannot be read.
@@ -155,29 +175,67 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
 }
 
 fn expand_one(input: &Path) -> Result<Vec<PathBuf>> {
+    if is_url(input) {
+        return expand_url(input);
+    }
+    let input = &*on_disk(input);
     if let Ok(metadata) = fs::metadata(input) {
         if metadata.is_dir() {
             let mut found = Vec::new();
             walk(input, &mut found)?;
             if found.is_empty() {
-                return Err(InputError::FolderEmpty { path: input.to_owned() }.into());
+                return Err(InputProblem::FolderEmpty.at(input).into());
             }
             return Ok(sorted(found));
         }
         if metadata.is_file() {
             return Ok(vec![input.to_owned()]);
         }
-        return Err(InputError::NotAFile { path: input.to_owned() }.into());
+        return Err(InputProblem::NotAFile.at(input).into());
     }
     match input.to_str() {
         Some(pattern) if pattern.contains(['*', '?', '[']) => expand_pattern(pattern),
-        _ => Err(InputError::Missing { path: input.to_owned() }.into()),
+        _ => Err(InputProblem::Missing.at(input).into()),
     }
 }
 
+/// The objects that a URL names: one, those below a name as below a folder, or those that match a pattern.
+fn expand_url(url: &Path) -> Result<Vec<PathBuf>> {
+    let failed = || Error::io("read", url);
+    let list = |folder: &Path| {
+        let found = objects::list(folder).map_err(failed())?;
+        Ok::<_, Error>(found.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, _)| name))
+    };
+    let text = url.to_str().unwrap_or_default();
+    let is_web = text.starts_with("http");
+    if let (false, Some(at)) = (is_web, text.find(['*', '?', '['])) {
+        let pattern =
+            glob::Pattern::new(text).map_err(|source| InputProblem::InvalidPattern(source).at(url))?;
+        let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
+        let folder = text[..at].rsplit_once('/').map_or("", |(folder, _)| folder);
+        let found = list(Path::new(folder))?.filter(|name| pattern.matches_path_with(name, options));
+        let found: Vec<_> = found.collect();
+        return if found.is_empty() {
+            Err(InputProblem::PatternMatchesNothing.at(url).into())
+        } else {
+            Ok(found)
+        };
+    }
+    if !text.ends_with('/') {
+        match size(url) {
+            Ok(_) => return Ok(vec![url.to_owned()]),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
+            Err(_) if is_web => return Err(InputProblem::Missing.at(url).into()),
+            Err(_) => {}
+        }
+    }
+    let below = |name: &Path| name.strip_prefix(url).is_ok_and(|name| !name.iter().any(is_hidden));
+    let found: Vec<_> = list(url)?.filter(|name| below(name)).collect();
+    if found.is_empty() { Err(InputProblem::Missing.at(url).into()) } else { Ok(found) }
+}
+
 fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
-    let paths = glob::glob(pattern)
-        .map_err(|source| InputError::InvalidPattern { pattern: pattern.to_owned(), source })?;
+    let paths = glob::glob(pattern).map_err(|source| InputProblem::InvalidPattern(source).at(pattern))?;
     let mut found = Vec::new();
     for path in paths {
         let path = path.map_err(|error| {
@@ -189,7 +247,7 @@ fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
         }
     }
     if found.is_empty() {
-        return Err(InputError::PatternMatchesNothing { pattern: pattern.to_owned() }.into());
+        return Err(InputProblem::PatternMatchesNothing.at(pattern).into());
     }
     Ok(sorted(found))
 }
@@ -282,7 +340,7 @@ impl Seen {
 
 /// Counts and digests the bytes that come from disk.
 struct Tee {
-    file: File,
+    file: Box<dyn Read + Send>,
     seen: Seen,
 }
 
@@ -313,11 +371,11 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its place in the list.
     ///
     /// # Errors
-    /// [`Error::Storage`] when it cannot be opened, [`InputError::CorruptCompression`] when its first bytes promise a
-    /// format that does not follow, [`InputError::KnownFormat`] for what is no text, compressed or not.
+    /// [`Error::Storage`] when it cannot be opened, [`InputProblem::CorruptCompression`] when its first bytes promise a
+    /// format that does not follow, [`InputProblem::KnownFormat`] for what is no text, compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let seen = Seen::default();
-        let source = File::open(path).map_err(Error::io("open", path))?;
+        let source = open_stream(path).map_err(Error::io("open", path))?;
         let mut raw = BufReader::with_capacity(1 << 17, Tee { file: source, seen: seen.clone() });
         let compression = compression_of(raw.fill_buf().map_err(Error::io("read", path))?);
         let mut text = decompressed(raw, compression).map_err(Error::io("read", path))?;
@@ -331,7 +389,8 @@ impl BlockReader {
     /// The next block, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputError::CorruptCompression`], [`InputError::LineTooLong`] or [`InputError::Bomb`].
+    /// [`Error::Storage`], [`InputProblem::CorruptCompression`], [`InputProblem::LineTooLong`] or
+    /// [`InputProblem::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -365,9 +424,7 @@ impl BlockReader {
             self.text.consume(length);
             if bytes.len() - line_start > LONGEST_LINE {
                 let line = self.next_line + lines;
-                return Err(
-                    InputError::LineTooLong { path: self.path.clone(), line, limit: LONGEST_LINE }.into()
-                );
+                return Err(InputProblem::LineTooLong(LONGEST_LINE).at_line(&self.path, line).into());
             }
         }
         self.text_bytes += bytes.len() as u64;
@@ -434,15 +491,17 @@ fn decompressed(raw: BufReader<Tee>, compression: Option<&str>) -> io::Result<Bo
 fn damaged(path: &Path, compression: Option<&'static str>) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| match compression {
-        Some(format) => InputError::CorruptCompression { path, format, source }.into(),
-        None => Error::io("read", &path)(source),
+        Some(format) if !is_temporary(&source) => {
+            InputProblem::CorruptCompression(format, source).at(path).into()
+        }
+        _ => Error::io("read", &path)(source),
     }
 }
 
 /// Refuses text that has grown beyond what text can, out of so many bytes of a file.
 pub(crate) fn refuse_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
     if text > GROWN && text / GROWTH > compressed {
-        return Err(InputError::Bomb { path: path.to_owned(), format, text, compressed }.into());
+        return Err(InputProblem::Bomb { format, text, compressed }.at(path).into());
     }
     Ok(())
 }

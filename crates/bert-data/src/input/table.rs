@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray};
@@ -16,10 +15,10 @@ use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::error::{Error, InputError, Result, TextProblem};
+use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
 use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, refuse_bomb};
 use crate::parquet::open::{Batches, ParquetFile};
-use bert_storage::digest_file;
+use bert_storage::{digest_file, open_file};
 
 /// Rows that are decoded at a time: an article has some kilobytes.
 const ROWS: usize = 64;
@@ -97,24 +96,23 @@ impl RowReader {
     /// Opens a file and finds its text column.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputError::Parquet`], [`InputError::Column`].
+    /// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Column`].
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
-        let source = File::open(path).map_err(Error::io("open", path))?;
+        let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
-        let unreadable = |source| Error::Input(InputError::Parquet { path: path.to_owned(), source });
+        let unreadable = |source| InputProblem::Parquet(source).at(path);
         let ParquetFile { builder, largest_page } =
             ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
         let schema = builder.schema().clone();
-        let wrong = |found| {
-            Error::Input(InputError::Column { path: path.to_owned(), column: column.to_owned(), found })
-        };
+        let expected = "text (see --text-column)";
+        let wrong = |found| InputProblem::Column { column: column.to_owned(), found, expected }.at(path);
         let names =
             || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
         let at = schema.fields().iter().position(|field| field.name() == column);
         let at = at.ok_or_else(|| wrong(format!("missing (columns: {})", names())))?;
         match schema.field(at).data_type() {
             DataType::Utf8 => {}
-            other => return Err(wrong(other.to_string().to_lowercase())),
+            other => return Err(wrong(other.to_string().to_lowercase()).into()),
         }
         let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
         let groups = builder.metadata().row_groups().iter();
@@ -126,7 +124,7 @@ impl RowReader {
         if let Some(codec) = codecs.into_iter().find(|codec| !is_read(codec)) {
             let name = codec.to_string();
             let codec = name.split('(').next().unwrap_or_default().to_lowercase();
-            return Err(InputError::Codec { path: path.to_owned(), codec }.into());
+            return Err(InputProblem::Codec(codec).at(path).into());
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
@@ -139,7 +137,7 @@ impl RowReader {
     /// The next block of whole rows, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`InputError::Batch`], [`InputError::RowTooLong`], [`InputError::Bomb`].
+    /// [`InputProblem::Batch`], [`InputProblem::RowTooLong`], [`InputProblem::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -152,12 +150,12 @@ impl RowReader {
                 break;
             };
             let (path, rows) = (&self.path, self.rows_read);
-            let batch = batch.map_err(|source| InputError::Batch { path: path.clone(), rows, source })?;
+            let batch = batch.map_err(|source| InputProblem::Batch(rows, source).at(path))?;
             let texts = batch.column(0).as_string::<i32>();
             if let Some(long) = (0..texts.len()).find(|&row| texts.value_length(row) as usize > LONGEST_LINE)
             {
-                let (path, row) = (path.clone(), rows + long as u64 + 1);
-                return Err(InputError::RowTooLong { path, row, limit: LONGEST_LINE }.into());
+                let row = rows + long as u64 + 1;
+                return Err(InputProblem::RowTooLong { row, limit: LONGEST_LINE }.at(path).into());
             }
             for text in texts {
                 match text {
@@ -195,20 +193,20 @@ impl RowReader {
 /// The text of one line of JSON Lines, none for a null; `path`, `line` and `column` are named in errors.
 ///
 /// # Errors
-/// [`InputError::Json`] when the line is no object; [`InputError::Text`] when `column` is missing or no text.
+/// [`InputProblem::Json`] when the line is no object; [`InputProblem::Text`] when `column` is missing or no text.
 pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Result<Option<Cow<'a, str>>> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let found = (&mut deserializer)
         .deserialize_map(TextOf(column))
         .and_then(|found| deserializer.end().map(|()| found))
-        .map_err(|source| InputError::Json { path: path.to_owned(), line, source })?;
+        .map_err(|source| InputProblem::Json(source).at_line(path, line))?;
     let problem = match found {
         Some(Value::Text(text)) => return Ok(Some(text)),
         Some(Value::Null) => return Ok(None),
         None => TextProblem::Missing,
         Some(Value::Other(kind)) => TextProblem::NotText(kind),
     };
-    Err(InputError::Text { path: path.to_owned(), row: line, column: column.to_owned(), problem }.into())
+    Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
 }
 
 /// Looks for one key of an object and passes over the rest. Of a repeated key the last value counts, as in Python.

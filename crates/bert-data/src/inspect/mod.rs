@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::manifest::Manifest;
-use crate::dataset::render::{render, render_first};
+use crate::dataset::render::{ShownInstance, render_first};
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::{OptionError, Result};
 use crate::inspect::training_text::texts_of_shard;
@@ -77,30 +77,20 @@ impl fmt::Display for Inspection {
         let manifest = &self.manifest;
         writeln!(f, "{}", self.folder.display())?;
         writeln!(f, "made by {}, format {}", manifest.program, manifest.format_version)?;
+        let file = |f: &mut fmt::Formatter<'_>, name: &str, size: String, digest: &str| {
+            writeln!(f, "{name} ({size}, {})", digest.get(..16).unwrap_or(digest))
+        };
         for input in manifest.inputs.iter().take(INPUTS) {
-            writeln!(
-                f,
-                "input {} ({} lines, {} bytes, {})",
-                input.path,
-                input.lines,
-                input.bytes,
-                short(&input.blake3)
-            )?;
+            let size = format!("{} lines, {} bytes", input.lines, input.bytes);
+            file(f, &format!("input {}", input.path), size, &input.blake3)?;
         }
         if manifest.inputs.len() > INPUTS {
             writeln!(f, "and {} more inputs", manifest.inputs.len() - INPUTS)?;
         }
         let vocabulary = &manifest.vocabulary;
-        writeln!(f, "{} ({} tokens, {})", vocabulary.file, vocabulary.size, short(&vocabulary.blake3))?;
+        file(f, &vocabulary.file, format!("{} tokens", vocabulary.size), &vocabulary.blake3)?;
         for shard in &manifest.shards {
-            writeln!(
-                f,
-                "{} ({} rows, {} bytes, {})",
-                shard.file,
-                shard.rows,
-                shard.bytes,
-                short(&shard.blake3)
-            )?;
+            file(f, &shard.file, format!("{} rows, {} bytes", shard.rows, shard.bytes), &shard.blake3)?;
         }
         writeln!(f, "\n{}", manifest.report)?;
         let words: Vec<String> =
@@ -108,10 +98,6 @@ impl fmt::Display for Inspection {
         writeln!(f, "frequent tokens: {}", words.join(", "))?;
         self.instances.iter().enumerate().try_for_each(|(index, text)| writeln!(f, "\n#{index}: {text}"))
     }
-}
-
-fn short(digest: &str) -> &str {
-    digest.get(..16).unwrap_or(digest)
 }
 
 /// One row of a data folder, counted over all its shards.
@@ -125,7 +111,7 @@ pub fn instance(folder: &Path, index: u64) -> Result<String> {
         return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
     }
     let mut rows = StoredRows::new(data);
-    Ok(render(rows.row(index)?, data.vocabulary(), manifest.config.nsp))
+    Ok(ShownInstance::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string())
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@ use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::error::Result;
-use crate::shard::row::Row;
-use crate::tokenization::word_marks::unmarked;
 
 /// Fewer tokens are not worth opening a shard for.
 const LEAST_OF_A_SHARD: u64 = 1 << 20;
@@ -63,7 +61,7 @@ fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) 
         for document in groups.read([group])?.documents().iter() {
             ids.clear();
             document.append_tokens(0..document.tokens(), &mut ids);
-            ids.iter_mut().for_each(|id| *id = unmarked(*id, data.vocabulary().len()).0);
+            ids.iter_mut().for_each(|id| *id = data.manifest().ids().unmarked(*id).0);
             if !see(&ids) {
                 return Ok(());
             }
@@ -78,7 +76,7 @@ fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -
     let rows = data.read_rows(shard)?;
     let mut ids = Vec::new();
     for row in rows.iter() {
-        original(row, &mut ids);
+        row.original(&mut ids);
         for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
             if !see(segment) {
                 return Ok(());
@@ -86,13 +84,4 @@ fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -
         }
     }
     Ok(())
-}
-
-/// The ids of a row as they were before masking.
-fn original(row: Row<'_>, ids: &mut Vec<u32>) {
-    ids.clear();
-    ids.extend(row.input_ids.iter().map(|&id| id as u32));
-    for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
-        ids[position as usize] = id as u32;
-    }
 }

@@ -4,55 +4,37 @@
 //! a document's instances can be made on any thread or machine, and one instance can be masked without the others. The
 //! reference has one serial generator.
 
-use crate::config::{BuildConfig, Masking, RandomMode};
+use crate::config::resolved::ResolvedConfig;
+use crate::config::{Layout, Masking, RandomMode};
 use crate::documents::Documents;
 use crate::error::Result;
-use crate::instance::masking::{MaskRules, MaskedInstance, Masker};
+use crate::instance::masking::{MaskRules, Masker};
 use crate::instance::pairs::{Instance, Pair, PairRules, draw_pairs};
 use crate::tokenization::vocabulary::Vocabulary;
 use bert_random::{Domain, Stream};
 
 /// Makes the instances of one document in one pass; keeps its buffers from one to the next.
 #[derive(Clone, Debug)]
-pub struct KeyedInstances {
+pub(crate) struct KeyedInstances {
     seed: u64,
     masking: Masking,
     rules: PairRules,
     masker: Masker,
     instance: Instance,
-    masked: MaskedInstance,
 }
 
 impl KeyedInstances {
-    /// A maker by rules of choice. With [`Masking::Dynamic`] the instances come out without masks.
-    #[must_use]
-    pub fn new(seed: u64, masking: Masking, rules: PairRules, masker: Masker) -> Self {
-        let (instance, masked) = (Instance::default(), MaskedInstance::default());
-        Self { seed, masking, rules, masker, instance, masked }
-    }
-
-    /// Makes the instances of document `document` in pass `pass` and hands each to `emit`.
+    /// Makes the instances in a pass of the document at a place, whose number in the order of the text addresses the
+    /// draws. Hands `emit` each, and the pair that it was made of.
     ///
     /// # Errors
     /// Those of `emit`.
-    pub fn make(
-        &mut self,
-        documents: &Documents,
-        pass: u64,
-        document: usize,
-        mut emit: impl FnMut(&MaskedInstance) -> Result<()>,
-    ) -> Result<()> {
-        self.make_with(documents, pass, (document, document as u64), |_, row| emit(row))
-    }
-
-    /// [`KeyedInstances::make`] of the document at a place, whose number in the order of the text addresses
-    /// the draws; `emit` also gets the pair that the instance was made of.
-    pub(crate) fn make_with(
+    pub(crate) fn make(
         &mut self,
         documents: &Documents,
         pass: u64,
         (place, document): (usize, u64),
-        mut emit: impl FnMut(&Pair, &MaskedInstance) -> Result<()>,
+        mut emit: impl FnMut(&Pair, &Instance) -> Result<()>,
     ) -> Result<()> {
         let masks = MaskStreams::new(self.seed, pass, document);
         let rules = self.rules;
@@ -65,21 +47,12 @@ impl KeyedInstances {
     }
 
     /// The row of one pair, which is number `number` of its document and pass.
-    fn row(
-        &mut self,
-        documents: &Documents,
-        masks: &MaskStreams,
-        number: u64,
-        pair: Pair,
-    ) -> &MaskedInstance {
+    fn row(&mut self, documents: &Documents, masks: &MaskStreams, number: u64, pair: Pair) -> &Instance {
         pair.fill(documents, &self.rules, &mut self.instance);
-        match self.masking {
-            Masking::Static => {
-                self.masker.mask(&self.instance, &mut masks.of_instance(number), &mut self.masked);
-            }
-            Masking::Dynamic => self.masked.copy_unmasked(&self.instance),
+        if self.masking == Masking::Static {
+            self.masker.mask(&mut self.instance, &mut masks.of_instance(number));
         }
-        &self.masked
+        &self.instance
     }
 }
 
@@ -101,7 +74,7 @@ pub(crate) fn pair_stream(seed: u64, pass: u64, document: u64) -> Stream {
     Stream::new(seed, Domain::Pairs, &[pass, document])
 }
 
-impl BuildConfig {
+impl ResolvedConfig {
     /// How pairs are made with these options.
     pub(crate) fn pair_rules(&self, vocabulary: &Vocabulary) -> PairRules {
         let reference = self.random == RandomMode::Reference;
@@ -112,7 +85,7 @@ impl BuildConfig {
     pub(crate) fn masker(&self, vocabulary: &Vocabulary) -> Masker {
         let rules = MaskRules {
             masked_lm_prob: self.masked_lm_prob,
-            max_predictions_per_seq: self.max_predictions(),
+            max_predictions_per_seq: self.max_predictions_per_seq,
             do_whole_word_mask: self.do_whole_word_mask,
             max_ngram: self.max_ngram,
             random_word_skip_special: self.random_word_skip_special,
@@ -121,21 +94,23 @@ impl BuildConfig {
         Masker::new(vocabulary, rules)
     }
 
-    /// The maker of instances with these options, in keyed mode.
+    /// The maker of instances with these options, in keyed mode. Those of stored documents, which are only counted,
+    /// are masked too.
     pub(crate) fn keyed(&self, vocabulary: &Vocabulary) -> KeyedInstances {
-        KeyedInstances::new(
-            self.random_seed,
-            self.masking,
-            self.pair_rules(vocabulary),
-            self.masker(vocabulary),
-        )
+        KeyedInstances {
+            seed: self.random_seed,
+            masking: if self.layout == Layout::Documents { Masking::Static } else { self.masking },
+            rules: self.pair_rules(vocabulary),
+            masker: self.masker(vocabulary),
+            instance: Instance::default(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Nsp;
+    use crate::config::{BuildConfig, Nsp};
     use crate::documents::DocumentsBuilder;
 
     #[test]
@@ -156,10 +131,10 @@ mod tests {
         }
         let documents = builder.finish().unwrap();
         let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
-        let mut keyed = config.keyed(&vocabulary);
+        let mut keyed = ResolvedConfig::new(&config, 1, false).keyed(&vocabulary);
         let mut made = Vec::new();
         keyed
-            .make(&documents, 4, 1, |row| {
+            .make(&documents, 4, (1, 1), |_, row| {
                 made.push(row.clone());
                 Ok(())
             })

@@ -16,36 +16,9 @@
 use crate::config::predictions::number_to_predict;
 use crate::instance::ngram_spans::Spans;
 use crate::instance::pairs::Instance;
-use crate::tokenization::vocabulary::Vocabulary;
-use crate::tokenization::vocabulary::is_special_token;
-use crate::tokenization::word_marks::unmarked;
+use crate::tokenization::vocabulary::{TokenId, Vocabulary, is_special_token};
+use crate::tokenization::word_marks::IdSpace;
 use bert_random::Random;
-
-/// One masked sentence pair: a row of the training data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MaskedInstance {
-    /// Token ids after masking (`input_ids`).
-    pub tokens: Vec<u32>,
-    /// 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
-    pub segment_ids: Vec<i8>,
-    /// Positions of the masked tokens, ascending.
-    pub masked_lm_positions: Vec<u32>,
-    /// The original ids at these positions.
-    pub masked_lm_ids: Vec<u32>,
-    /// Whether B does not follow A in the text.
-    pub is_random_next: bool,
-}
-
-impl MaskedInstance {
-    /// Takes over an instance without masking anything.
-    pub(crate) fn copy_unmasked(&mut self, instance: &Instance) {
-        self.tokens.clone_from(&instance.tokens);
-        self.segment_ids.clone_from(&instance.segment_ids);
-        self.is_random_next = instance.is_random_next;
-        self.masked_lm_positions.clear();
-        self.masked_lm_ids.clear();
-    }
-}
 
 /// How tokens are masked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,16 +72,18 @@ fn draw_fate<R: Random>(random: &mut R) -> Fate {
 #[derive(Clone, Debug)]
 pub struct Masker {
     rules: MaskRules,
-    mask: u32,
-    cls: u32,
-    sep: u32,
-    /// For each id whether its token begins with `##`; its length is the vocabulary's.
+    ids: IdSpace,
+    mask: TokenId,
+    cls: TokenId,
+    sep: TokenId,
+    /// For each plain id whether its token begins with `##`.
     continues: Vec<bool>,
     /// What random replacements are drawn from; empty for the whole vocabulary.
-    replacements: Vec<u32>,
+    replacements: Vec<TokenId>,
     /// The sets of positions that are masked together: first position and number of tokens.
     candidates: Vec<(u32, u32)>,
-    chosen: Vec<(u32, u32)>,
+    /// The positions that are masked, and the original ids there.
+    chosen: Vec<(u32, TokenId)>,
     spans: Spans,
 }
 
@@ -122,6 +97,7 @@ impl Masker {
             rules,
             replacements: if rules.random_word_skip_special { ordinary.collect() } else { Vec::new() },
             spans: Spans::default(),
+            ids: IdSpace { vocabulary: vocabulary.len(), word_marks: true },
             mask: vocabulary.mask_id(),
             cls: vocabulary.cls_id(),
             sep: vocabulary.sep_id(),
@@ -131,28 +107,22 @@ impl Masker {
         }
     }
 
-    /// Masks `instance` into `masked`, whose former content is dropped.
-    pub fn mask<R: Random>(&mut self, instance: &Instance, random: &mut R, masked: &mut MaskedInstance) {
-        masked.copy_unmasked(instance);
-        masked.tokens.iter_mut().for_each(|id| *id = self.plain(*id));
+    /// Masks an instance that is not masked yet; its ids lose their marks.
+    pub fn mask<R: Random>(&mut self, instance: &mut Instance, random: &mut R) {
         self.find_candidates(instance);
-        self.choose(instance, random, &mut masked.tokens);
+        instance.tokens.iter_mut().for_each(|id| *id = self.ids.unmarked(*id).0);
+        self.choose(&mut instance.tokens, random);
         self.chosen.sort_unstable();
-        masked.masked_lm_positions.extend(self.chosen.iter().map(|&(position, _)| position));
-        masked.masked_lm_ids.extend(self.chosen.iter().map(|&(_, id)| id));
-    }
-
-    /// The id without a mark ([`crate::tokenization::word_marks`]).
-    fn plain(&self, id: u32) -> u32 {
-        unmarked(id, self.continues.len()).0
+        instance.masked_lm_positions.extend(self.chosen.iter().map(|&(position, _)| position));
+        instance.masked_lm_ids.extend(self.chosen.iter().map(|&(_, id)| id));
     }
 
     /// Whether a token goes on with the word before it: a `##` piece, or a marked one.
-    fn continues(&self, id: u32) -> bool {
+    fn continues(&self, id: TokenId) -> bool {
         self.continues.get(id as usize).is_none_or(|continues| *continues)
     }
 
-    fn is_special(&self, id: u32) -> bool {
+    fn is_special(&self, id: TokenId) -> bool {
         id == self.cls || id == self.sep
     }
 
@@ -175,13 +145,12 @@ impl Masker {
         }
     }
 
-    fn choose<R: Random>(&mut self, instance: &Instance, random: &mut R, tokens: &mut [u32]) {
+    fn choose<R: Random>(&mut self, tokens: &mut [TokenId], random: &mut R) {
         let rules = self.rules;
-        let wanted =
-            number_to_predict(instance.tokens.len(), rules.masked_lm_prob, rules.max_predictions_per_seq);
+        let wanted = number_to_predict(tokens.len(), rules.masked_lm_prob, rules.max_predictions_per_seq);
         self.chosen.clear();
         if rules.max_ngram > 1 {
-            return self.choose_spans(wanted, instance, random, tokens);
+            return self.choose_spans(wanted, tokens, random);
         }
         if rules.reference {
             random.shuffle(&mut self.candidates);
@@ -197,18 +166,12 @@ impl Masker {
             }
             let (first, count) = self.candidates[next];
             if self.chosen.len() + count as usize <= wanted {
-                self.hide(instance, first, count, random, tokens);
+                self.hide(tokens, first, count, random);
             }
         }
     }
 
-    fn choose_spans<R: Random>(
-        &mut self,
-        wanted: usize,
-        instance: &Instance,
-        random: &mut R,
-        tokens: &mut [u32],
-    ) {
+    fn choose_spans<R: Random>(&mut self, wanted: usize, tokens: &mut [TokenId], random: &mut R) {
         let mut spans = std::mem::take(&mut self.spans);
         spans.fill(&self.candidates, self.rules.max_ngram.min(wanted));
         while self.chosen.len() < wanted
@@ -216,32 +179,25 @@ impl Masker {
         {
             let first = self.candidates[words.start].0;
             let count = self.candidates[words].iter().map(|&(_, count)| count).sum();
-            self.hide(instance, first, count, random, tokens);
+            self.hide(tokens, first, count, random);
         }
         self.spans = spans;
     }
 
-    fn random_token<R: Random>(&self, random: &mut R) -> u32 {
+    fn random_token<R: Random>(&self, random: &mut R) -> TokenId {
         match self.replacements.len() {
-            0 => random.below(self.continues.len()) as u32,
+            0 => random.below(self.ids.vocabulary) as TokenId,
             some => self.replacements[random.below(some)],
         }
     }
 
     /// Decides over the tokens of one set. In the reference a set may reach over a `[SEP]`, and each token is
     /// decided for itself.
-    fn hide<R: Random>(
-        &mut self,
-        instance: &Instance,
-        first: u32,
-        count: u32,
-        random: &mut R,
-        tokens: &mut [u32],
-    ) {
+    fn hide<R: Random>(&mut self, tokens: &mut [TokenId], first: u32, count: u32, random: &mut R) {
         let mut fate = draw_fate(random);
         let mut hidden = 0;
         for position in first.. {
-            let original = self.plain(instance.tokens[position as usize]);
+            let original = tokens[position as usize];
             if self.is_special(original) {
                 continue;
             }

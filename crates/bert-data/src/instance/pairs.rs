@@ -16,16 +16,20 @@ use std::ops::Range;
 use crate::config::Nsp;
 use crate::documents::{Document, Documents};
 use crate::error::Result;
-use crate::tokenization::vocabulary::Vocabulary;
+use crate::tokenization::vocabulary::{TokenId, Vocabulary};
 use bert_random::Random;
 
-/// One sentence pair, not yet masked.
+/// One sentence pair: a row of the training data, before it is masked and afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// Token ids with `[CLS]` and `[SEP]`.
-    pub tokens: Vec<u32>,
+    /// Token ids with `[CLS]` and `[SEP]` (`input_ids`).
+    pub tokens: Vec<TokenId>,
     /// 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
     pub segment_ids: Vec<i8>,
+    /// Positions of the masked tokens, ascending; none before masking.
+    pub masked_lm_positions: Vec<u32>,
+    /// The original ids at these positions.
+    pub masked_lm_ids: Vec<TokenId>,
     /// Whether B does not follow A in the text: it is random, or ([`Nsp::Sop`]) the two are swapped.
     pub is_random_next: bool,
 }
@@ -81,8 +85,8 @@ pub struct PairRules {
     pub reference: bool,
     /// What the segments are.
     pub nsp: Nsp,
-    cls: u32,
-    sep: u32,
+    cls: TokenId,
+    sep: TokenId,
 }
 
 impl PairRules {
@@ -110,28 +114,10 @@ impl PairRules {
     }
 }
 
-/// Makes all instances of one document in one pass and hands each to `emit`, together with the source of draws.
-///
-/// # Errors
-/// Those of `emit`.
-pub fn create_instances_from_document<R: Random>(
-    documents: &Documents,
-    index: usize,
-    rules: &PairRules,
-    random: &mut R,
-    mut emit: impl FnMut(&mut R, &Instance) -> Result<()>,
-) -> Result<()> {
-    let mut instance = Instance::default();
-    draw_pairs(documents, index, rules, random, |random, pair| {
-        pair.fill(documents, rules, &mut instance);
-        emit(random, &instance)
-    })
-}
-
 /// Draws all pairs of one document in one pass and hands each to `emit`, together with the source of draws.
 ///
 /// # Errors
-/// As [`create_instances_from_document`].
+/// Those of `emit`.
 pub fn draw_pairs<R: Random>(
     documents: &Documents,
     index: usize,
@@ -266,6 +252,8 @@ impl Pair {
         let tokens = &mut instance.tokens;
         tokens.clear();
         instance.segment_ids.clear();
+        instance.masked_lm_positions.clear();
+        instance.masked_lm_ids.clear();
         tokens.push(rules.cls);
         for (id, segment) in [0, 1].into_iter().zip(self.segments()) {
             documents.document(segment.document as usize).append_tokens(segment.range(), tokens);

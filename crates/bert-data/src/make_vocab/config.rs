@@ -97,6 +97,7 @@ impl VocabConfig {
 
     pub(super) fn text_rules(&self) -> TextRules<'_> {
         TextRules {
+            reference: false,
             bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
             strict_rows: self.strict_rows,
             text_column: &self.text_column,

@@ -59,7 +59,7 @@ pub fn train_vocabulary(
     let read = text.each_block(
         |block, path| {
             let mut counts = WordCounts::default();
-            let lines = each_text(block, path, config.text_rules(), |text| {
+            let lines = each_text(block, path, config.text_rules(), |text, _| {
                 basic_tokens(text, config.do_lower_case, |word| counts.see(word, 1));
             })?;
             counts.count_characters();
@@ -142,8 +142,9 @@ impl Text<'_> {
         self.each_block(
             |block, path| {
                 let (mut encoder, mut ids) = (tokenizer.encoder(), Vec::new());
-                let lines =
-                    each_text(block, path, self.config.text_rules(), |text| encoder.encode(text, &mut ids))?;
+                let lines = each_text(block, path, self.config.text_rules(), |text, _| {
+                    encoder.encode(text, &mut ids)
+                })?;
                 let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
                 Ok(((ids.len() as u64, unknown as u64), lines))
             },

@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
 
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputProblem, Locate, Result};
 use crate::parquet::open::{Batches, ParquetFile};
 
 /// Rows that are decoded at a time.
@@ -21,7 +21,7 @@ const ROWS: usize = 1024;
 /// Calls `each` with the number of every row, from 1, and its values of the columns that `choose` picks from all names.
 ///
 /// # Errors
-/// [`Error::Storage`], [`InputError::Parquet`], [`InputError::Batch`], [`InputError::ColumnType`] for a column of
+/// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Batch`], [`InputProblem::Column`] for a column of
 /// lists, structures or bytes; those of `choose` and `each`.
 pub fn text_rows<E: From<Error>>(
     path: &Path,
@@ -36,15 +36,16 @@ pub fn text_rows<E: From<Error>>(
         let kind = builder.schema().field(at).data_type();
         if !is_plain(kind) {
             let (column, found) = (names[at].clone(), kind.to_string().to_lowercase());
-            return Err(Error::from(InputError::ColumnType { path: path.into(), column, found }).into());
+            let expected = "text, numbers or truth values";
+            return Err(Error::from(InputProblem::Column { column, found, expected }.at(path)).into());
         }
     }
     let mask = ProjectionMask::roots(builder.parquet_schema(), chosen.iter().copied());
-    let unreadable = |source| Error::from(InputError::Parquet { path: path.into(), source });
+    let unreadable = |source| Error::from(InputProblem::Parquet(source).at(path));
     let batches = Batches::of(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
     let mut rows = 0;
     for batch in batches {
-        let broken = |source| Error::from(InputError::Batch { path: path.into(), rows, source });
+        let broken = |source| Error::from(InputProblem::Batch(rows, source).at(path));
         let batch = batch.map_err(broken)?;
         let columns = chosen.iter().map(|&at| text(batch.column_by_name(&names[at]).expect("projected")));
         let columns: Vec<StringArray> =
@@ -63,11 +64,10 @@ pub fn text_rows<E: From<Error>>(
 fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
     // Asked before opening: to open a pipe without a writer would wait for ever.
     if !fs::metadata(path).map_err(Error::io("read", path))?.is_file() {
-        return Err(InputError::NotParquet { path: path.into() }.into());
+        return Err(InputProblem::NotParquet.at(path).into());
     }
     let file = File::open(path).map_err(Error::io("open", path))?;
-    ParquetFile::open(file, is_read)
-        .map_err(|source| InputError::Parquet { path: path.into(), source }.into())
+    ParquetFile::open(file, is_read).map_err(|source| InputProblem::Parquet(source).at(path).into())
 }
 
 fn is_plain(kind: &DataType) -> bool {

@@ -9,8 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int32Array, ListArray};
-use arrow::buffer::OffsetBuffer;
+use arrow::array::BooleanArray;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -23,11 +22,12 @@ use crate::documents::tally::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem};
 use crate::shard::footer::shard_properties;
-use crate::shard::record_batch::take_marks;
-use crate::shard::schema::{check_marks, first_null, marks_of};
-use crate::shard::schema::{element, with_marks};
+use crate::shard::schema::{
+    ListColumn, check_marks, element, first_null, int32, list_array, marks_of, with_marks,
+};
 use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardForm, failed};
-use crate::tokenization::word_marks::marked as mark;
+use crate::tokenization::vocabulary::TokenId;
+use crate::tokenization::word_marks::IdSpace;
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
@@ -48,8 +48,8 @@ pub fn document_schema() -> SchemaRef {
     Arc::new(Schema::new(DOCUMENT_COLUMNS.map(list).to_vec()))
 }
 
-fn stored_schema(marked: Option<usize>) -> SchemaRef {
-    if marked.is_some() { with_marks(&document_schema()) } else { document_schema() }
+fn stored_schema(ids: IdSpace) -> SchemaRef {
+    if ids.word_marks { with_marks(&document_schema()) } else { document_schema() }
 }
 
 fn properties(footer: Vec<KeyValue>) -> WriterProperties {
@@ -63,9 +63,9 @@ fn properties(footer: Vec<KeyValue>) -> WriterProperties {
         .build()
 }
 
-/// How documents are written. `marked` is the size of the vocabulary where ids may be marked.
-pub(crate) fn document_form(marked: Option<usize>) -> ShardForm {
-    ShardForm { schema: stored_schema(marked), properties }
+/// How documents of such ids are written.
+pub(crate) fn document_form(ids: IdSpace) -> ShardForm {
+    ShardForm { schema: stored_schema(ids), properties }
 }
 
 /// Encodes row groups of documents; each thread has its own.
@@ -75,10 +75,10 @@ pub(crate) struct DocumentEncoder {
 }
 
 impl DocumentEncoder {
-    /// An encoder of documents; `marked` as for [`document_form`].
-    pub(crate) fn new(marked: Option<usize>) -> Result<Self> {
-        let encoder = GroupEncoder::new(&document_form(marked))?;
-        Ok(Self { encoder, batch: DocumentBatch { marked, ..DocumentBatch::default() } })
+    /// An encoder of documents of such ids.
+    pub(crate) fn new(ids: IdSpace) -> Result<Self> {
+        let encoder = GroupEncoder::new(&document_form(ids))?;
+        Ok(Self { encoder, batch: DocumentBatch { space: ids, ..DocumentBatch::default() } })
     }
 
     /// Encodes documents as a row group of a shard; `path` is named in errors.
@@ -109,17 +109,17 @@ impl DocumentEncoder {
 /// Documents of one record batch.
 #[derive(Default)]
 struct DocumentBatch {
-    ids: Vec<u32>,
+    space: IdSpace,
+    ids: Vec<TokenId>,
     counts: Vec<usize>,
-    sentences: Vec<i32>,
+    sentences: Vec<u32>,
     sentence_counts: Vec<usize>,
-    marked: Option<usize>,
 }
 
 impl DocumentBatch {
     fn push(&mut self, document: Document<'_>) {
         let sentences = 0..document.sentences();
-        self.sentences.extend(sentences.map(|sentence| document.sentence(sentence).len() as i32));
+        self.sentences.extend(sentences.map(|sentence| document.sentence(sentence).len() as u32));
         self.sentence_counts.push(document.sentences());
         document.append_tokens(0..document.tokens(), &mut self.ids);
         self.counts.push(document.tokens());
@@ -127,26 +127,24 @@ impl DocumentBatch {
 
     /// The documents so far as a batch; the builder is empty afterwards.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let this = std::mem::replace(self, Self { marked: self.marked, ..Self::default() });
-        let mut ids: Vec<i32> = this.ids.into_iter().map(|id| id as i32).collect();
-        let marks = match this.marked {
-            Some(vocabulary) => Some(take_marks(&mut ids, &this.counts, vocabulary)?),
-            None => None,
-        };
-        let list = |values: Vec<i32>, counts: Vec<usize>| -> Result<ArrayRef, ArrowError> {
-            let (offsets, values) = (OffsetBuffer::from_lengths(counts), Arc::new(Int32Array::from(values)));
-            Ok(Arc::new(ListArray::try_new(element(DataType::Int32), offsets, values, None)?))
-        };
-        let mut columns = vec![list(ids, this.counts)?, list(this.sentences, this.sentence_counts)?];
-        columns.extend(marks);
-        RecordBatch::try_new(stored_schema(this.marked), columns)
+        let mut this = std::mem::replace(self, Self { space: self.space, ..Self::default() });
+        let mut marks = Vec::new();
+        this.space.unmark(&mut this.ids, &mut marks);
+        let mut columns = vec![
+            list_array(int32(&this.ids), this.counts.iter().copied())?,
+            list_array(int32(&this.sentences), this.sentence_counts)?,
+        ];
+        if this.space.word_marks {
+            columns.push(list_array(Arc::new(BooleanArray::from(marks)), this.counts)?);
+        }
+        RecordBatch::try_new(stored_schema(this.space), columns)
     }
 }
 
 /// Checks rows and appends them as documents.
 pub(crate) fn append(
     batch: &RecordBatch,
-    vocabulary: usize,
+    space: IdSpace,
     documents: &mut DocumentsBuilder,
     wrong: impl Fn((usize, RowProblem)) -> Error,
 ) -> Result<()> {
@@ -155,23 +153,16 @@ pub(crate) fn append(
     }
     check_marks(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
     let marks = marks_of(batch, DOCUMENT_COLUMNS.len());
-    let [ids, sentences] = [0, 1].map(|column| batch.column(column).as_list::<i32>());
-    let offsets = ids.value_offsets();
+    let ids = ListColumn::<TokenId>::of::<Int32Type>(batch, 0);
+    let sentences = ListColumn::of::<Int32Type>(batch, 1);
     let mut known = Vec::new();
     for row in 0..batch.num_rows() {
-        let (ids, sentences) = (ids.value(row), sentences.value(row));
-        let ids = ids.as_primitive::<Int32Type>().values();
-        let sentences = sentences.as_primitive::<Int32Type>().values();
-        check_document(ids, sentences, vocabulary).map_err(|problem| wrong((row, problem)))?;
-        known.clear();
-        known.extend(ids.iter().map(|&id| id as u32));
-        if let Some(marks) = marks.get(offsets[row] as usize..offsets[row + 1] as usize) {
-            for (id, _) in known.iter_mut().zip(marks).filter(|(_, continues)| **continues) {
-                *id = mark(*id, vocabulary);
-            }
-        }
+        let of_document = check_document(ids.row(row), sentences.row(row), space.vocabulary);
+        of_document.map_err(|problem| wrong((row, problem)))?;
+        ids.row(row).clone_into(&mut known);
+        space.mark(&mut known, marks.get(ids.range(row)).unwrap_or_default());
         let mut rest = known.as_slice();
-        for &tokens in sentences {
+        for &tokens in sentences.row(row) {
             let (sentence, after) = rest.split_at(tokens as usize);
             documents.push_sentence(sentence)?;
             rest = after;
@@ -181,15 +172,15 @@ pub(crate) fn append(
     Ok(())
 }
 
-fn check_document(ids: &[i32], sentences: &[i32], vocabulary: usize) -> Result<(), RowProblem> {
+fn check_document(ids: &[TokenId], sentences: &[i32], vocabulary: usize) -> Result<(), RowProblem> {
     if ids.is_empty() {
         return Err(RowProblem::Empty);
     }
     if let Some(&id) = ids.iter().find(|&&id| id as usize >= vocabulary) {
-        return Err(RowProblem::TokenId { id, vocabulary });
+        return Err(RowProblem::TokenId { id: id as i32, vocabulary });
     }
     if let Some(&tokens) = sentences.iter().find(|&&tokens| tokens < 1) {
-        return Err(RowProblem::SentenceLength(tokens));
+        return Err(RowProblem::Value { column: "sentence_lengths", value: tokens });
     }
     let sum: i64 = sentences.iter().map(|&tokens| i64::from(tokens)).sum();
     if sum != ids.len() as i64 {

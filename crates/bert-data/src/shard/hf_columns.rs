@@ -7,18 +7,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int8Array, Int32Array, ListArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Int8Type, Int32Type};
+use arrow::array::{AsArray, Int8Array, Int32Array};
+use arrow::datatypes::{Int8Type, Int32Type};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use crate::error::RowProblem;
 use crate::shard::row::{Row, ShardRows, check_row};
-use crate::shard::schema::HF_COLUMNS;
-use crate::shard::schema::element;
-use crate::shard::schema::first_null;
-use crate::shard::schema::hf_schema;
+use crate::shard::schema::{HF_COLUMNS, ListColumn, first_null, hf_schema, int32, list_array};
+use crate::tokenization::vocabulary::TokenId;
 
 /// The label of a token that is not masked; PyTorch's cross entropy leaves it out.
 pub const NO_LABEL: i32 = -100;
@@ -28,7 +25,7 @@ pub(crate) fn hf_batch<'a>(
     rows: impl Iterator<Item = Row<'a>>,
     count: usize,
     length: usize,
-    pad: i32,
+    pad: TokenId,
 ) -> Result<RecordBatch, ArrowError> {
     let size = count * length;
     let (mut input_ids, mut labels) = (Vec::with_capacity(size), vec![NO_LABEL; size]);
@@ -37,7 +34,7 @@ pub(crate) fn hf_batch<'a>(
     for (number, row) in rows.enumerate() {
         let end = (number + 1) * length;
         for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
-            labels[number * length + position as usize] = id;
+            labels[number * length + position as usize] = id as i32;
         }
         mask.resize(number * length + row.input_ids.len(), 1i8);
         mask.resize(end, 0);
@@ -47,15 +44,12 @@ pub(crate) fn hf_batch<'a>(
         types.resize(end, 0i8);
         next_sentence_labels.push(row.next_sentence_label);
     }
-    let list = |kind, values: ArrayRef| -> Result<ArrayRef, ArrowError> {
-        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(length, count));
-        Ok(Arc::new(ListArray::try_new(element(kind), offsets, values, None)?))
-    };
+    let list = |values| list_array(values, std::iter::repeat_n(length, count));
     let columns = vec![
-        list(DataType::Int32, Arc::new(Int32Array::from(input_ids)))?,
-        list(DataType::Int8, Arc::new(Int8Array::from(types)))?,
-        list(DataType::Int8, Arc::new(Int8Array::from(mask)))?,
-        list(DataType::Int32, Arc::new(Int32Array::from(labels)))?,
+        list(int32(&input_ids))?,
+        list(Arc::new(Int8Array::from(types)))?,
+        list(Arc::new(Int8Array::from(mask)))?,
+        list(Arc::new(Int32Array::from(labels)))?,
         Arc::new(Int8Array::from(next_sentence_labels)),
     ];
     RecordBatch::try_new(hf_schema(), columns)
@@ -68,30 +62,24 @@ pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(),
     if let Some((row, name)) = first_null(batch, &HF_COLUMNS) {
         return Err((first + row as u64, RowProblem::Null(name)));
     }
-    let lists: Vec<&ListArray> = batch.columns()[..4].iter().map(|column| column.as_list::<i32>()).collect();
-    let int32 = |at: usize| lists[at].values().as_primitive::<Int32Type>().values();
-    let int8 = |at: usize| lists[at].values().as_primitive::<Int8Type>().values();
-    let (input_ids, types, mask, labels) = (int32(0), int8(1), int8(2), int32(3));
+    let input_ids = ListColumn::of::<Int32Type>(batch, 0);
+    let [types, mask] = [1, 2].map(|at| ListColumn::of::<Int8Type>(batch, at));
+    let labels = ListColumn::of::<Int32Type>(batch, 3);
     let next_sentence_labels = batch.column(4).as_primitive::<Int8Type>();
     let (mut positions, mut ids) = (Vec::new(), Vec::new());
     for index in 0..batch.num_rows() {
-        let range = |at: usize| {
-            let offsets = lists[at].value_offsets();
-            offsets[index] as usize..offsets[index + 1] as usize
-        };
         let wrong = |problem| (first + index as u64, problem);
-        let expected = range(0).len();
-        for (at, &column) in HF_COLUMNS.iter().enumerate().take(4) {
-            let found = range(at).len();
-            if found != expected {
-                return Err(wrong(RowProblem::ColumnLength { column, found, expected }));
-            }
+        let (expected, types) = (input_ids.row(index).len(), types.row(index));
+        let (mask, labels) = (mask.row(index), labels.row(index));
+        let others = HF_COLUMNS[1..].iter().zip([types.len(), mask.len(), labels.len()]);
+        if let Some((&column, found)) = others.into_iter().find(|(_, found)| *found != expected) {
+            return Err(wrong(RowProblem::Length { column, found, of: HF_COLUMNS[0], expected }));
         }
-        let tokens = padded_from(&mask[range(2)]).map_err(wrong)?;
-        masks_of(&labels[range(3)], tokens, &mut positions, &mut ids).map_err(wrong)?;
+        let tokens = padded_from(mask).map_err(wrong)?;
+        masks_of(labels, tokens, &mut positions, &mut ids).map_err(wrong)?;
         let row = Row {
-            input_ids: &input_ids[range(0)][..tokens],
-            segment_ids: &types[range(1)][..tokens],
+            input_ids: &input_ids.row(index)[..tokens],
+            segment_ids: &types[..tokens],
             masked_lm_positions: &positions,
             masked_lm_ids: &ids,
             next_sentence_label: next_sentence_labels.value(index),
@@ -119,8 +107,8 @@ fn padded_from(mask: &[i8]) -> Result<usize, RowProblem> {
 fn masks_of(
     labels: &[i32],
     tokens: usize,
-    positions: &mut Vec<i32>,
-    ids: &mut Vec<i32>,
+    positions: &mut Vec<u32>,
+    ids: &mut Vec<TokenId>,
 ) -> Result<(), RowProblem> {
     positions.clear();
     ids.clear();
@@ -128,8 +116,8 @@ fn masks_of(
         if position >= tokens {
             return Err(RowProblem::LabelOfPadding { position, label, tokens });
         }
-        positions.push(position as i32);
-        ids.push(label);
+        positions.push(position as u32);
+        ids.push(label as TokenId);
     }
     Ok(())
 }
@@ -137,6 +125,7 @@ fn masks_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::ArrayRef;
 
     const ROWS: [Row<'static>; 2] = [
         Row {
@@ -180,10 +169,7 @@ mod tests {
         let changed = |column: usize, values: ArrayRef, lengths: [usize; 2]| {
             let batch = hf_batch(ROWS.into_iter(), 2, 8, 0).unwrap();
             let mut columns = batch.columns().to_vec();
-            let element = element(values.data_type().clone());
-            let list =
-                ListArray::try_new(element, OffsetBuffer::from_lengths(lengths), values, None).unwrap();
-            columns[column] = Arc::new(list);
+            columns[column] = list_array(values, lengths).unwrap();
             let batch = RecordBatch::try_new(batch.schema(), columns).unwrap();
             append_hf(&batch, &mut ShardRows::default()).unwrap_err()
         };
@@ -197,7 +183,7 @@ mod tests {
         let problem = RowProblem::LabelOfPadding { position: 6, label: 5, tokens: 6 };
         assert_eq!(changed(3, labels(16), [8, 8]), (0, problem));
         for found in [7, 9] {
-            let problem = RowProblem::ColumnLength { column: "labels", found, expected: 8 };
+            let problem = RowProblem::Length { column: "labels", found, of: "input_ids", expected: 8 };
             assert_eq!(changed(3, labels(found + 8), [found, 8]), (0, problem));
         }
     }

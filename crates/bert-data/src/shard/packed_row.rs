@@ -1,21 +1,29 @@
-//! Packs a [`MaskedInstance`] into bytes for scratch files, on its way to a shard. No lasting file has this format.
+//! Packs a [`Instance`] into bytes for scratch files, on its way to a shard. No lasting file has this format.
 
 use crate::documents::id_width::Width;
-use crate::instance::masking::MaskedInstance;
+use crate::documents::tally::Tally;
+use crate::instance::pairs::Instance;
 
 /// Bytes before the variable part of a packed row: tokens, first segment, masks (two bytes each), label.
 const HEAD: usize = 7;
 
 /// Appends the packed form of a row. Sequences are at most 65,535 tokens long.
-pub(crate) fn pack(row: &MaskedInstance, width: Width, out: &mut Vec<u8>) {
-    let first = row.segment_ids.partition_point(|&segment| segment == 0);
-    for number in [row.tokens.len(), first, row.masked_lm_positions.len()] {
+pub(crate) fn pack(row: &Instance, width: Width, out: &mut Vec<u8>) {
+    for number in [row.tokens.len(), row.first_segment_tokens(), row.masked_lm_positions.len()] {
         out.extend_from_slice(&(number as u16).to_le_bytes());
     }
     out.push(u8::from(row.is_random_next));
     width.put(&row.tokens, out);
     Width::Two.put(&row.masked_lm_positions, out);
     width.put(&row.masked_lm_ids, out);
+}
+
+/// Counts the packed rows that begin at these places of `bytes`.
+pub(crate) fn tally_of(bytes: &[u8], width: Width, starts: &[u32]) -> Tally {
+    let mut tally = Tally::default();
+    let rows = starts.iter().map(|&start| PackedRow::first_of(&bytes[start as usize..], width));
+    rows.for_each(|row| tally.see(row.bytes()));
+    tally
 }
 
 /// A packed row, looked at.
@@ -47,24 +55,20 @@ impl<'a> PackedRow<'a> {
         HEAD + self.number(0) * self.width.bytes() + self.number(2) * (2 + self.width.bytes())
     }
 
-    pub(crate) fn tokens(&self) -> usize {
-        self.number(0)
-    }
-
-    pub(crate) fn first_segment_tokens(&self) -> usize {
-        self.number(1)
-    }
-
-    pub(crate) fn next_sentence_label(&self) -> i8 {
-        self.bytes[6] as i8
-    }
-
-    /// Appends tokens, positions and ids to three buffers.
-    pub(crate) fn unpack(&self, tokens: &mut Vec<i32>, positions: &mut Vec<i32>, ids: &mut Vec<i32>) {
+    /// Fills an instance with the row.
+    pub(crate) fn unpack(&self, instance: &mut Instance) {
         let tokens_end = HEAD + self.number(0) * self.width.bytes();
         let positions_end = tokens_end + self.number(2) * 2;
+        let Instance { tokens, segment_ids, masked_lm_positions, masked_lm_ids, is_random_next } = instance;
+        for list in [&mut *tokens, &mut *masked_lm_positions, &mut *masked_lm_ids] {
+            list.clear();
+        }
         self.width.get(&self.bytes[HEAD..tokens_end], tokens);
-        Width::Two.get(&self.bytes[tokens_end..positions_end], positions);
-        self.width.get(&self.bytes[positions_end..], ids);
+        Width::Two.get(&self.bytes[tokens_end..positions_end], masked_lm_positions);
+        self.width.get(&self.bytes[positions_end..], masked_lm_ids);
+        segment_ids.clear();
+        segment_ids.resize(self.number(1), 0);
+        segment_ids.resize(self.number(0), 1);
+        *is_random_next = self.bytes[6] == 1;
     }
 }

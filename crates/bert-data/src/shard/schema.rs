@@ -1,10 +1,13 @@
 //! Defines the columns of shards and their types, and checks that a file has them.
 
-use crate::error::{Error, Result, RowProblem, ShardError};
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{ArrowNativeType, ArrowPrimitiveType, DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The columns, in order.
@@ -23,14 +26,15 @@ pub(crate) fn element(kind: DataType) -> FieldRef {
 /// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
 #[must_use]
 pub fn schema() -> SchemaRef {
-    let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);
-    Arc::new(Schema::new(vec![
-        list(COLUMNS[0], DataType::Int32),
-        list(COLUMNS[1], DataType::Int8),
-        list(COLUMNS[2], DataType::Int32),
-        list(COLUMNS[3], DataType::Int32),
-        Field::new(COLUMNS[4], DataType::Int8, false),
-    ]))
+    schema_of(COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int32, DataType::Int32])
+}
+
+/// Four lists of these types, and a label.
+fn schema_of(names: [&str; 5], lists: [DataType; 4]) -> SchemaRef {
+    let lists = lists.map(|kind| DataType::List(element(kind)));
+    let kinds = lists.into_iter().chain([DataType::Int8]);
+    let fields = names.into_iter().zip(kinds).map(|(name, kind)| Field::new(name, kind, false));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// `continues_word: list<bool>`, one for each of `input_ids`.
@@ -54,14 +58,46 @@ pub const HF_COLUMNS: [&str; 5] =
 /// random). Nothing is nullable.
 #[must_use]
 pub fn hf_schema() -> SchemaRef {
-    let list = |name: &str, kind| Field::new(name, DataType::List(element(kind)), false);
-    Arc::new(Schema::new(vec![
-        list(HF_COLUMNS[0], DataType::Int32),
-        list(HF_COLUMNS[1], DataType::Int8),
-        list(HF_COLUMNS[2], DataType::Int8),
-        list(HF_COLUMNS[3], DataType::Int32),
-        Field::new(HF_COLUMNS[4], DataType::Int8, false),
-    ]))
+    schema_of(HF_COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int8, DataType::Int32])
+}
+
+/// A column of lists of these lengths.
+pub(crate) fn list_array(
+    values: ArrayRef,
+    lengths: impl IntoIterator<Item = usize>,
+) -> Result<ArrayRef, ArrowError> {
+    let (item, offsets) = (element(values.data_type().clone()), OffsetBuffer::from_lengths(lengths));
+    Ok(Arc::new(ListArray::try_new(item, offsets, values, None)?))
+}
+
+/// Ids or positions as `int32`.
+pub(crate) fn int32(values: &[u32]) -> ArrayRef {
+    Arc::new(Int32Array::new(ScalarBuffer::from(Buffer::from_slice_ref(values)), None))
+}
+
+/// A column of lists of numbers that has the right type and no null.
+pub(crate) struct ListColumn<'a, T> {
+    values: &'a [T],
+    borders: &'a [i32],
+}
+
+impl<'a, T: ArrowNativeType> ListColumn<'a, T> {
+    /// Column `at` of a batch, whose numbers are of the Parquet type `P` and taken for `T`, of the same size.
+    pub(crate) fn of<P: ArrowPrimitiveType>(batch: &'a RecordBatch, at: usize) -> Self {
+        let lists = batch.column(at).as_list::<i32>();
+        let values = lists.values().as_primitive::<P>().values().inner().typed_data();
+        Self { values, borders: lists.value_offsets() }
+    }
+
+    /// Where a row's numbers are among those of all.
+    pub(crate) fn range(&self, row: usize) -> Range<usize> {
+        self.borders[row] as usize..self.borders[row + 1] as usize
+    }
+
+    /// The numbers of a row.
+    pub(crate) fn row(&self, row: usize) -> &'a [T] {
+        &self.values[self.range(row)]
+    }
 }
 
 /// Rows of one record batch on its way to the file.
@@ -96,7 +132,10 @@ pub(crate) fn check_marks(batch: &RecordBatch, columns: usize) -> Result<(), (us
     let (tokens, marks) = (lengths(batch.column(0)), lengths(column));
     match tokens.iter().zip(&marks).position(|(tokens, marks)| tokens != marks) {
         None => Ok(()),
-        Some(row) => Err((row, RowProblem::MarkCount { marks: marks[row], tokens: tokens[row] })),
+        Some(row) => {
+            let (found, expected) = (marks[row], tokens[row]);
+            Err((row, RowProblem::Length { column: MARKS, found, of: "input_ids", expected }))
+        }
     }
 }
 
@@ -114,46 +153,37 @@ pub(crate) fn check_columns(
             other => other.to_string().to_lowercase(),
         }
     }
+    let wrong = |column: &str, found, wanted: &str| Err(wrong_column(path, column, found, wanted));
     for (index, field) in expected.fields().iter().enumerate() {
         let wanted = describe(field.data_type());
         let actual = found.fields().get(index).filter(|actual| actual.name() == field.name());
         let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
         if actual != wanted {
-            let column = field.name().clone();
-            return Err(ShardError::Column {
-                path: path.to_owned(),
-                column,
-                found: actual,
-                expected: wanted,
-            }
-            .into());
+            return wrong(field.name(), actual, &wanted);
         }
     }
-    let mut next = expected.fields().len();
-    let marks = marks_field();
-    if found.fields().get(next).is_some_and(|field| {
-        marks_may_follow
-            && field.name() == marks.name()
-            && describe(field.data_type()) == describe(marks.data_type())
-    }) {
+    let (mut next, marks) = (expected.fields().len(), marks_field());
+    if marks_may_follow
+        && found.fields().get(next).is_some_and(|field| {
+            field.name() == marks.name() && describe(field.data_type()) == describe(marks.data_type())
+        })
+    {
         next += 1;
     }
-    if let Some(extra) = found.fields().get(next) {
-        return Err(ShardError::Column {
-            path: path.to_owned(),
-            column: extra.name().clone(),
-            found: describe(extra.data_type()),
-            expected: "no further column".to_owned(),
-        }
-        .into());
+    match found.fields().get(next) {
+        Some(extra) => wrong(extra.name(), describe(extra.data_type()), "no further column"),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The error of a shard that has marks of words where it should not, or has none where it should.
-pub(crate) fn wrong_marks(path: PathBuf, wanted: bool) -> Error {
+pub(crate) fn wrong_marks(path: &Path, wanted: bool) -> Error {
     let (missing, none) = ("missing", "no such column");
     let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
-    let column = MARKS.to_owned();
-    Error::Shard(ShardError::Column { path, column, found: found.to_owned(), expected: expected.to_owned() })
+    wrong_column(path, MARKS, found.to_owned(), expected)
+}
+
+fn wrong_column(path: &Path, column: &str, found: String, expected: &str) -> Error {
+    let (column, expected) = (column.to_owned(), expected.to_owned());
+    ShardProblem::Column { column, found, expected }.at(path).into()
 }

@@ -20,13 +20,15 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
+use crate::documents::id_width::Width;
 use crate::documents::tally::Tally;
-use crate::error::{Error, Result, ShardError};
+use crate::error::{Error, Locate, Result, ShardProblem};
+use crate::instance::pairs::Instance;
 use crate::shard::footer::shard_properties;
 use crate::shard::packed_row::PackedRow;
-use crate::shard::record_batch::{BatchBuilder, RowColumns};
+use crate::shard::record_batch::RowColumns;
+use crate::shard::row::ShardRows;
 use crate::shard::schema::BATCH;
-use bert_storage::{AtomicFile, FileSystem, Written};
 
 /// Bytes of one page: small ones keep the writer's buffers small at little cost in size.
 const PAGE: usize = 1 << 17;
@@ -79,18 +81,18 @@ impl ShardForm {
 }
 
 /// A shard that is being written, row group by row group.
-pub(crate) struct ShardWriter<'a> {
+pub(crate) struct ShardWriter<W: Write> {
     path: PathBuf,
-    writer: SerializedFileWriter<AtomicFile<'a>>,
+    writer: SerializedFileWriter<W>,
     written: Tally,
     groups: u64,
 }
 
-/// A shard that is in its place.
-pub(crate) struct FinishedShard {
+/// A shard whose last byte is written.
+pub(crate) struct FinishedShard<W> {
     pub(crate) rows: Tally,
     pub(crate) groups: u64,
-    pub(crate) file: Written,
+    pub(crate) out: W,
 }
 
 /// A row group as it goes into the file.
@@ -99,15 +101,10 @@ pub(crate) struct EncodedRowGroup {
     rows: Tally,
 }
 
-impl<'a> ShardWriter<'a> {
-    /// Begins a shard of this form, with these entries in its footer.
-    pub(crate) fn create(
-        files: &'a dyn FileSystem,
-        path: &Path,
-        form: &ShardForm,
-        footer: Vec<KeyValue>,
-    ) -> Result<Self> {
-        let writer = form.begin(AtomicFile::create(files, path)?, footer).map_err(failed(path))?;
+impl<W: Write + Send> ShardWriter<W> {
+    /// Begins a shard of this form, with these entries in its footer; `path` is named in errors.
+    pub(crate) fn new(out: W, path: &Path, form: &ShardForm, footer: Vec<KeyValue>) -> Result<Self> {
+        let writer = form.begin(out, footer).map_err(failed(path))?;
         Ok(Self { path: path.to_owned(), writer, written: Tally::default(), groups: 0 })
     }
 
@@ -129,11 +126,11 @@ impl<'a> ShardWriter<'a> {
         Ok(())
     }
 
-    /// Ends the file and puts it in its place.
-    pub(crate) fn finish(self) -> Result<FinishedShard> {
-        let mut file = self.writer.into_inner().map_err(failed(&self.path))?;
-        file.flush().map_err(Error::io("write", &self.path))?;
-        Ok(FinishedShard { rows: self.written, groups: self.groups, file: file.commit()? })
+    /// Ends the file.
+    pub(crate) fn finish(self) -> Result<FinishedShard<W>> {
+        let mut out = self.writer.into_inner().map_err(failed(&self.path))?;
+        out.flush().map_err(Error::io("write", &self.path))?;
+        Ok(FinishedShard { rows: self.written, groups: self.groups, out })
     }
 }
 
@@ -179,41 +176,59 @@ impl OpenRowGroup {
 #[repr(align(128))]
 pub(crate) struct RowEncoder {
     encoder: GroupEncoder,
-    batch: BatchBuilder,
+    columns: RowColumns,
+    /// Those of the next batch.
+    rows: ShardRows,
+    instance: Instance,
 }
 
 impl RowEncoder {
     /// An encoder of rows as these columns.
     pub(crate) fn new(columns: RowColumns) -> Result<Self> {
         let encoder = GroupEncoder::new(&ShardForm::of_rows(columns))?;
-        Ok(Self { encoder, batch: BatchBuilder::new(columns) })
+        Ok(Self { encoder, columns, rows: ShardRows::default(), instance: Instance::default() })
     }
 
-    /// Encodes rows as a row group of a shard; `path` is named in errors.
-    pub(crate) fn encode<'r>(
+    /// Encodes the packed rows that begin at these places of `bytes` as a row group of a shard; `path` is named in
+    /// errors.
+    pub(crate) fn encode(
         &mut self,
         path: &Path,
-        rows: impl Iterator<Item = PackedRow<'r>>,
+        bytes: &[u8],
+        width: Width,
+        starts: &[u32],
     ) -> Result<EncodedRowGroup> {
-        let encode = || {
-            let (mut group, mut written) = (self.encoder.begin()?, Tally::default());
-            for row in rows {
-                self.batch.push(row);
-                written.see(row.bytes());
-                if self.batch.len() == BATCH {
-                    group.write(&self.batch.finish()?)?;
-                }
-            }
-            if self.batch.len() > 0 {
-                group.write(&self.batch.finish()?)?;
-            }
-            group.finish(written)
+        let rows = starts.iter().map(|&start| PackedRow::first_of(&bytes[start as usize..], width));
+        self.encode_rows(rows).map_err(failed(path))
+    }
+
+    fn encode_rows<'r>(
+        &mut self,
+        rows: impl Iterator<Item = PackedRow<'r>>,
+    ) -> Result<EncodedRowGroup, ParquetError> {
+        let Self { encoder, columns, rows: batch, instance } = self;
+        let (mut group, mut written) = (encoder.begin()?, Tally::default());
+        let mut write = |batch: &mut ShardRows| -> Result<(), ParquetError> {
+            group.write(&columns.batch(batch)?)?;
+            batch.clear();
+            Ok(())
         };
-        encode().map_err(failed(path))
+        for row in rows {
+            row.unpack(instance);
+            batch.push_instance(instance, columns.ids());
+            written.see(row.bytes());
+            if batch.len() == BATCH {
+                write(batch)?;
+            }
+        }
+        if !batch.is_empty() {
+            write(batch)?;
+        }
+        group.finish(written)
     }
 }
 
 pub(crate) fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
-    move |source| Error::Shard(ShardError::Write { path, source })
+    move |source| ShardProblem::Write(source).at(path).into()
 }

@@ -22,7 +22,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::tokenization::chinese_words::ChineseSegmenter;
 use crate::tokenization::vocabulary::{UNK, Vocabulary};
-use crate::tokenization::word_marks::marked;
+use crate::tokenization::word_marks::IdSpace;
 
 /// Longer words are one `[UNK]`.
 const MAX_INPUT_CHARS_PER_WORD: usize = 200;
@@ -215,14 +215,14 @@ impl Tokenizer {
         Self { segmenter: Some(segmenter), ..self }
     }
 
-    /// How many different ids come out of an [`Encoder`], marked ones included.
-    pub(crate) fn id_space(&self) -> usize {
-        self.continues.len() * if self.segmenter.is_some() { 2 } else { 1 }
+    /// The ids that come out of an [`Encoder`].
+    pub(crate) fn ids(&self) -> IdSpace {
+        IdSpace { vocabulary: self.continues.len(), word_marks: self.segmenter.is_some() }
     }
 
     /// The id of `[UNK]`, plain and marked.
     pub(crate) fn unknown_ids(&self, unknown: u32) -> [u32; 2] {
-        [unknown, marked(unknown, self.continues.len())]
+        [unknown, self.ids().marked(unknown)]
     }
 
     /// Appends the ids of a line to `out`, without marks.
@@ -335,14 +335,14 @@ impl Run {
     }
 
     /// Marks the ids of the ideographs that go on with a word, and forgets them.
-    fn mark(&mut self, segmenter: &ChineseSegmenter, vocabulary: usize, ids: &mut [u32]) {
+    fn mark(&mut self, segmenter: &ChineseSegmenter, space: IdSpace, ids: &mut [u32]) {
         if self.starts.len() > 1 {
             segmenter.segment(&self.text, &mut self.continues);
             assert_eq!(self.continues.len(), self.starts.len(), "one flag for each character");
             self.starts.push(ids.len());
             for (place, _) in self.starts.windows(2).zip(&self.continues).filter(|(_, continues)| **continues)
             {
-                ids[place[0]..place[1]].iter_mut().for_each(|id| *id = marked(*id, vocabulary));
+                ids[place[0]..place[1]].iter_mut().for_each(|id| *id = space.marked(*id));
             }
         }
         self.text.clear();
@@ -365,13 +365,13 @@ impl Encoder<'_> {
         self.encode_words(line, out, |word, start, ids| {
             // The ids of this word are there already.
             if !word.adjoins {
-                run.mark(segmenter, tokenizer.continues.len(), &mut ids[..start]);
+                run.mark(segmenter, tokenizer.ids(), &mut ids[..start]);
             }
             if word.ideograph {
                 run.push(word.text, tokenizer.do_lower_case, start);
             }
         });
-        run.mark(segmenter, tokenizer.continues.len(), out);
+        run.mark(segmenter, tokenizer.ids(), out);
         self.run = run;
     }
 

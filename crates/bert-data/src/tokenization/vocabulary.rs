@@ -10,9 +10,12 @@ use ahash::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::error::{Error, Result, VocabularyError};
+use crate::error::{Error, Locate, Result, VocabularyProblem};
 use crate::tokenization::python_str::python_strip;
 use bert_storage::read_limited;
+
+/// The id of a token: its line in the vocabulary, from 0.
+pub type TokenId = u32;
 
 /// Padding.
 pub const PAD: &str = "[PAD]";
@@ -86,7 +89,7 @@ impl Vocabulary {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(error) => {
                 let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
-                return Err(VocabularyError::InvalidUtf8 { path: path.to_owned(), line }.into());
+                return Err(VocabularyProblem::InvalidUtf8.at_line(path, line as u64).into());
             }
         };
         let lines = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
@@ -95,18 +98,14 @@ impl Vocabulary {
         for (index, line) in text.split_terminator('\n').enumerate() {
             let token = python_strip(line);
             if let Err(first) = ids.insert(&tokens, token) {
-                return Err(VocabularyError::DuplicateToken {
-                    path: path.to_owned(),
-                    line: index + 1,
-                    first_line: first as usize + 1,
-                    token: token.to_owned(),
-                }
-                .into());
+                let (first_line, token) = (first as usize + 1, token.to_owned());
+                let problem = VocabularyProblem::DuplicateToken { first_line, token };
+                return Err(problem.at_line(path, index as u64 + 1).into());
             }
             tokens.push(token.to_owned());
         }
         if tokens.iter().all(String::is_empty) {
-            return Err(VocabularyError::Empty { path: path.to_owned() }.into());
+            return Err(VocabularyProblem::Empty.at(path).into());
         }
         let mut special = [0; 5];
         for (place, token) in special.iter_mut().zip([PAD, UNK, CLS, SEP, MASK]) {
@@ -115,12 +114,7 @@ impl Vocabulary {
                 // The reference pads with 0 whatever stands there, so only the others are needed.
                 None if token == PAD => *place = 0,
                 None => {
-                    return Err(VocabularyError::LacksToken {
-                        path: path.to_owned(),
-                        size: tokens.len(),
-                        token,
-                    }
-                    .into());
+                    return Err(VocabularyProblem::LacksToken { size: tokens.len(), token }.at(path).into());
                 }
             }
         }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Manifest, ManifestError, OutputError,
-    PartError, build_on, build_part, build_part_on, merge, tokenize_part,
+    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Located, Manifest, ManifestProblem,
+    OutputProblem, PartError, build_on, build_part, build_part_on, merge, tokenize_part,
 };
 use bert_storage::Disk;
 use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
@@ -147,7 +147,7 @@ fn a_power_cut_costs_nothing_but_time() {
         assert!(was_off || result.is_ok());
         let again = build_on(&Disk, &config, &mut |_| {});
         assert!(
-            matches!(again, Ok(_) | Err(Error::Output(OutputError::Finished { .. }))),
+            matches!(again, Ok(_) | Err(Error::Output(Located { problem: OutputProblem::Finished, .. }))),
             "cut {cut}: {again:?}"
         );
         if root.join("data/.build").exists() {
@@ -184,7 +184,10 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     let other = BuildConfig { dupe_factor: 4, ..config.clone() };
     let before = content(&world.folder.path().join("other/.build"));
     let error = run(&other).unwrap_err();
-    assert!(matches!(error, Error::Output(OutputError::Unfinished { .. })) && error.exit_code() == 2);
+    assert!(
+        matches!(error, Error::Output(Located { problem: OutputProblem::Unfinished { .. }, .. }))
+            && error.exit_code() == 2
+    );
     let text = error.to_string();
     assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
     assert!(before == content(&world.folder.path().join("other/.build")), "something changed");
@@ -267,7 +270,7 @@ fn the_parts_of_larger_shards_are_the_whole() {
             .unwrap();
     }
     let folder = world.folder.path().join("parts");
-    merge(&folder).unwrap();
+    merge(&folder, &mut |_| {}).unwrap();
     assert!(content(&folder) == content(&made.output));
 }
 
@@ -295,15 +298,18 @@ fn parts_make_the_whole(world: &World) {
             rows += outcome.rows;
             assert_eq!(outcome.shards, (0..5).filter(|shard| shard % parts + 1 == index).count());
             if index > 1 {
-                let error = merge(&folder).unwrap_err();
+                let error = merge(&folder, &mut |_| {}).unwrap_err();
                 assert!(matches!(error, Error::Part(PartError::Missing { missing: 1, .. })), "{error}");
             }
         }
         assert!(build_part(&part(1), &mut |_| {}).unwrap().was_finished);
         assert_eq!(rows, stored);
-        assert_eq!(merge(&folder).unwrap().instances, made.instances);
+        assert_eq!(merge(&folder, &mut |_| {}).unwrap().instances, made.instances);
         assert!(content(&folder) == whole, "{parts} parts");
-        assert!(matches!(merge(&folder).unwrap_err(), Error::Output(OutputError::Finished { .. })));
+        assert!(matches!(
+            merge(&folder, &mut |_| {}).unwrap_err(),
+            Error::Output(Located { problem: OutputProblem::Finished, .. })
+        ));
     }
 }
 
@@ -312,10 +318,13 @@ fn parts_that_do_not_belong_together_are_refused() {
     let world = world(&small_text(60));
     let folder = world.folder.path().join("parts");
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
-    assert!(matches!(merge(&folder).unwrap_err(), Error::Part(PartError::None { .. })));
+    assert!(matches!(
+        merge(&folder, &mut |_| {}).unwrap_err(),
+        Error::Manifest(Located { problem: ManifestProblem::NoParts, .. })
+    ));
     let text = &world.config.input[0];
     assert!(
-        matches!(merge(text).unwrap_err(), Error::Storage(bert_storage::Error::Io { .. })),
+        matches!(merge(text, &mut |_| {}).unwrap_err(), Error::Storage(bert_storage::Error::Io { .. })),
         "a file is no folder"
     );
     build_part(&part(1), &mut |_| {}).unwrap();
@@ -340,14 +349,14 @@ fn parts_that_do_not_belong_together_are_refused() {
     {
         fs::copy(world.folder.path().join("elsewhere").join(name), folder.join(name)).unwrap();
     }
-    let error = merge(&folder).unwrap_err();
+    let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
         error.to_string().contains("part 2 does not belong to the others: it has other options"),
         "{error}"
     );
     // The first part again under the second one's name.
     fs::copy(folder.join(".part-00001-of-00002.json"), folder.join(".part-00002-of-00002.json")).unwrap();
-    let error = merge(&folder).unwrap_err();
+    let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("other number"), "{error}");
     fs::remove_file(folder.join(".part-00002-of-00002.json")).unwrap();
     build_part(&part(2), &mut |_| {}).unwrap();
@@ -355,11 +364,14 @@ fn parts_that_do_not_belong_together_are_refused() {
     let shard = folder.join("train-00003-of-00005.parquet");
     let good = fs::read(&shard).unwrap();
     fs::write(&shard, &good[1..]).unwrap();
-    let error = merge(&folder).unwrap_err();
-    assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
+    let error = merge(&folder, &mut |_| {}).unwrap_err();
+    assert!(
+        matches!(error, Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })),
+        "{error}"
+    );
     assert!(!Manifest::path(&folder).exists());
     fs::write(&shard, good).unwrap();
-    merge(&folder).unwrap();
+    merge(&folder, &mut |_| {}).unwrap();
     for wrong in [
         BuildConfig { parts: None, ..part(1) },
         BuildConfig { part: None, ..part(1) },

@@ -96,7 +96,7 @@ fn labels_are_right() {
         let letters = |segment: i8| -> Vec<&str> {
             let of_segment = ids.iter().zip(row.segment_ids).filter(|(_, found)| **found == segment);
             of_segment
-                .map(|(&id, _)| vocabulary.token(id as u32))
+                .map(|(&id, _)| vocabulary.token(id))
                 .filter(|token| token.len() == 1 && *token != ".")
                 .collect()
         };

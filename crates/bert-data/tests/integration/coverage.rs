@@ -32,7 +32,7 @@ fn unique_words(folder: &Path, documents: &[&[usize]]) -> (PathBuf, PathBuf) {
 }
 
 /// The words that stand in some row, masks taken away.
-fn words_in(manifest: &Manifest, folder: &Path) -> BTreeSet<i32> {
+fn words_in(manifest: &Manifest, folder: &Path) -> BTreeSet<u32> {
     let mut seen = BTreeSet::new();
     for shard in 0..manifest.shards.len() {
         for row in read_shard(&manifest.shard_path(folder, shard)).unwrap().iter() {

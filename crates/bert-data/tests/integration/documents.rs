@@ -8,9 +8,9 @@ use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::shard::documents::DOCUMENT_COLUMNS;
 use bert_data::{
-    BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Manifest, ManifestError, Masking,
-    Nsp, OptionError, RandomMode, RowProblem, ShardError, ShardRows, StoredRows, Tokenizer, Vocabulary,
-    build_on, inspect, read_all_documents, verify,
+    BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Located, Manifest, ManifestProblem,
+    Masking, Nsp, OptionError, RandomMode, RowProblem, ShardProblem, ShardRows, StoredRows, Tokenizer,
+    Vocabulary, build_on, inspect, read_all_documents, verify,
 };
 use bert_storage::faults::{Fault, Faulty};
 use bert_storage::sealed::sealed;
@@ -242,14 +242,20 @@ fn a_glance_reads_what_it_shows() {
                 unseen += 1;
             }
             Err(error) => {
-                assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
+                assert!(
+                    matches!(
+                        error,
+                        Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })
+                    ),
+                    "{error}"
+                );
                 seen += 1;
             }
         }
         let mut all = StoredRows::new(&outcome.data_set().unwrap());
         let all = (0..all.len()).find_map(|row| all.row(row).err());
         assert!(
-            matches!(all, Some(Error::Manifest(ManifestError::FileDigest { .. }))),
+            matches!(all, Some(Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. }))),
             "who evaluates sees all"
         );
         std::fs::write(&path, good).unwrap();
@@ -350,7 +356,7 @@ fn foreign_shards_say_which_column_or_row() {
         &path,
         vec![("input_ids", lists(ids)), ("sentence_lengths", lists(lengths))],
     ) {
-        Error::Shard(ShardError::Row { row, problem, .. }) => (row, problem),
+        Error::Shard(Located { problem: ShardProblem::Row { row, problem, .. }, .. }) => (row, problem),
         other => panic!("{other}"),
     };
     let good: &[i32] = &[7, 8, 9];
@@ -359,8 +365,14 @@ fn foreign_shards_say_which_column_or_row() {
         let outside = RowProblem::TokenId { id, vocabulary: 100 };
         assert_eq!(problem(&[good, &[7, id, 9]], &[&[3], &[3]]), (1, outside));
     }
-    assert_eq!(problem(&[good], &[&[1, 0, 2]]), (0, RowProblem::SentenceLength(0)));
-    assert_eq!(problem(&[good], &[&[5, -2]]), (0, RowProblem::SentenceLength(-2)));
+    assert_eq!(
+        problem(&[good], &[&[1, 0, 2]]),
+        (0, RowProblem::Value { column: "sentence_lengths", value: 0 })
+    );
+    assert_eq!(
+        problem(&[good], &[&[5, -2]]),
+        (0, RowProblem::Value { column: "sentence_lengths", value: -2 })
+    );
     assert_eq!(problem(&[good, good], &[&[3], &[1, 1]]), (1, RowProblem::SentenceSum { sum: 2, tokens: 3 }));
     assert_eq!(problem(&[good], &[&[]]), (0, RowProblem::SentenceSum { sum: 0, tokens: 3 }));
     let mut lengths = lists(&[&[3], &[3]]);
@@ -370,7 +382,10 @@ fn foreign_shards_say_which_column_or_row() {
     assert!(
         matches!(
             error,
-            Error::Shard(ShardError::Row { row: 1, problem: RowProblem::Null("sentence_lengths"), .. })
+            Error::Shard(Located {
+                problem: ShardProblem::Row { row: 1, problem: RowProblem::Null("sentence_lengths"), .. },
+                ..
+            })
         ),
         "{error}"
     );
@@ -389,7 +404,10 @@ fn damage_is_found() {
         damaged[place] ^= 1 << (place % 8);
         std::fs::write(&path, &damaged).unwrap();
         let error = read_all_documents(&under(manifest)).unwrap_err();
-        assert!(matches!(error, Error::Manifest(ManifestError::FileDigest { .. })), "{error}");
+        assert!(
+            matches!(error, Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })),
+            "{error}"
+        );
         // With a manifest that vouches for it it is an error or other documents, never a panic.
         let size = manifest.vocabulary.size;
         if let Err(error) = documents_of(manifest, &path, size) {

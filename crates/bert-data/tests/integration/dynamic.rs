@@ -1,8 +1,8 @@
 //! Masks that the loader makes: what is stored, and that the masks are a pure function with static masking's rules.
 
 use bert_data::{
-    BuildConfig, Error, Manifest, Masking, OptionError, RowMasker, RowProblem, ShardError, Vocabulary,
-    inspect, verify,
+    BuildConfig, Error, Located, Manifest, Masking, OptionError, RowMasker, RowProblem, ShardProblem,
+    Vocabulary, inspect, verify,
 };
 
 use crate::support::{Corpus, canonical, config, reference, run, shards, small_text, small_vocabulary};
@@ -79,7 +79,10 @@ fn stored_masks_are_refused() {
     assert!(
         matches!(
             problem,
-            Error::Shard(ShardError::Row { problem: RowProblem::TooManyMasks { limit: 0, .. }, .. })
+            Error::Shard(Located {
+                problem: ShardProblem::Row { problem: RowProblem::TooManyMasks { limit: 0, .. }, .. },
+                ..
+            })
         ),
         "{problem}"
     );
@@ -130,16 +133,16 @@ fn the_masks_have_the_statistics_of_static_ones() {
             for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
                 let token = row.input_ids[position as usize];
                 masks += 1;
-                shown += u64::from(token == vocabulary.mask_id() as i32);
+                shown += u64::from(token == vocabulary.mask_id());
                 kept += u64::from(token == id);
-                pieces += u64::from(vocabulary.token(id as u32).starts_with("##"));
+                pieces += u64::from(vocabulary.token(id).starts_with("##"));
             }
         }
         assert_eq!(masks, report.masked_tokens);
         let n = masks as f64;
         let mut fixed_pieces = 0u64;
         for row in shards(&fixed).iter().flat_map(|rows| rows.iter()) {
-            let is_piece = |id: &&i32| vocabulary.token(**id as u32).starts_with("##");
+            let is_piece = |id: &&u32| vocabulary.token(**id).starts_with("##");
             fixed_pieces += row.masked_lm_ids.iter().filter(is_piece).count() as u64;
         }
         for (what, a, b) in [

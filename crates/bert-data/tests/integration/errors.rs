@@ -7,10 +7,11 @@ use arrow::datatypes::{Int8Type, Int32Type};
 use arrow::record_batch::RecordBatch;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{
-    BuildConfig, DataSet, Error, InputError, Manifest, ManifestError, Nsp, OptionError, OutputError,
-    RowProblem, ShardError, Vocabulary, VocabularyError, inspect, read_shard, verify,
+    BuildConfig, DataSet, Error, InputError, InputProblem, Located, Manifest, ManifestProblem, Nsp,
+    OptionError, OutputProblem, RowProblem, ShardProblem, Vocabulary, VocabularyProblem, inspect, read_shard,
+    verify,
 };
-use bert_storage::OutputLock;
+use bert_storage::{Disk, LOCK, StagedFolder};
 use std::sync::Arc;
 
 use crate::support::{config, reference, run, small_text, small_vocabulary};
@@ -111,20 +112,23 @@ fn bad_inputs_are_named() {
     let text = world.config.input[0].clone();
     assert!(matches!(world.fails(&with(vec![]), 2, &["no input"]), Error::Input(InputError::NoneNamed)));
     let missing = world.fails(&with(vec![text.clone(), inside("missing.txt")]), 2, &["missing.txt"]);
-    assert!(matches!(missing, Error::Input(InputError::Missing { .. })));
+    assert!(matches!(missing, Error::InputFile(Located { problem: InputProblem::Missing, .. })));
     let nothing = world.fails(&with(vec![inside("*.nothing")]), 2, &["*.nothing"]);
-    assert!(matches!(nothing, Error::Input(InputError::PatternMatchesNothing { .. })));
+    assert!(matches!(
+        nothing,
+        Error::InputFile(Located { problem: InputProblem::PatternMatchesNothing, .. })
+    ));
     let pattern = world.fails(&with(vec![inside("a***")]), 2, &["a***"]);
-    assert!(matches!(pattern, Error::Input(InputError::InvalidPattern { .. })));
+    assert!(matches!(pattern, Error::InputFile(Located { problem: InputProblem::InvalidPattern(..), .. })));
     std::fs::create_dir(inside("empty")).unwrap();
     let empty = world.fails(&with(vec![inside("empty")]), 2, &["empty"]);
-    assert!(matches!(empty, Error::Input(InputError::FolderEmpty { .. })));
+    assert!(matches!(empty, Error::InputFile(Located { problem: InputProblem::FolderEmpty, .. })));
     let twice = world.fails(&with(vec![text.clone(), text]), 2, &["text.txt", "twice"]);
-    assert!(matches!(twice, Error::Input(InputError::Twice { .. })));
+    assert!(matches!(twice, Error::InputFile(Located { problem: InputProblem::Twice, .. })));
     #[cfg(unix)]
     {
         let device = world.fails(&with(vec!["/dev/null".into()]), 2, &["/dev/null"]);
-        assert!(matches!(device, Error::Input(InputError::NotAFile { .. })));
+        assert!(matches!(device, Error::InputFile(Located { problem: InputProblem::NotAFile, .. })));
     }
     for content in [&b""[..], b"\n\n  \n", b"\xe2\x80\x8b\n"] {
         let error =
@@ -145,25 +149,31 @@ fn damaged_inputs_are_named() {
     let mut zstd = zstd::encode_all(small_text(500).as_bytes(), 1).unwrap();
     zstd.truncate(zstd.len() - 9);
     let error = world.fails(&with("cut.zst", &zstd), 3, &["cut.zst", "zstd"]);
-    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
+    assert!(matches!(error, Error::InputFile(Located { problem: InputProblem::CorruptCompression(..), .. })));
     let error = world.fails(
         &with("bad.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage!"),
         3,
         &["bad.gz", "gzip"],
     );
-    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
+    assert!(matches!(error, Error::InputFile(Located { problem: InputProblem::CorruptCompression(..), .. })));
     let error = world.fails(&with("bad.bz2", b"BZh91AY&SYgarbage!"), 3, &["bad.bz2", "bzip2"]);
-    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
+    assert!(matches!(error, Error::InputFile(Located { problem: InputProblem::CorruptCompression(..), .. })));
     let error = world.fails(&with("bad.xz", b"\xfd7zXZ\0\0\x04garbage!"), 3, &["bad.xz", "xz"]);
-    assert!(matches!(error, Error::Input(InputError::CorruptCompression { .. })));
+    assert!(matches!(error, Error::InputFile(Located { problem: InputProblem::CorruptCompression(..), .. })));
     let strict = |name: &str, content: &[u8]| BuildConfig { strict_utf8: true, ..with(name, content) };
     let error = world.fails(&strict("nul.txt", b"the cat\n\nthe c\0t\n"), 3, &["nul.txt:3", "a NUL byte"]);
-    assert!(matches!(error, Error::Input(InputError::NulByte { line: 3, .. })));
+    assert!(matches!(error, Error::InputFile(Located { problem: InputProblem::NulByte, line: Some(3), .. })));
     let error = world.fails(&strict("latin.txt", b"the cat\n\nthe caf\xe9\n"), 3, &["latin.txt:3"]);
-    assert!(matches!(error, Error::Input(InputError::InvalidUtf8 { line: 3, .. })));
+    assert!(matches!(
+        error,
+        Error::InputFile(Located { problem: InputProblem::InvalidUtf8, line: Some(3), .. })
+    ));
     let long = [&b"the cat\n"[..], &vec![b'a'; 65 << 20]].concat();
     let error = world.fails(&with("long.txt", &long), 3, &["long.txt:2"]);
-    assert!(matches!(error, Error::Input(InputError::LineTooLong { line: 2, .. })));
+    assert!(matches!(
+        error,
+        Error::InputFile(Located { problem: InputProblem::LineTooLong(..), line: Some(2), .. })
+    ));
 }
 
 #[test]
@@ -180,7 +190,10 @@ fn bad_vocabularies_are_named() {
         let config =
             BuildConfig { vocab: Some(world.file("v.txt", content.as_bytes())), ..world.config.clone() };
         let error = world.fails(&config, 3, &["v.txt", missing, "5 tokens"]);
-        assert!(matches!(error, Error::Vocabulary(VocabularyError::LacksToken { .. })));
+        assert!(matches!(
+            error,
+            Error::Vocabulary(Located { problem: VocabularyProblem::LacksToken { .. }, .. })
+        ));
     }
     assert_says(&vocabulary(b"[PAD]\nthe\n[UNK]\nthe\n"), 3, &["v.txt:4", "\"the\"", "line 2"]);
     assert_says(&vocabulary(b"[PAD]\n\xff\n"), 3, &["v.txt:2", "UTF-8"]);
@@ -211,7 +224,7 @@ fn foreign_outputs_are_left_alone() {
     for overwrite in [false, true] {
         let config = BuildConfig { overwrite, ..world.config.clone() };
         let error = world.fails(&config, 2, &["data", "thesis.tex"]);
-        assert!(matches!(error, Error::Output(OutputError::HoldsOtherData { .. })));
+        assert!(matches!(error, Error::Output(Located { problem: OutputProblem::HoldsOtherData(..), .. })));
     }
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
     std::fs::remove_file(data.join("thesis.tex")).unwrap();
@@ -223,11 +236,11 @@ fn foreign_outputs_are_left_alone() {
     }
     run(&world.config).unwrap();
     let error = world.fails(&world.config, 2, &["--overwrite"]);
-    assert!(matches!(error, Error::Output(OutputError::Finished { .. })));
+    assert!(matches!(error, Error::Output(Located { problem: OutputProblem::Finished, .. })));
     let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
     assert!(matches!(
         world.fails(&file, 2, &["not a folder"]),
-        Error::Output(OutputError::NotAFolder { .. })
+        Error::Output(Located { problem: OutputProblem::NotAFolder, .. })
     ));
 }
 
@@ -236,7 +249,7 @@ fn a_folder_in_use_is_refused() {
     let world = World::new();
     let data = world.data();
     std::fs::create_dir(&data).unwrap();
-    let lock = OutputLock::acquire(&data).unwrap();
+    let lock = StagedFolder::new(&Disk, &data).lock(LOCK).unwrap();
     let error = world.fails(&world.config, 6, &["in use by another process"]);
     assert!(matches!(error, Error::Storage(bert_storage::Error::InUse { .. })));
     drop(lock);
@@ -260,11 +273,17 @@ fn manifests_are_checked() {
     assert_says(&change(&|value| value["extra"] = 2.into()), 3, &["not a valid manifest"]);
     for bad in ["../x.parquet", "/etc/passwd", "a/b", "C:x", ".lock", ""] {
         let error = change(&|value| value["shards"][0]["file"] = bad.into());
-        assert!(matches!(error, Error::Manifest(ManifestError::UnsafePath { .. })), "{error}");
+        assert!(
+            matches!(error, Error::Manifest(Located { problem: ManifestProblem::UnsafePath(..), .. })),
+            "{error}"
+        );
         change(&|value| value["vocabulary"]["file"] = bad.into());
     }
     let error = change(&|value| value["shards"][0]["rows"] = 1.into());
-    assert!(matches!(error, Error::Manifest(ManifestError::Count { .. })), "{error}");
+    assert!(
+        matches!(error, Error::Manifest(Located { problem: ManifestProblem::Count { .. }, .. })),
+        "{error}"
+    );
     change(&|value| value["shards"][0]["rows"] = u64::MAX.into());
     change(&|value| value["report"]["instances"] = 1.into());
     std::fs::write(&path, "{").unwrap();
@@ -282,12 +301,15 @@ fn damaged_folders_are_found() {
     let mut flipped = bytes.clone();
     flipped[bytes.len() / 2] ^= 1;
     std::fs::write(&shard, &flipped).unwrap();
-    assert!(matches!(problem(), Error::Manifest(ManifestError::FileDigest { .. })));
+    assert!(matches!(
+        problem(),
+        Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })
+    ));
     assert!(verify(&data, false).unwrap().is_good(), "only a deep check reads digests");
     std::fs::write(&shard, &bytes[1..]).unwrap();
-    assert!(matches!(problem(), Error::Manifest(ManifestError::FileSize { .. })));
+    assert!(matches!(problem(), Error::Manifest(Located { problem: ManifestProblem::FileSize { .. }, .. })));
     std::fs::remove_file(&shard).unwrap();
-    assert!(matches!(problem(), Error::Manifest(ManifestError::FileMissing { .. })));
+    assert!(matches!(problem(), Error::Manifest(Located { problem: ManifestProblem::FileMissing, .. })));
     #[cfg(unix)]
     {
         // A link to itself is there, and cannot be read.
@@ -393,23 +415,25 @@ fn foreign_shards_say_which_column_or_row() {
         assert_says(&foreign(&path, extra), 3, &[&format!("{name:?}"), "no further column"]);
     }
     let row = |columns| match foreign(&path, columns) {
-        Error::Shard(ShardError::Row { row, problem, .. }) => (row, problem),
+        Error::Shard(Located { problem: ShardProblem::Row { row, problem, .. }, .. }) => (row, problem),
         other => panic!("{other}"),
     };
     let bad_ids = |ids: &[&[i32]]| columns(int32(ids), segments, masks(), masks(), &[0, 1]);
     assert_eq!(
         row(bad_ids(&[good[0], &[2, 7, 3]])),
-        (1, RowProblem::SegmentCount { segments: 5, tokens: 3 })
+        (1, RowProblem::Length { column: "segment_ids", found: 5, of: "input_ids", expected: 3 })
     );
     assert_eq!(row(bad_ids(&[good[0], &[]])), (1, RowProblem::Empty));
     let negative = RowProblem::TokenId { id: -7, vocabulary: i32::MAX as usize };
     assert_eq!(row(bad_ids(&[good[0], &[2, -7, 3, 8, 3]])), (1, negative));
     let bad_segments = columns(int32(good), &[segments[0], &[0, 0, 0, 2, 1]], masks(), masks(), &[0, 1]);
-    assert_eq!(row(bad_segments), (1, RowProblem::SegmentId(2)));
+    assert_eq!(row(bad_segments), (1, RowProblem::Value { column: "segment_ids", value: 2 }));
     let bad_label = columns(int32(good), segments, masks(), masks(), &[0, 5]);
-    assert_eq!(row(bad_label), (1, RowProblem::Label(5)));
+    assert_eq!(row(bad_label), (1, RowProblem::Value { column: "next_sentence_label", value: 5 }));
     let bad_count = columns(int32(good), segments, masks(), int32(&[&[1], &[1, 2]]), &[0, 1]);
-    assert_eq!(row(bad_count), (1, RowProblem::MaskCount { ids: 2, positions: 1 }));
+    let two =
+        RowProblem::Length { column: "masked_lm_ids", found: 2, of: "masked_lm_positions", expected: 1 };
+    assert_eq!(row(bad_count), (1, two));
     for position in [5, -1] {
         let outside = columns(int32(good), segments, int32(&[&[position], &[1]]), masks(), &[0, 1]);
         assert_eq!(row(outside), (0, RowProblem::Position { position, tokens: 5 }));
@@ -433,7 +457,7 @@ fn rows_that_do_not_fit_a_model_are_found() {
     rows.check(&path, manifest.vocabulary.size, 128, 20).unwrap();
     let problem = |vocabulary, length, masks| match rows.check(&path, vocabulary, length, masks).unwrap_err()
     {
-        Error::Shard(ShardError::Row { problem, .. }) => problem,
+        Error::Shard(Located { problem: ShardProblem::Row { problem, .. }, .. }) => problem,
         other => panic!("{other}"),
     };
     assert!(matches!(problem(8, 128, 20), RowProblem::TokenId { vocabulary: 8, .. }));

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use bert_data::verify;
-use bert_data::{BuildConfig, Error, Manifest, OutputError, build_on};
+use bert_data::{BuildConfig, Error, Located, Manifest, OutputProblem, build_on};
 use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 
 use crate::support::{config, small_text, small_vocabulary};
@@ -50,7 +50,7 @@ impl World {
         }
         match build_on(&Faulty::never(), &self.to(name), &mut |_| {}) {
             Ok(_) => {}
-            Err(Error::Output(OutputError::Finished { .. })) if committed => {}
+            Err(Error::Output(Located { problem: OutputProblem::Finished, .. })) if committed => {}
             Err(error) => panic!("{what}: {error}"),
         }
         assert!(content(&output) == self.whole, "{what}: other bytes");

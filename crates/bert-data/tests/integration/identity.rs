@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::shard::footer::STREAMS_VERSION;
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, Error, Manifest, OutputError, build_on, build_part, merge, verify,
+    BuildConfig, BuildProgress, BuildStage, Error, Located, Manifest, OutputProblem, build_on, build_part,
+    merge, verify,
 };
 use bert_storage::Disk;
 use bert_storage::faults::{Fault, Faulty};
@@ -116,7 +117,7 @@ fn parts_with_other_mounts_are_one_data_set() {
     let second = world.mounted(part(2));
     build_part(&second, &mut |_| {}).unwrap();
     let folder = world.at("parts");
-    let manifest = merge(&folder).unwrap();
+    let manifest = merge(&folder, &mut |_| {}).unwrap();
     assert!(verify(&folder, true).unwrap().is_good());
     // Shards, manifest and data card: the first part names the inputs as the whole build does.
     for name in ["manifest.json", "README.md", "vocab.txt"] {
@@ -149,7 +150,10 @@ fn other_text_under_another_name_is_refused_and_under_the_same_name_made_anew() 
     let moved = world.mounted(stopped.clone());
     fs::write(world.at("there/a.txt"), small_text(3)).unwrap();
     let error = build_on(&Disk, &moved, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::Output(OutputError::Unfinished { .. })), "{error}");
+    assert!(
+        matches!(error, Error::Output(Located { problem: OutputProblem::Unfinished { .. }, .. })),
+        "{error}"
+    );
     let text = error.to_string();
     assert!(
         text.contains("--input is [") && text.contains("/here") && text.contains("there/a.txt"),
@@ -185,7 +189,7 @@ fn a_complete_build_of_other_text_is_a_finished_data_set() {
         let moved = world.mounted(config.clone());
         fs::write(world.at("there/a.txt"), small_text(3)).unwrap();
         let error = build_on(&Disk, &moved, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, Error::Output(OutputError::Finished { .. })), "{error}");
+        assert!(matches!(error, Error::Output(Located { problem: OutputProblem::Finished, .. })), "{error}");
         assert_eq!(Manifest::read(folder).unwrap().report.documents, 27);
         build_on(&Disk, &BuildConfig { overwrite: true, ..moved }, &mut |_| {}).unwrap();
         assert_eq!(Manifest::read(folder).unwrap().report.documents, 10);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bert_data::input::{BlockReader, Format, expand};
-use bert_data::{BuildConfig, DataReport, Error, InputError, dry_run};
+use bert_data::{BuildConfig, DataReport, Error, InputProblem, Located, dry_run};
 
 use crate::support::{config, reference, run, small_vocabulary};
 
@@ -165,7 +165,14 @@ fn text_in_another_encoding_is_refused() {
             let built = build_of(&[&good, &text(share)], tried);
             match (built, refused) {
                 (Ok(report), None) => assert_eq!(report.invalid_utf8_lines, 1000),
-                (Err(Error::Input(InputError::NotUtf8Text { path, bad, lines, first })), Some((of, all))) => {
+                (
+                    Err(Error::InputFile(Located {
+                        path,
+                        problem: InputProblem::NotUtf8Text { bad, lines, first },
+                        ..
+                    })),
+                    Some((of, all)),
+                ) => {
                     assert!(path.ends_with("1.txt") && first == 1);
                     assert_eq!(bad * all / lines, of, "{bad} of {lines}");
                     assert!(share < 50 || lines < 6000, "known after a block: {lines}");
@@ -197,8 +204,14 @@ fn known_formats_are_refused_also_when_compressed() {
     ] {
         // Not even what repairs all lines takes these.
         let error = build_of(&[b"the cat\n\nthe dog\n", &content], lossy).unwrap_err();
-        assert!(matches!(error, Error::Input(InputError::KnownFormat { .. })), "{error}");
-        assert!(error.to_string().contains("1.txt is ") && error.to_string().contains(format), "{error}");
+        assert!(
+            matches!(error, Error::InputFile(Located { problem: InputProblem::KnownFormat { .. }, .. })),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("1.txt: this is ") && error.to_string().contains(format),
+            "{error}"
+        );
         assert_eq!(error.exit_code(), 3);
     }
 }

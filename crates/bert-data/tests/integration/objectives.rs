@@ -3,7 +3,7 @@
 //! Statistical tests have a fixed seed and a bound of 5 sigma.
 
 use bert_data::config::predictions::number_to_predict;
-use bert_data::instance::masking::{MaskRules, MaskedInstance, Masker};
+use bert_data::instance::masking::{MaskRules, Masker};
 use bert_data::instance::pairs::Instance;
 use bert_data::tokenization::vocabulary::is_special_token;
 use bert_data::{BuildConfig, Error, InputError, Nsp, OptionError, Row, Vocabulary, inspect};
@@ -37,7 +37,7 @@ fn instance(vocabulary: &Vocabulary, words: &[usize], random: &mut Stream) -> In
     }
     tokens.push(vocabulary.sep_id());
     let segment_ids = (0..tokens.len()).map(|at| i8::from(at >= first)).collect();
-    Instance { tokens, segment_ids, is_random_next: false }
+    Instance { tokens, segment_ids, ..Instance::default() }
 }
 
 /// Asserts that `count` of `n` draws is `p` within 5 sigma of a binomial.
@@ -47,9 +47,9 @@ fn assert_share(what: &str, count: usize, n: usize, p: f64) {
     assert!((count - n * p).abs() <= bound, "{what}: {count} of {n}, expected {} +- {bound}", n * p);
 }
 
-fn masked(masker: &mut Masker, instance: &Instance, random: &mut Stream) -> MaskedInstance {
-    let mut masked = MaskedInstance::default();
-    masker.mask(instance, random, &mut masked);
+fn masked(masker: &mut Masker, instance: &Instance, random: &mut Stream) -> Instance {
+    let mut masked = instance.clone();
+    masker.mask(&mut masked, random);
     masked
 }
 
@@ -191,7 +191,7 @@ fn world(text: &str) -> World {
     World { folder, config, vocabulary }
 }
 
-fn original(row: Row<'_>) -> Vec<i32> {
+fn original(row: Row<'_>) -> Vec<u32> {
     let mut ids = row.input_ids.to_vec();
     for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
         ids[position as usize] = id;
@@ -209,7 +209,7 @@ fn without_next_sentences_every_token_is_used_once_and_rows_are_full() {
     let (mut tokens, mut full) = (0, 0);
     for row in shards(&outcome).iter().flat_map(|rows| rows.iter()) {
         let ids = original(row);
-        let (cls, sep) = (world.vocabulary.cls_id() as i32, world.vocabulary.sep_id() as i32);
+        let (cls, sep) = (world.vocabulary.cls_id(), world.vocabulary.sep_id());
         assert_eq!((ids[0], ids[ids.len() - 1]), (cls, sep));
         assert!(!ids[1..ids.len() - 1].contains(&sep), "one segment");
         assert!(row.segment_ids.iter().all(|&segment| segment == 0));
@@ -243,7 +243,7 @@ fn sentence_order_pairs_are_consecutive_and_swapped_by_halves() {
         let ids = original(row);
         let letters = |segment: i8| -> Vec<u8> {
             let of = ids.iter().zip(row.segment_ids).filter(|(_, found)| **found == segment);
-            of.map(|(&id, _)| world.vocabulary.token(id as u32))
+            of.map(|(&id, _)| world.vocabulary.token(id))
                 .filter(|token| token.len() == 1)
                 .map(|token| token.as_bytes()[0])
                 .collect()

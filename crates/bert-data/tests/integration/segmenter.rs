@@ -8,11 +8,10 @@ use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use bert_data::config::predictions::number_to_predict;
 use bert_data::tokenization::chinese_words::ChineseSegmenter;
-use bert_data::tokenization::word_marks::unmarked;
 use bert_data::{
-    BuildConfig, DataSet, DocumentPasses, Error, Layout, Manifest, Masking, OptionError, RandomMode, Row,
-    RowMasker, RowProblem, Segmenter, ShardError, ShardRows, Tokenizer, Vocabulary, read_all_documents,
-    read_shard, verify,
+    BuildConfig, DataSet, DocumentPasses, Error, IdSpace, Layout, Located, Manifest, Masking, OptionError,
+    RandomMode, Row, RowMasker, RowProblem, Segmenter, ShardProblem, ShardRows, Tokenizer, Vocabulary,
+    read_all_documents, read_shard, verify,
 };
 
 use crate::support::{canonical, config, documents_of, golden, run, shards, shared};
@@ -86,7 +85,7 @@ fn words(line: &str, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> String {
     let (mut ids, mut out) = (Vec::new(), String::new());
     tokenizer.encoder().encode(line, &mut ids);
     for id in ids {
-        let (id, continues) = unmarked(id, vocabulary.len());
+        let (id, continues) = marks(vocabulary).unmarked(id);
         let token = vocabulary.token(id);
         if !out.is_empty() && !continues && !token.starts_with("##") {
             out.push('|');
@@ -126,7 +125,7 @@ fn words_begin_where_they_should() {
     encoder.encode("我们 们", &mut first);
     encoder.encode("我们 们", &mut again);
     assert_eq!(first, again);
-    assert_eq!(unmarked(first[1], vocabulary.len()), (first[2], true));
+    assert_eq!(marks(&vocabulary).unmarked(first[1]), (first[2], true));
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn assert_only_marked(vocab: &Path, texts: &[String], expected_share: std::ops::
         let (mut expected, mut ids) = (Vec::new(), Vec::new());
         encoder.encode(line, &mut expected);
         marking.encode(line, &mut ids);
-        let found: Vec<u32> = ids.iter().map(|&id| unmarked(id, vocabulary.len()).0).collect();
+        let found: Vec<u32> = ids.iter().map(|&id| marks(&vocabulary).unmarked(id).0).collect();
         assert_eq!(found, expected, "{line}");
         for (&id, &plain) in ids.iter().zip(&expected).filter(|(id, plain)| id != plain) {
             continuing += 1;
@@ -164,22 +163,27 @@ fn assert_only_marked(vocab: &Path, texts: &[String], expected_share: std::ops::
             let one = token == "[UNK]" || token.chars().count() == 1 && !token.is_ascii();
             assert!(one, "{token:?}, {id}");
         }
-        assert_ne!(ids.first().map(|&id| unmarked(id, vocabulary.len()).1), Some(true));
+        assert_ne!(ids.first().map(|&id| marks(&vocabulary).unmarked(id).1), Some(true));
         tokens += ids.len() as u64;
     }
     let share = continuing as f64 / tokens as f64;
     assert!(expected_share.contains(&share), "{continuing} of {tokens} tokens go on with a word");
 }
 
+/// The ids over a vocabulary, with marks of words.
+fn marks(vocabulary: &Vocabulary) -> IdSpace {
+    IdSpace { vocabulary: vocabulary.len(), word_marks: true }
+}
+
 /// The words of a row by `continues_word` and `##`: each a range of positions, none over a segment's border.
 fn words_of(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<std::ops::Range<usize>> {
     let mut words: Vec<std::ops::Range<usize>> = Vec::new();
-    let special = |id: i32| [vocabulary.cls_id(), vocabulary.sep_id()].contains(&(id as u32));
+    let special = |id: u32| [vocabulary.cls_id(), vocabulary.sep_id()].contains(&id);
     for (at, &id) in row.input_ids.iter().enumerate() {
         if special(id) {
             continue;
         }
-        let continues = row.continues_word[at] || vocabulary.token(id as u32).starts_with("##");
+        let continues = row.continues_word[at] || vocabulary.token(id).starts_with("##");
         match words.last_mut() {
             Some(word) if continues && word.end == at => word.end += 1,
             _ => words.push(at..at + 1),
@@ -239,7 +243,7 @@ fn layouts_agree() {
         }
         ids
     };
-    let texts = |outcome| -> Vec<Vec<i32>> {
+    let texts = |outcome| -> Vec<Vec<u32>> {
         shards(outcome).iter().flat_map(ShardRows::iter).map(unmasked).collect()
     };
     assert_eq!(texts(&fixed), texts(&dynamic));
@@ -330,16 +334,19 @@ fn wrong_marks_are_found() {
     let some = |row: &[bool]| Some(row.iter().copied().map(Some).collect::<Vec<_>>());
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false])]);
     assert_eq!(read(true).unwrap().len(), 2);
-    assert!(matches!(read(false).unwrap_err(), Error::Shard(ShardError::Column { .. })));
+    assert!(matches!(
+        read(false).unwrap_err(),
+        Error::Shard(Located { problem: ShardProblem::Column { .. }, .. })
+    ));
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false, true])]);
-    let problem = RowProblem::MarkCount { marks: 2, tokens: 1 };
+    let problem = RowProblem::Length { column: "continues_word", found: 2, of: "input_ids", expected: 1 };
     assert!(
-        matches!(read(true).unwrap_err(), Error::Shard(ShardError::Row { row: 1, problem: p, .. }) if p == problem)
+        matches!(read(true).unwrap_err(), Error::Shard(Located { problem: ShardProblem::Row { row: 1, problem: p, .. }, .. }) if p == problem)
     );
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), Some(vec![None])]);
     let problem = RowProblem::Null("continues_word");
     assert!(
-        matches!(read(true).unwrap_err(), Error::Shard(ShardError::Row { row: 1, problem: p, .. }) if p == problem)
+        matches!(read(true).unwrap_err(), Error::Shard(Located { problem: ShardProblem::Row { row: 1, problem: p, .. }, .. }) if p == problem)
     );
 
     // Shards of a data set without a segmenter in the place of those of one with it, and the other way round.
@@ -355,7 +362,7 @@ fn wrong_marks_are_found() {
         let error =
             DataSet::of(&theirs.output, manifest.clone()).and_then(|data| data.read_rows(0)).unwrap_err();
         assert!(
-            matches!(&error, Error::Shard(ShardError::Column { column, .. }) if column == "continues_word"),
+            matches!(&error, Error::Shard(Located { problem: ShardProblem::Column { column, .. }, .. }) if column == "continues_word"),
             "{error}"
         );
         assert!(read_shard(&manifest.shard_path(&theirs.output, 0)).is_ok());

@@ -127,7 +127,7 @@ impl Mean {
 struct Tally<'a> {
     config: &'a BuildConfig,
     continues: &'a [bool],
-    mask: i32,
+    mask: u32,
     length: Mean,
     a: Mean,
     b: Mean,
@@ -148,7 +148,7 @@ struct Tally<'a> {
 
 impl<'a> Tally<'a> {
     /// Sums over rows under a vocabulary with `[MASK]` at `mask`.
-    fn new(config: &'a BuildConfig, continues: &'a [bool], mask: i32) -> Self {
+    fn new(config: &'a BuildConfig, continues: &'a [bool], mask: u32) -> Self {
         let mean = Mean::default;
         Self {
             config,
@@ -250,7 +250,7 @@ fn measure(config: &BuildConfig, continues: &[bool]) -> (Sample, Vec<ShardRows>)
     let shards = shards(&outcome);
     let counts: Vec<usize> = shards.iter().map(ShardRows::len).collect();
     assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{counts:?}");
-    let mask = Vocabulary::read(config.vocab.as_ref().unwrap()).unwrap().mask_id() as i32;
+    let mask = Vocabulary::read(config.vocab.as_ref().unwrap()).unwrap().mask_id();
     let mut tally = Tally::new(config, continues, mask);
     shards.iter().flat_map(ShardRows::iter).for_each(|row| tally.add(row));
     (tally.finish(), shards)
@@ -328,7 +328,7 @@ fn document_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>)
     let documents = read_all_documents(&outcome.data_set().unwrap()).unwrap();
     let sample = |seed| {
         let mut passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
-        let mut tally = Tally::new(config, continues, vocabulary.mask_id() as i32);
+        let mut tally = Tally::new(config, continues, vocabulary.mask_id());
         for pass in 0..config.dupe_factor as u64 {
             for document in 0..documents.len() {
                 let mut pairs = ShardRows::default();

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use bert_data::input::Format;
 use bert_data::input::table::InputReader;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, BuildOutcome, Error, InputError, TextProblem};
+use bert_data::{BuildConfig, BuildOutcome, Error, InputProblem, Located, TextProblem};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -177,7 +177,9 @@ fn rows_without_text_are_named() {
     let problem = |name: &str, bad: &str, says: &[&str]| {
         world.file(name, format!("{good}\n{bad}\n{good}").as_bytes());
         match world.fails(&world.config(name), says) {
-            Error::Input(InputError::Text { row: 3, problem, .. }) => problem,
+            Error::InputFile(Located {
+                problem: InputProblem::Text { problem, .. }, line: Some(3), ..
+            }) => problem,
             other => panic!("{other}"),
         }
     };
@@ -190,7 +192,10 @@ fn rows_without_text_are_named() {
     for (name, broken) in [("d.jsonl", "{\"text\": \"the"), ("e.jsonl", "[1]"), ("f.jsonl", "{} {}")] {
         world.file(name, format!("{good}{broken}\n").as_bytes());
         let error = world.fails(&world.config(name), &[&format!("{name}:2"), "not a JSON object"]);
-        assert!(matches!(error, Error::Input(InputError::Json { line: 2, .. })), "{name}");
+        assert!(
+            matches!(error, Error::InputFile(Located { problem: InputProblem::Json(..), line: Some(2), .. })),
+            "{name}"
+        );
         assert_eq!(error.exit_code(), 3);
     }
     // Of a repeated key the last counts; text with escapes is text.
@@ -232,7 +237,14 @@ fn rows_without_text_are_skipped_and_counted() {
         assert!(report.to_string().contains("rows that are null"), "{report}");
         let strict = BuildConfig { strict_rows: true, overwrite: true, ..world.config(name) };
         let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows refuses"]);
-        assert!(matches!(error, Error::Input(InputError::Text { row: 1, problem: TextProblem::Null, .. })));
+        assert!(matches!(
+            error,
+            Error::InputFile(Located {
+                problem: InputProblem::Text { problem: TextProblem::Null, .. },
+                line: Some(1),
+                ..
+            })
+        ));
         assert_eq!(error.exit_code(), 3);
         let vocab = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
         let train = |config: &VocabConfig| train_vocabulary(&[world.at(name)], config, &mut |_, _| {});
@@ -259,19 +271,19 @@ fn bad_parquet_is_named() {
     let ids = BuildConfig { text_column: "id".to_owned(), ..world.config("ids.parquet") };
     assert!(matches!(
         world.fails(&ids, &["\"id\" is int32", "expected text"]),
-        Error::Input(InputError::Column { .. })
+        Error::InputFile(Located { problem: InputProblem::Column { .. }, .. })
     ));
     world.file("false.parquet", b"{\"text\": \"the\"}");
     assert!(matches!(
         world.fails(&world.config("false.parquet"), &["PAR1"]),
-        Error::Input(InputError::NotParquet { .. })
+        Error::InputFile(Located { problem: InputProblem::NotParquet, .. })
     ));
     write_parquet(&world.at("good.parquet"), "text", some(&rows), Compression::SNAPPY);
     let bytes = std::fs::read(world.at("good.parquet")).unwrap();
     world.file("cut.parquet", &bytes[..bytes.len() - 20]);
     assert!(matches!(
         world.fails(&world.config("cut.parquet"), &["cut.parquet"]),
-        Error::Input(InputError::Parquet { .. })
+        Error::InputFile(Located { problem: InputProblem::Parquet(..), .. })
     ));
     // No damage to the file's bytes brings the reader down.
     for at in (4..bytes.len()).step_by(97) {

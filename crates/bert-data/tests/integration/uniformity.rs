@@ -25,7 +25,7 @@ fn words(folder: &Path, documents: usize, sentences: usize) -> (PathBuf, PathBuf
 }
 
 /// The number of a word of [`words`].
-fn word(id: i32) -> usize {
+fn word(id: u32) -> usize {
     usize::try_from(id).unwrap() - 5
 }
 

@@ -1,7 +1,7 @@
 //! Whole-word masking of the keyed mode: no word is half masked, no word reaches over `[SEP]`.
 
 use bert_data::config::predictions::number_to_predict;
-use bert_data::instance::masking::{MaskRules, MaskedInstance, Masker};
+use bert_data::instance::masking::{MaskRules, Masker};
 use bert_data::instance::pairs::Instance;
 use bert_data::{BuildConfig, Row, Vocabulary};
 use bert_random::{Domain, Stream};
@@ -17,12 +17,12 @@ fn words(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<Vec<usize>> {
     let mut words: Vec<Vec<usize>> = Vec::new();
     let mut begins = true;
     for (position, &id) in ids.iter().enumerate() {
-        if id == vocabulary.cls_id() as i32 || id == vocabulary.sep_id() as i32 {
+        if id == vocabulary.cls_id() || id == vocabulary.sep_id() {
             begins = true;
             continue;
         }
         match words.last_mut() {
-            Some(word) if !begins && vocabulary.token(id as u32).starts_with("##") => word.push(position),
+            Some(word) if !begins && vocabulary.token(id).starts_with("##") => word.push(position),
             _ => words.push(vec![position]),
         }
         begins = false;
@@ -32,7 +32,7 @@ fn words(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<Vec<usize>> {
 
 /// Counts words that are masked, and words of several pieces among them.
 fn assert_whole(row: Row<'_>, vocabulary: &Vocabulary) -> (usize, usize) {
-    let masked = |position: &usize| row.masked_lm_positions.contains(&(*position as i32));
+    let masked = |position: &usize| row.masked_lm_positions.contains(&(*position as u32));
     let (mut count, mut long) = (0, 0);
     for word in words(row, vocabulary) {
         let hidden = word.iter().filter(|position| masked(position)).count();
@@ -43,8 +43,7 @@ fn assert_whole(row: Row<'_>, vocabulary: &Vocabulary) -> (usize, usize) {
         count += 1;
         long += usize::from(word.len() > 1);
         // One decision for the word: all [MASK], or none. With few tokens a random piece often is [MASK] by chance.
-        let shown =
-            word.iter().filter(|&&position| row.input_ids[position] == vocabulary.mask_id() as i32).count();
+        let shown = word.iter().filter(|&&position| row.input_ids[position] == vocabulary.mask_id()).count();
         assert!(shown == 0 || shown == word.len() || vocabulary.len() < 200, "a word is half hidden");
     }
     (count, long)
@@ -103,7 +102,7 @@ fn a_continuation_that_begins_b_is_not_glued_to_a() {
     let instance = Instance {
         tokens: ids("[CLS] the cat [SEP] ##ing sat [SEP]"),
         segment_ids: vec![0, 0, 0, 0, 1, 1, 1],
-        is_random_next: false,
+        ..Instance::default()
     };
     let rules = |reference| MaskRules {
         masked_lm_prob: 0.3,
@@ -115,9 +114,9 @@ fn a_continuation_that_begins_b_is_not_glued_to_a() {
     let mut together = [0, 0];
     for seed in 0..300 {
         for (reference, count) in [false, true].into_iter().zip(&mut together) {
-            let mut masked = MaskedInstance::default();
+            let mut masked = instance.clone();
             let mut random = Stream::new(seed, Domain::Test, &[]);
-            Masker::new(&vocabulary, rules(reference)).mask(&instance, &mut random, &mut masked);
+            Masker::new(&vocabulary, rules(reference)).mask(&mut masked, &mut random);
             assert!(masked.masked_lm_positions.len() <= 2);
             let has = |position| masked.masked_lm_positions.contains(&position);
             // In the reference `cat` and `##ing` are one word and always share their fate.

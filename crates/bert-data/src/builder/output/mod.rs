@@ -6,19 +6,20 @@
 //! anything else is refused and left as it is.
 
 pub(crate) mod card;
+pub(crate) mod object_output;
 pub(crate) mod part_receipt;
 pub(crate) mod work_folder;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::builder::output::card::CARD;
+use crate::builder::output::card::{CARD, card};
+use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::work_folder::{Identity, Work};
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
-use crate::error::{Error, ManifestError, OutputError, Result};
+use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
-use bert_storage::{FileSystem, LOCK, OutputLock, create_folder, is_temporary, remove_temporaries};
+use bert_storage::{Disk, FileSystem, LOCK, OutputLock, StagedFolder, is_temporary};
 
 /// The receipt that says that former files are cleared and everything in the work folder is complete.
 const COMMITTING: &str = "commit.json";
@@ -26,24 +27,15 @@ const COMMITTING: &str = "commit.json";
 /// An output folder, locked.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
-    files: &'a dyn FileSystem,
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: StagedFolder<'a>,
+    /// Where the data set is published, if that is not the folder.
+    pub(crate) objects: Option<ObjectOutput>,
     pub(crate) work: Work<'a>,
     /// Where the parts have the tokenized text.
-    text: PathBuf,
+    text: StagedFolder<'a>,
     /// Whether the folder was made for this build.
     created: bool,
     _locks: Vec<OutputLock>,
-}
-
-fn names_in(folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
-        let name = entry.map_err(Error::io("read folder", folder))?.file_name();
-        names.push(name.to_string_lossy().into_owned());
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// The first name that belongs to somebody else.
@@ -59,29 +51,30 @@ fn find_foreign(names: &[String]) -> Option<&String> {
 }
 
 /// Refuses a folder that cannot be used. Changes nothing.
-pub(crate) fn check(folder: &Path, overwrite: bool, part: Part, identity: &Identity) -> Result<()> {
-    if folder.exists() && !folder.is_dir() {
-        return Err(OutputError::NotAFolder { path: folder.to_owned() }.into());
+pub(crate) fn check(
+    folder: &StagedFolder<'_>,
+    overwrite: bool,
+    part: Part,
+    identity: &Identity,
+) -> Result<()> {
+    let path = folder.path();
+    if path.exists() && !path.is_dir() {
+        return Err(OutputProblem::NotAFolder.at(path).into());
     }
-    if !folder.exists() {
-        return Ok(());
-    }
-    let names = names_in(folder)?;
+    let names = folder.names()?;
     if let Some(found) = find_foreign(&names) {
-        return Err(OutputError::HoldsOtherData { path: folder.to_owned(), found: found.into() }.into());
+        return Err(OutputProblem::HoldsOtherData(found.to_owned()).at(path).into());
     }
-    let committing = folder.join(part.work_name()).join(COMMITTING).exists();
-    if names.iter().any(|name| name == MANIFEST) {
+    let committing = folder.inside(&part.work_name()).has(COMMITTING);
+    if folder.has(MANIFEST) {
         // A manifest that is not one of ours belongs to somebody else.
-        match Manifest::read(folder) {
-            Err(Error::Manifest(ManifestError::Invalid { .. })) => {
-                return Err(
-                    OutputError::HoldsOtherData { path: folder.to_owned(), found: MANIFEST.into() }.into()
-                );
+        match Manifest::read(path) {
+            Err(Error::Manifest(Located { problem: ManifestProblem::Invalid(_), .. })) => {
+                return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).at(path).into());
             }
             // It may be that of this very command, killed at its end.
             _ if !overwrite && !committing => {
-                return Err(OutputError::Finished { path: folder.to_owned() }.into());
+                return Err(OutputProblem::Finished.at(path).into());
             }
             _ => {}
         }
@@ -89,16 +82,12 @@ pub(crate) fn check(folder: &Path, overwrite: bool, part: Part, identity: &Ident
     for name in &names {
         let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
         if other.of != part.of && !overwrite {
-            return Err(OutputError::Unfinished {
-                path: folder.to_owned(),
-                option: "--parts".to_owned(),
-                found: other.of.to_string(),
-                expected: part.of.to_string(),
-            }
-            .into());
+            let option = "--parts".to_owned();
+            let (found, expected) = (other.of.to_string(), part.of.to_string());
+            return Err(OutputProblem::Unfinished { option, found, expected }.at(path).into());
         }
         if name.starts_with(".build") {
-            work_folder::check(&folder.join(name), identity, overwrite)?;
+            work_folder::check(&folder.inside(name), identity, overwrite)?;
         }
     }
     Ok(())
@@ -111,8 +100,8 @@ impl Drop for Output<'_> {
             return;
         }
         let _ = self.work.remove_all();
-        if self.created && names_in(&self.folder).is_ok_and(|names| names == [LOCK]) {
-            let _ = self.files.remove_dir_all(&self.folder);
+        if self.created && self.folder.names().is_ok_and(|names| names == [LOCK]) {
+            let _ = self.folder.remove_all();
         }
     }
 }
@@ -126,82 +115,108 @@ impl<'a> Output<'a> {
         overwrite: bool,
         part: Part,
         identity: Identity,
+        objects: Option<ObjectOutput>,
     ) -> Result<Self> {
-        let created = !folder.exists();
-        create_folder(files, folder)?;
+        let text = StagedFolder::new(files, scratch.unwrap_or(folder));
+        let folder = StagedFolder::new(files, folder);
+        let created = !folder.path().exists();
+        folder.create()?;
         let mut locks = if part.is_whole() {
-            vec![OutputLock::acquire_on(files, folder)?]
+            vec![folder.lock(LOCK)?]
         } else {
             // Parts work side by side, each alone on its part.
-            vec![
-                OutputLock::share_on(files, folder)?,
-                OutputLock::acquire_as(files, folder, &part.lock_name())?,
-            ]
+            vec![folder.share()?, folder.lock(&part.lock_name())?]
         };
-        let text = scratch.unwrap_or(folder);
-        if text != folder {
-            create_folder(files, text)?;
-            locks.push(OutputLock::acquire_as(files, text, &part.lock_name())?);
+        if text.path() != folder.path() {
+            text.create()?;
+            locks.push(text.lock(&part.lock_name())?);
         }
         // Again under the lock: another process may just have finished here.
-        check(folder, overwrite, part, &identity)?;
+        check(&folder, overwrite, part, &identity)?;
+        if let Some(objects) = &objects {
+            objects.check(folder.inside(&part.work_name()).has(COMMITTING))?;
+        }
         if part.is_whole() {
-            remove_temporaries(files, folder)?;
+            folder.remove_temporaries()?;
         }
         let name = part.work_name();
-        let work = Work::open(files, &folder.join(&name), &text.join(name), identity)?;
-        Ok(Self { files, folder: folder.to_owned(), work, text: text.to_owned(), created, _locks: locks })
+        let work = Work::open(folder.inside(&name), text.inside(&name), identity)?;
+        Ok(Self { folder, objects, work, text, created, _locks: locks })
+    }
+
+    /// Where the data set will be: a folder or a URL.
+    pub(crate) fn path(&self) -> &Path {
+        self.objects.as_ref().map_or(self.folder.path(), ObjectOutput::url)
     }
 
     /// Where a part has its share of the tokenized text.
-    pub(crate) fn text_folder(&self, part: Part) -> PathBuf {
-        self.text.join(part.work_name())
+    pub(crate) fn text_folder(&self, part: Part) -> StagedFolder<'a> {
+        self.text.inside(&part.work_name())
     }
 
     /// Whether an earlier run of this command got as far as moving its files.
     pub(crate) fn is_committing(&self) -> bool {
-        self.work.path(COMMITTING).exists()
+        self.work.folder.has(COMMITTING)
     }
 
     /// Where a finished file is: in the work folder, or under its name already.
     pub(crate) fn find(&self, name: &str) -> PathBuf {
         let work = self.work.path(name);
-        if self.is_committing() && !work.exists() { self.folder.join(name) } else { work }
+        if self.is_committing() && !work.exists() { self.folder.at(name) } else { work }
     }
 
     /// Where an earlier run of this command got as far as the manifest: what it says. Only the work folder is left
     /// then.
     pub(crate) fn committed(&self) -> Result<Option<Manifest>> {
-        if !self.is_committing() || !Manifest::path(&self.folder).exists() {
+        let there =
+            || self.objects.as_ref().map_or(Ok(self.folder.has(MANIFEST)), |objects| objects.has(MANIFEST));
+        if !self.is_committing() || !there()? {
             return Ok(None);
         }
-        let manifest = Manifest::read(&self.folder)?;
-        manifest.check_files(&self.folder)?;
-        self.work.remove_all()?;
-        self.work.keep();
+        let at = self.path();
+        let manifest = Manifest::read(at)?;
+        manifest.check_files(at)?;
+        if let Some(objects) = &self.objects {
+            objects.clear_beside(&manifest)?;
+        }
+        self.end()?;
         Ok(Some(manifest))
     }
 
     /// Moves the files to their names, writes the manifest and removes the work folder.
-    pub(crate) fn commit(self, manifest: &Manifest) -> Result<()> {
+    pub(crate) fn commit(self, manifest: &Manifest, vocabulary: &[u8]) -> Result<()> {
+        if let Some(objects) = &self.objects {
+            self.start_publishing()?;
+            objects.commit(manifest, vocabulary, &card(manifest))?;
+            return self.end();
+        }
+        self.work.folder.write_bytes(VOCABULARY, vocabulary)?;
+        self.work.folder.write_bytes(CARD, card(manifest).as_bytes())?;
         if !self.is_committing() {
-            clear(self.files, &self.folder)?;
+            clear(&self.folder)?;
         }
         self.start_publishing()?;
         let names = manifest.shards.iter().map(|shard| shard.file.as_str()).chain([VOCABULARY, CARD]);
         self.publish(names)?;
-        manifest.write_on(self.files, &self.folder)?;
+        manifest.write(&self.folder)?;
+        self.end()
+    }
+
+    /// Removes the work folder, and the one that it is in where the data set is elsewhere.
+    fn end(&self) -> Result<()> {
         self.work.remove_all()?;
         self.work.keep();
+        if self.objects.is_some() && self.folder.names()? == [LOCK] {
+            self.folder.remove_all()?;
+        }
         Ok(())
     }
 
     /// Says for good that from now on files move to their names.
     pub(crate) fn start_publishing(&self) -> Result<()> {
         if !self.is_committing() {
-            self.work.write_receipt(COMMITTING, &self.work.identity)?;
-            let work = self.work.path("");
-            self.files.sync_folder(&work).map_err(Error::io("sync", &work))?;
+            self.work.folder.note(COMMITTING, &self.work.identity)?;
+            self.work.folder.sync()?;
         }
         Ok(())
     }
@@ -209,12 +224,11 @@ impl<'a> Output<'a> {
     /// Moves finished files to their names, as far as they are not there yet.
     pub(crate) fn publish<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
         for name in names {
-            let (from, to) = (self.work.path(name), self.folder.join(name));
-            if from.exists() {
-                self.files.rename(&from, &to).map_err(Error::io("rename to", &to))?;
+            if self.work.folder.has(name) {
+                self.folder.take(&self.work.path(name), name)?;
             }
         }
-        self.files.sync_folder(&self.folder).map_err(Error::io("sync", &self.folder))
+        Ok(self.folder.sync()?)
     }
 }
 
@@ -222,42 +236,34 @@ impl<'a> Output<'a> {
 ///
 /// # Errors
 /// [`Error::Storage`].
-pub fn clear_scratch(files: &dyn FileSystem, folder: &Path) -> Result<()> {
-    for name in names_in(folder)? {
-        let path = folder.join(&name);
-        match owner_of(&name) {
-            Some(Owner::Work(_)) => work_folder::remove_text(files, &path)?,
-            Some(Owner::Lock(_) | Owner::Folder) => {
-                files.remove_file(&path).map_err(Error::io("remove", &path))?
-            }
-            _ => {}
+pub(crate) fn clear_scratch(folder: &Path) -> Result<()> {
+    // One that is not there was named by mistake.
+    std::fs::metadata(folder).map_err(Error::io("read folder", folder))?;
+    let folder = StagedFolder::new(&Disk, folder);
+    for name in folder.names()? {
+        if let Some(Owner::Work(_)) = owner_of(&name) {
+            work_folder::remove_text(&folder.inside(&name))?;
         }
     }
-    Ok(())
+    Ok(folder.clear(|name| matches!(owner_of(name), Some(Owner::Lock(_) | Owner::Folder)))?)
 }
 
 /// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts
 /// left.
-fn clear(files: &dyn FileSystem, folder: &Path) -> Result<()> {
-    let manifest = folder.join(MANIFEST);
-    if manifest.exists() {
-        files.remove_file(&manifest).map_err(Error::io("remove", &manifest))?;
-        files.sync_folder(folder).map_err(Error::io("sync", folder))?;
+fn clear(folder: &StagedFolder<'_>) -> Result<()> {
+    if folder.remove(MANIFEST)? {
+        folder.sync()?;
     }
-    clear_beside(files, folder, &[])
+    clear_beside(folder, &[])
 }
 
 /// Removes shards but those named, and what parts left.
-pub(crate) fn clear_beside(files: &dyn FileSystem, folder: &Path, keep: &[&str]) -> Result<()> {
-    for name in names_in(folder)? {
-        let path = folder.join(&name);
-        let removed = match owner_of(&name) {
-            Some(Owner::Work(part)) if !part.is_whole() => files.remove_dir_all(&path),
-            Some(Owner::Receipt(_) | Owner::Lock(_)) => files.remove_file(&path),
-            None if is_shard_name(&name) && !keep.contains(&name.as_str()) => files.remove_file(&path),
-            _ => Ok(()),
-        };
-        removed.map_err(Error::io("remove", &path))?;
-    }
-    files.sync_folder(folder).map_err(Error::io("sync", folder))
+pub(crate) fn clear_beside(folder: &StagedFolder<'_>, keep: &[&str]) -> Result<()> {
+    folder.clear(|name| match owner_of(name) {
+        Some(Owner::Work(part)) => !part.is_whole(),
+        Some(Owner::Receipt(_) | Owner::Lock(_)) => true,
+        Some(Owner::Folder) => false,
+        None => is_shard_name(name) && !keep.contains(&name),
+    })?;
+    Ok(folder.sync()?)
 }

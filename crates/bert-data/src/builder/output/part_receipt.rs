@@ -17,12 +17,12 @@ use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::{Counters, DataReport};
 use crate::documents::Counts;
 use crate::documents::read::ReadReport;
-use crate::error::{Error, ManifestError, PartError, Result};
+use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
 use crate::instance::coverage::Coverage;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
-use bert_storage::FileSystem;
-use bert_storage::sealed::{SealError, read_sealed, write_sealed_on};
+use bert_storage::StagedFolder;
+use bert_storage::sealed::{SealError, read_sealed};
 
 /// What a part read, made and wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,10 +52,10 @@ impl PartReceipt {
             Ok(json) => json,
             Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
-            Err(source) => return Err(ManifestError::Seal { path, source }.into()),
+            Err(source) => return Err(ManifestProblem::Seal(source).at(path).into()),
         };
         let receipt: Self = serde_json::from_slice(&json)
-            .map_err(|source| PartError::Invalid { path: path.clone(), source })?;
+            .map_err(|source| ManifestProblem::InvalidReceipt(source).at(&path))?;
         receipt.check(&path)?;
         Ok(Some(receipt))
     }
@@ -68,21 +68,21 @@ impl PartReceipt {
         let foreign = foreign.map(|shard| &shard.entry.file);
         let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
         if let Some(file) = foreign {
-            return Err(ManifestError::UnsafePath { path: path.to_owned(), file: file.clone() }.into());
+            return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
         }
         let mut of_shards =
             self.shards.iter().filter_map(|shard| shard.made.as_ref()).map(|made| &made.counters);
         if shards == 0 || !of_shards.all(|counters| counters.fits(self.config.max_seq_length)) {
             let source = serde_json::Error::custom("no shards, or counts of other lengths");
-            return Err(PartError::Invalid { path: path.to_owned(), source }.into());
+            return Err(ManifestProblem::InvalidReceipt(source).at(path).into());
         }
         Ok(())
     }
 
     /// Writes it beside the shards, which finishes the part.
-    pub(crate) fn write(&self, files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    pub(crate) fn write(&self, folder: &StagedFolder<'_>) -> Result<()> {
         let part = Part { index: self.part, of: self.parts };
-        write_sealed_on(files, &folder.join(part.receipt_name()), self)?;
+        folder.write_sealed(&part.receipt_name(), self)?;
         Ok(())
     }
 }

@@ -5,20 +5,16 @@
 //! of the inputs are in the receipts of the token store (`builder::token_store`); where the inputs lie does not matter.
 //! Receipts need no fsync: each holds digests, and what does not verify is made again.
 
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
-use crate::error::{Error, OutputError, Result};
+use crate::error::{Locate, OutputProblem, Result};
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::footer::STREAMS_VERSION;
-use bert_storage::sealed::{read_sealed, sealed};
-use bert_storage::{FileSystem, create_folder, digest_bytes, remove_temporaries};
+use bert_storage::{StagedFolder, digest_bytes};
 
 const IDENTITY: &str = "identity.json";
 
@@ -88,83 +84,66 @@ impl Identity {
 /// A work folder that belongs to this build.
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
-    pub(crate) files: &'a dyn FileSystem,
-    folder: PathBuf,
+    pub(crate) folder: StagedFolder<'a>,
     /// Where the tokenized text is: in the same folder, or in one on another disk.
-    text: PathBuf,
+    pub(crate) text: StagedFolder<'a>,
     pub(crate) identity: Identity,
     /// Whether something in it is worth keeping after a failure.
     worth_keeping: AtomicBool,
 }
 
-/// The identity of a work folder; `None` where there is none or it cannot be read.
-fn identity_in(folder: &Path) -> Option<serde_json::Value> {
-    serde_json::from_slice(&read_sealed(&folder.join(IDENTITY)).ok()?).ok()
-}
-
 /// Refuses a work folder that another command left, unless it may be discarded.
-pub(crate) fn check(folder: &Path, identity: &Identity, overwrite: bool) -> Result<()> {
-    let Some(found) = identity_in(folder) else { return Ok(()) };
+pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: bool) -> Result<()> {
+    let Some(found) = folder.noted(IDENTITY) else { return Ok(()) };
     match identity.difference(&found) {
         Some((option, expected, found)) if !overwrite => {
-            let path = folder.parent().unwrap_or(folder).to_owned();
-            Err(OutputError::Unfinished { path, option, found, expected }.into())
+            Err(OutputProblem::Unfinished { option, found, expected }.at(output_of(folder)).into())
         }
         _ => Ok(()),
     }
 }
 
-/// A receipt in a work folder; `None` where there is none whose seal holds.
-pub(crate) fn read_receipt_at<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
-    serde_json::from_slice(&read_sealed(&folder.join(name)).ok()?).ok()
+/// Removes the tokenized text from a folder, and the folder if it has nothing else.
+pub(crate) fn remove_text(folder: &StagedFolder<'_>) -> Result<()> {
+    folder.clear(is_text_file)?;
+    // What somebody else put there stays.
+    let _ = std::fs::remove_dir(folder.path());
+    Ok(())
 }
 
-/// Removes the tokenized text from a folder, and the folder if it has nothing else.
-pub(crate) fn remove_text(files: &dyn FileSystem, folder: &Path) -> Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(Error::io("read folder", folder))?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(Error::io("read folder", folder))?;
-        if is_text_file(&entry.file_name().to_string_lossy()) {
-            files.remove_file(&entry.path()).map_err(Error::io("remove", &entry.path()))?;
-        }
-    }
-    // What somebody else put there stays.
-    let _ = fs::remove_dir(folder);
-    Ok(())
+/// The folder that a work folder is in.
+fn output_of<'f>(work: &'f StagedFolder<'_>) -> &'f Path {
+    work.path().parent().unwrap_or(work.path())
 }
 
 impl<'a> Work<'a> {
     /// Opens the work folder of this build, or makes it anew where there is none or another one, which is then removed.
-    pub(crate) fn open(
-        files: &'a dyn FileSystem,
-        folder: &Path,
-        text: &Path,
-        identity: Identity,
-    ) -> Result<Self> {
-        let same = identity_in(folder).is_some_and(|found| identity.difference(&found).is_none());
-        let worth_keeping = AtomicBool::new(same);
-        let work = Self { files, folder: folder.to_owned(), text: text.to_owned(), identity, worth_keeping };
-        if text != folder {
-            create_folder(files, text)?;
+    pub(crate) fn open(folder: StagedFolder<'a>, text: StagedFolder<'a>, identity: Identity) -> Result<Self> {
+        let same = folder.noted(IDENTITY).is_some_and(|found| identity.difference(&found).is_none());
+        let work = Self { folder, text, identity, worth_keeping: AtomicBool::new(same) };
+        if work.has_text_elsewhere() {
+            work.text.create()?;
         }
         if same {
-            remove_temporaries(files, folder)?;
+            work.folder.remove_temporaries()?;
             return Ok(work);
         }
-        if folder.exists() {
-            files.remove_dir_all(folder).map_err(Error::io("remove", folder))?;
+        if work.folder.path().exists() {
+            work.folder.remove_all()?;
         }
-        create_folder(files, folder)?;
-        work.write_receipt(IDENTITY, &work.identity)?;
+        work.folder.create()?;
+        work.folder.note(IDENTITY, &work.identity)?;
         Ok(work)
+    }
+
+    fn has_text_elsewhere(&self) -> bool {
+        self.text.path() != self.folder.path()
     }
 
     /// The inputs as the command named them that began the folder, where it named others than this one does.
     pub(crate) fn other_inputs(&self) -> Option<(String, String)> {
-        let found = identity_in(&self.folder)?.get("options")?.get("input")?.to_string();
+        let found: serde_json::Value = self.folder.noted(IDENTITY)?;
+        let found = found.get("options")?.get("input")?.to_string();
         let here = serde_json::to_string(&self.identity.options.input).unwrap_or_default();
         (found != here).then_some((found, here))
     }
@@ -172,23 +151,18 @@ impl<'a> Work<'a> {
     /// Removes what an earlier command left of other text, and goes on under the names that this one gives the inputs.
     pub(crate) fn begin_anew(&self) -> Result<()> {
         self.clear()?;
-        create_folder(self.files, &self.text)?;
-        self.write_receipt(IDENTITY, &self.identity)
+        self.text.create()?;
+        Ok(self.folder.note(IDENTITY, &self.identity)?)
     }
 
     /// The folder that it works for.
     pub(crate) fn output(&self) -> &Path {
-        self.folder.parent().unwrap_or(&self.folder)
+        output_of(&self.folder)
     }
 
     /// The path of a file in it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    /// The path of a file of the tokenized text.
-    pub(crate) fn text_path(&self, name: &str) -> PathBuf {
-        self.text.join(name)
+        self.folder.at(name)
     }
 
     /// Says that there is something in the folder that the same command can use.
@@ -206,62 +180,14 @@ impl<'a> Work<'a> {
         self.worth_keeping.load(Ordering::Relaxed)
     }
 
-    /// Writes a receipt under its name in one step.
-    pub(crate) fn write_receipt<T: Serialize>(&self, name: &str, receipt: &T) -> Result<()> {
-        self.write_receipt_at(&self.folder, name, receipt)
-    }
-
-    /// Writes a receipt of the tokenized text.
-    pub(crate) fn write_text_receipt<T: Serialize>(&self, name: &str, receipt: &T) -> Result<()> {
-        self.write_receipt_at(&self.text, name, receipt)
-    }
-
-    fn write_receipt_at<T: Serialize>(&self, folder: &Path, name: &str, receipt: &T) -> Result<()> {
-        let (path, temporary) = (folder.join(name), folder.join(format!("{name}.new")));
-        let write = || {
-            let mut file = self.files.create(&temporary)?;
-            file.write_all(sealed(receipt).as_bytes())?;
-            file.flush()
-        };
-        write().map_err(Error::io("write", &path))?;
-        self.files.rename(&temporary, &path).map_err(Error::io("rename to", &path))
-    }
-
-    /// A receipt; `None` where there is none whose seal holds.
-    pub(crate) fn read_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        read_receipt_at(&self.folder, name)
-    }
-
-    /// A receipt of the tokenized text.
-    pub(crate) fn read_text_receipt<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        read_receipt_at(&self.text, name)
-    }
-
-    /// Removes a file; says whether it was there.
-    pub(crate) fn remove(&self, name: &str) -> Result<bool> {
-        let path = self.path(name);
-        if !path.exists() {
-            return Ok(false);
-        }
-        self.files.remove_file(&path).map_err(Error::io("remove", &path))?;
-        Ok(true)
-    }
-
     /// Removes everything but the identity and what is to stay.
     pub(crate) fn clear_but(&self, stays: fn(&str) -> bool) -> Result<()> {
-        for entry in fs::read_dir(&self.folder).map_err(Error::io("read folder", &self.folder))? {
-            let name = entry.map_err(Error::io("read folder", &self.folder))?.file_name();
-            let name = name.to_string_lossy();
-            if name != IDENTITY && !stays(&name) {
-                self.remove(&name)?;
-            }
-        }
-        Ok(())
+        Ok(self.folder.clear(|name| name != IDENTITY && !stays(name))?)
     }
 
     fn clear(&self) -> Result<()> {
-        if self.text != self.folder {
-            remove_text(self.files, &self.text)?;
+        if self.has_text_elsewhere() {
+            remove_text(&self.text)?;
         }
         self.clear_but(|_| false)
     }
@@ -269,6 +195,6 @@ impl<'a> Work<'a> {
     /// Removes the folder: the identity last, so that what is left of it is known as ours.
     pub(crate) fn remove_all(&self) -> Result<()> {
         self.clear()?;
-        self.files.remove_dir_all(&self.folder).map_err(Error::io("remove", &self.folder))
+        Ok(self.folder.remove_all()?)
     }
 }

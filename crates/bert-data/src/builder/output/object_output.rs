@@ -1,0 +1,167 @@
+//! Publishes a data set in an object store, of which nothing is seen before the manifest.
+//!
+//! The build works in a folder on a disk. It puts a claim into the store, `.build.json`, which says whose shards they are.
+//! Each finished shard is sent there and removed here. The manifest comes last, and only under a name that is free.
+//! There are no locks: two processes with the same claim send the same bytes.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::builder::output::card::CARD;
+use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, VOCABULARY};
+use crate::error::{Error, Locate, OptionError, OutputProblem, Result};
+use crate::shard::writer::is_shard_name;
+use bert_storage::sealed::{SealError, read_sealed, sealed};
+use bert_storage::{ObjectCache, digest_bytes, is_url, objects, size};
+
+/// Says to which build the shards beside it belong, until there is a manifest.
+const CLAIM: &str = ".build.json";
+
+#[derive(PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// The digest of options, vocabulary and text.
+    build: String,
+}
+
+/// A data set in an object store.
+#[derive(Debug)]
+pub(crate) struct ObjectOutput {
+    url: PathBuf,
+    overwrite: bool,
+}
+
+impl ObjectOutput {
+    /// The output that a URL means; `None` for a folder on a disk.
+    pub(crate) fn of(output: &Path, overwrite: bool) -> Option<Self> {
+        is_url(output).then(|| Self { url: output.to_owned(), overwrite })
+    }
+
+    /// Where a build works whose output is here: in a folder of its own in the scratch folder. Parts share that, so they
+    /// must name it.
+    pub(crate) fn work_folder(&self, scratch: Option<&Path>, is_part: bool) -> Result<PathBuf> {
+        let folder = match scratch {
+            Some(scratch) => scratch.to_owned(),
+            None if is_part => {
+                let (with, reason) =
+                    ("an --output in an object store", "the parts share a folder: add --scratch DIR");
+                return Err(OptionError::Conflict { option: "part", with, reason }.into());
+            }
+            None => ObjectCache::user_folder("builds"),
+        };
+        let url = self.url.to_string_lossy();
+        Ok(folder.join(&digest_bytes(url.trim_end_matches('/').as_bytes())[..16]))
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> &Path {
+        &self.url
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.url.join(name)
+    }
+
+    /// Whether something has this name.
+    pub(crate) fn has(&self, name: &str) -> Result<bool> {
+        Ok(self.size_of(name)?.is_some())
+    }
+
+    fn size_of(&self, name: &str) -> Result<Option<u64>> {
+        let url = self.at(name);
+        match size(&url) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &url)(error)),
+        }
+    }
+
+    /// Refuses a finished data set. Changes nothing.
+    pub(crate) fn check(&self, committing: bool) -> Result<()> {
+        if !self.overwrite && !committing && self.has(MANIFEST)? {
+            return Err(OutputProblem::Finished.at(&self.url).into());
+        }
+        Ok(())
+    }
+
+    /// Says that the shards here are those of this build from now on, or refuses those of another one. What is
+    /// overwritten loses its manifest first.
+    pub(crate) fn claim(&self, build: &str) -> Result<()> {
+        let (url, claim) = (self.at(CLAIM), Claim { build: build.to_owned() });
+        let bytes = sealed(&claim).into_bytes();
+        let failed = || Error::io("write", &url);
+        while !objects::put_new(&url, bytes.clone()).map_err(failed())? {
+            match read_sealed(&url) {
+                // Another process has just ended its build.
+                Err(SealError::Io(error)) if error.kind() == ErrorKind::NotFound => continue,
+                Err(SealError::Io(error)) => return Err(Error::io("read", &url)(error)),
+                Ok(json) if serde_json::from_slice::<Claim>(&json).is_ok_and(|found| found == claim) => {
+                    return Ok(());
+                }
+                _ if !self.overwrite => return Err(OutputProblem::OtherBuild.at(&self.url).into()),
+                _ => {
+                    self.remove(MANIFEST)?;
+                    return objects::put(&url, bytes).map_err(failed());
+                }
+            }
+        }
+        if self.overwrite {
+            self.remove(MANIFEST)?;
+        } else if self.has(MANIFEST)? {
+            // Of a build that ended since the first look.
+            self.remove(CLAIM)?;
+            return Err(OutputProblem::Finished.at(&self.url).into());
+        }
+        Ok(())
+    }
+
+    /// Whether a shard of this build is here.
+    pub(crate) fn has_shard(&self, entry: &ShardEntry) -> Result<bool> {
+        Ok(self.size_of(&entry.file)? == Some(entry.bytes))
+    }
+
+    /// Sends a finished file, which is then removed from the disk.
+    pub(crate) fn take(&self, file: &Path, name: &str) -> Result<()> {
+        let url = self.at(name);
+        objects::upload(file, &url).map_err(Error::io("send", &url))?;
+        std::fs::remove_file(file).map_err(Error::io("remove", file))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let url = self.at(name);
+        objects::put(&url, bytes.to_vec()).map_err(Error::io("write", &url))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let url = self.at(name);
+        objects::remove(&url).map_err(Error::io("remove", &url))?;
+        Ok(())
+    }
+
+    /// Puts what belongs beside the shards, the manifest last, and removes what does not.
+    pub(crate) fn commit(&self, manifest: &Manifest, vocabulary: &[u8], card: &str) -> Result<()> {
+        self.put(VOCABULARY, vocabulary)?;
+        self.put(CARD, card.as_bytes())?;
+        manifest.check_files(&self.url)?;
+        let (url, text) = (self.at(MANIFEST), manifest.sealed(&self.url)?.into_bytes());
+        let is_new = objects::put_new(&url, text).map_err(Error::io("write", &url))?;
+        // It may be ours, of an attempt whose answer was lost, or of another process that did the same.
+        if !is_new && Manifest::read(&self.url)?.shards != manifest.shards {
+            return Err(OutputProblem::Finished.at(&self.url).into());
+        }
+        self.clear_beside(manifest)
+    }
+
+    /// Removes the claim, and shards of a former data set.
+    pub(crate) fn clear_beside(&self, manifest: &Manifest) -> Result<()> {
+        self.remove(CLAIM)?;
+        let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();
+        let listed = objects::list(&self.url).map_err(Error::io("read folder", &self.url))?;
+        let names = listed.iter().filter_map(|(url, _)| url.strip_prefix(&self.url).ok()?.to_str());
+        names
+            .filter(|name| is_shard_name(name) && !keep.contains(name))
+            .try_for_each(|name| self.remove(name))
+    }
+}

@@ -1,0 +1,165 @@
+//! Tests of the token store.
+
+use super::*;
+use crate::builder::merge::merge;
+use crate::builder::prepare::SEGMENT;
+use crate::builder::prepare::prepare;
+use crate::builder::{build_prepared, build_prepared_part};
+use crate::config::{BuildConfig, Layout};
+use crate::test_text::{content, lettered};
+use bert_storage::faults::{Fault, Faulty};
+use bert_storage::{Disk, FileSystem};
+
+#[test]
+fn segments_are_of_similar_size_and_not_too_many() {
+    let mib = 1 << 20;
+    let ends = |sizes: &[u64], reference| -> Vec<usize> {
+        segments_of(sizes, SEGMENT, reference).iter().map(|segment| segment.end).collect()
+    };
+    assert!(ends(&[], false).is_empty());
+    assert_eq!(ends(&[5 * mib, 3, 7], false), [3]);
+    assert_eq!(ends(&[90 * mib, mib, 15 * mib, mib], false), [1, 3, 4]);
+    assert_eq!(ends(&[90 * mib, 90 * mib], true), [2]);
+    for (files, size) in [(10_000, 4 * mib), (1_000_000, 4 << 10), (300, 4 << 30)] {
+        let segments = segments_of(&vec![size; files], SEGMENT, false);
+        assert!(segments.len() as u64 <= SEGMENTS, "{}", segments.len());
+        assert!(segments.len() > 100, "{}", segments.len());
+        assert!(segments.iter().flat_map(|segment| segment.clone()).eq(0..files));
+    }
+}
+
+/// A build in segments of at least so many bytes.
+fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
+    let mut prepared = prepare(config)?;
+    prepared.segment = segment;
+    let mut told = Vec::new();
+    let mut progress = |at| told.push(at);
+    match config.part {
+        None => drop(build_prepared(files, &prepared, &mut progress)?),
+        Some(_) => drop(build_prepared_part(files, &prepared, &mut progress)?),
+    }
+    Ok(told)
+}
+
+/// Eleven files, one of them without text.
+fn eleven_files(folder: &Path, layout: Layout) -> BuildConfig {
+    let config = lettered(folder, 0);
+    let input = (0..11usize).map(|file| {
+        let path = folder.join(format!("{file:02}.txt"));
+        let line = if file == 4 { "" } else { "a b c d e.\nf g h i j k.\nl m n.\n\n" };
+        std::fs::write(&path, line.repeat(3 + file) + &"g h.\n".repeat(usize::from(file != 4))).unwrap();
+        path
+    });
+    BuildConfig { input: input.collect(), layout, num_shards: Some(3), dupe_factor: 10, ..config }
+}
+
+#[test]
+fn segments_and_parts_change_no_byte() {
+    for layout in [Layout::Instances, Layout::Documents] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = eleven_files(folder.path(), layout);
+        let to = |name: &str| BuildConfig { output: Some(folder.path().join(name)), ..config.clone() };
+        build(&Disk, &to("whole"), SEGMENT).unwrap();
+        let whole = content(&folder.path().join("whole"));
+        for segment in [1, 300, 700] {
+            let name = format!("segments-{segment}");
+            build(&Disk, &to(&name), segment).unwrap();
+            assert!(content(&folder.path().join(&name)) == whole, "{segment} bytes");
+        }
+        let part = |index| BuildConfig { part: Some(index), parts: Some(4), ..to("parts") };
+        for index in [2, 4, 1] {
+            let error = build(&Disk, &part(index), 1).unwrap_err();
+            assert_eq!(error.exit_code(), 75, "{error}");
+        }
+        // The last one finds the text of all.
+        for index in [3, 1, 2, 4] {
+            build(&Disk, &part(index), 1).unwrap();
+        }
+        let error = build(&Disk, &part(2), 700).unwrap_err();
+        assert!(error.to_string().contains("a finished part of other text"), "{error}");
+        build(&Disk, &part(2), 1).unwrap();
+        merge(&folder.path().join("parts"), &mut |_| {}).unwrap();
+        assert!(content(&folder.path().join("parts")) == whole, "parts");
+    }
+}
+
+#[test]
+fn the_text_may_lie_on_another_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = eleven_files(folder.path(), Layout::Instances);
+    build(&Disk, &config, SEGMENT).unwrap();
+    let whole = content(config.output.as_ref().unwrap());
+    let scratch = folder.path().join("scratch");
+    let to = |name: &str| {
+        let (output, scratch) = (Some(folder.path().join(name)), Some(scratch.clone()));
+        BuildConfig { output, scratch, ..config.clone() }
+    };
+    let names = |folder: &Path| -> Vec<String> {
+        let names = std::fs::read_dir(folder).unwrap().flatten();
+        let mut names: Vec<_> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    let stopped = Faulty::new(Fault::Full, 60);
+    build(&stopped, &to("other"), 300).unwrap_err();
+    assert!(names(&scratch.join(".build")).contains(&"documents-00000".to_owned()));
+    assert!(!names(&folder.path().join("other/.build")).contains(&"documents-00000".to_owned()));
+    let told = build(&Disk, &to("other"), 300).unwrap();
+    assert_eq!(told[0].stage, BuildStage::KeptText);
+    assert!(content(&folder.path().join("other")) == whole);
+    assert_eq!(names(&scratch), [".lock-00001-of-00001"]);
+    let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..to("parts") };
+    assert_eq!(build(&Disk, &part(1), 300).unwrap_err().exit_code(), 75);
+    build(&Disk, &part(2), 300).unwrap();
+    build(&Disk, &part(1), 300).unwrap();
+    merge(&folder.path().join("parts"), &mut |_| {}).unwrap();
+    assert!(content(&folder.path().join("parts")) == whole);
+    std::fs::write(scratch.join("notes.txt"), "mine").unwrap();
+    crate::builder::output::clear_scratch(&scratch).unwrap();
+    assert_eq!(names(&scratch), ["notes.txt"]);
+}
+
+/// Stopped anywhere while it tokenizes, a build goes on behind the last finished segment.
+#[test]
+fn finished_segments_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = eleven_files(folder.path(), Layout::Instances);
+    build(&Disk, &config, 1).unwrap();
+    let whole = content(config.output.as_ref().unwrap());
+    let mut kept = Vec::new();
+    for operation in (0..120).step_by(3) {
+        let config =
+            BuildConfig { output: Some(folder.path().join(operation.to_string())), ..config.clone() };
+        if build(&Faulty::new(Fault::Full, operation), &config, 1).is_ok() {
+            break;
+        }
+        let told = build(&Disk, &config, 1).unwrap();
+        let kept_text = told.iter().find(|at| at.stage == BuildStage::KeptText);
+        kept.push(kept_text.map_or(0, |at| at.done));
+        assert!(content(config.output.as_ref().unwrap()) == whole, "{operation}");
+    }
+    assert!(kept.is_sorted(), "{kept:?}");
+    kept.dedup();
+    assert!(kept.len() > 8 && kept[0] == 0, "{kept:?}");
+}
+
+/// Damage in one segment is mended by tokenizing that one again.
+#[test]
+fn one_damaged_segment_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = eleven_files(folder.path(), Layout::Instances);
+    let part = BuildConfig { part: Some(1), parts: Some(2), ..config };
+    assert_eq!(build(&Disk, &part, 1).unwrap_err().exit_code(), 75);
+    let damaged = part.output.as_ref().unwrap().join(".build-00001-of-00002/documents-00002");
+    let good = std::fs::read(&damaged).unwrap();
+    let mut bytes = good.clone();
+    bytes[3] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let mut prepared = prepare(&part).unwrap();
+    prepared.segment = 1;
+    let output = prepared.open(&Disk).unwrap();
+    let mut read = 0;
+    let mut told = |at: BuildProgress| read += u64::from(at.stage == BuildStage::Reading);
+    Division::new(&prepared).unwrap().tokenize(&prepared, &output.work, &mut told).unwrap();
+    assert_eq!((read, std::fs::read(&damaged).unwrap()), (1, good));
+}

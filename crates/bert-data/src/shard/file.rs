@@ -1,0 +1,141 @@
+//! Opens a Parquet shard and reads it a row group at a time, so memory does not grow with the shard.
+//!
+//! A damaged or foreign file is an error that names the shard and the row, never a panic. Digests are not compared
+//! here.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+
+use crate::config::Columns;
+use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};
+use crate::parquet::open::{Batches, ParquetFile};
+use crate::shard::hf_columns::append_hf;
+use crate::shard::record_batch::append_reference;
+use crate::shard::row::ShardRows;
+use crate::shard::schema::{BATCH, HF_COLUMNS, check_columns, hf_schema, schema};
+use bert_storage::open_file;
+
+/// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
+///
+/// # Errors
+/// [`Error::Shard`] or [`Error::Storage`].
+pub fn read_shard(path: &Path) -> Result<ShardRows> {
+    let file = ShardFile::open(path, open_file(path).map_err(Error::io("open", path))?)?;
+    let is_hf = file.schema().fields().get(1).is_some_and(|field| field.name() == HF_COLUMNS[1]);
+    let columns = if is_hf { Columns::Hf } else { Columns::Reference };
+    file.check_row_columns(columns)?;
+    let mut rows = ShardRows::default();
+    (0..file.groups()).try_for_each(|group| file.append_rows(group, columns, &mut rows))?;
+    Ok(rows)
+}
+
+/// An open shard whose footer is known.
+pub(crate) struct ShardFile {
+    path: PathBuf,
+    file: File,
+    metadata: ArrowReaderMetadata,
+    /// The first row of each row group, and the number of rows.
+    starts: Vec<u64>,
+}
+
+impl ShardFile {
+    /// Reads the footer of a shard; `path` is its name.
+    pub(crate) fn open(path: &Path, file: File) -> Result<Self> {
+        let copy = file.try_clone().map_err(Error::io("open", path))?;
+        let unreadable = |source| ShardProblem::unreadable(source).at(path);
+        let opened = ParquetFile::open(copy, |_| true).map_err(unreadable)?;
+        let metadata = opened.builder.metadata();
+        let mut starts = vec![0u64];
+        for group in metadata.row_groups() {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(u64::MAX);
+            starts.push(starts[starts.len() - 1].saturating_add(rows));
+        }
+        // As `ParquetFile` does: the Parquet types alone decide.
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let metadata = ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(unreadable)?;
+        Ok(Self { path: path.to_owned(), file, metadata, starts })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.metadata.schema()
+    }
+
+    /// Refuses columns with other names, order or types; one with marks may follow.
+    pub(crate) fn check_columns(&self, expected: &Schema) -> Result<()> {
+        check_columns(&self.path, self.schema(), expected, true)
+    }
+
+    /// A shard of instances must have the columns of its kind.
+    pub(crate) fn check_row_columns(&self, columns: Columns) -> Result<()> {
+        match columns {
+            Columns::Reference => self.check_columns(&schema()),
+            Columns::Hf => check_columns(&self.path, self.schema(), &hf_schema(), false),
+        }
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> u64 {
+        self.starts[self.groups()]
+    }
+
+    /// Number of row groups.
+    pub(crate) fn groups(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The first row of a row group and the one behind its last.
+    pub(crate) fn rows_of(&self, group: usize) -> Range<u64> {
+        self.starts[group]..self.starts[group + 1]
+    }
+
+    /// The row group with a row of the shard.
+    pub(crate) fn group_of(&self, row: u64) -> usize {
+        assert!(row < self.rows(), "row {row} of {}", self.rows());
+        self.starts.partition_point(|&start| start <= row) - 1
+    }
+
+    /// The rows of a row group, so many at once.
+    pub(crate) fn batches(
+        &self,
+        group: usize,
+        at_once: usize,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+        let file = self.file.try_clone().map_err(Error::io("open", &self.path))?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
+        let batches = Batches::of(builder.with_row_groups(vec![group]).with_batch_size(at_once));
+        let batches = batches.map_err(|source| ShardProblem::unreadable(source).at(&self.path))?;
+        Ok(batches
+            .map(|batch| batch.map_err(|source| ShardProblem::unreadable(source).at(&self.path).into())))
+    }
+
+    /// Appends the instances of a row group, each checked for itself.
+    pub(crate) fn append_rows(&self, group: usize, columns: Columns, rows: &mut ShardRows) -> Result<()> {
+        let before = rows.len();
+        for batch in self.batches(group, BATCH)? {
+            let append = match columns {
+                Columns::Reference => append_reference,
+                Columns::Hf => append_hf,
+            };
+            append(&batch?, rows)
+                .map_err(|(row, problem)| self.wrong(group, row - before as u64, problem))?;
+        }
+        Ok(())
+    }
+
+    /// The error of a row of a row group; it is named by its place in the shard.
+    pub(crate) fn wrong(&self, group: usize, row: u64, problem: RowProblem) -> Error {
+        let row = self.rows_of(group).start.saturating_add(row);
+        ShardProblem::Row { row, problem }.at(&self.path).into()
+    }
+}
