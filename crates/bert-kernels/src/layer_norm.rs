@@ -96,23 +96,6 @@ pub fn plain<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, beta: Tensor<1>, ep
     burn::tensor::module::layer_norm(x, gamma, Some(beta), epsilon)
 }
 
-/// [`residual_layer_norm`] composed of burn's operations.
-///
-/// # Shapes
-///
-/// - those of [`residual_layer_norm`]
-pub fn residual_plain<const D: usize>(
-    x: Tensor<D>,
-    bias: Tensor<1>,
-    residual: Tensor<D>,
-    (gamma, beta): (Tensor<1>, Tensor<1>),
-    epsilon: f64,
-    dropout: Option<Dropout>,
-) -> Tensor<D> {
-    let x = dropout::plain(x + bias.unsqueeze::<D>(), dropout);
-    plain(x + residual, gamma, beta, epsilon)
-}
-
 #[derive(Clone, Copy, Debug)]
 struct LayerNorm {
     epsilon: f32,

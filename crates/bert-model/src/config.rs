@@ -98,7 +98,7 @@ impl FromStr for Preset {
         Self::ALL
             .into_iter()
             .find(|preset| preset.name() == name)
-            .ok_or_else(|| Error::UnknownPreset { name: name.into() })
+            .ok_or_else(|| Error::UnknownPreset(name.into()))
     }
 }
 

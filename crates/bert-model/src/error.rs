@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::loading::LoadReport;
+use crate::load_report::LoadReport;
 
 /// What went wrong, with the place.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +39,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// No such preset.
-    #[error("unknown model size `{name}`; the sizes are tiny, mini, small, medium, base and large")]
-    UnknownPreset {
-        /// The name as given.
-        name: String,
-    },
+    /// No preset of this name.
+    #[error("unknown model size `{0}`; the sizes are tiny, mini, small, medium, base and large")]
+    UnknownPreset(String),
 
     /// A safetensors file is cut short, or its header is damaged.
     #[error("{}: damaged safetensors file: {reason}", path.display())]
@@ -82,12 +79,9 @@ pub enum Error {
         value: f32,
     },
 
-    /// The tensors of a checkpoint are not those of the model.
-    #[error("the checkpoint does not fit the model: {report}")]
-    TensorMismatch {
-        /// Every missing, unexpected and misshapen tensor.
-        report: LoadReport,
-    },
+    /// The tensors of a checkpoint are not those of the model: every missing, unexpected and misshapen one.
+    #[error("the checkpoint does not fit the model: {0}")]
+    TensorMismatch(LoadReport),
 
     /// A second copy of a tied tensor differs from the first.
     #[error("tensor `{name}` must equal `{tied_to}` (they are one parameter), but differs")]
@@ -98,43 +92,31 @@ pub enum Error {
         tied_to: String,
     },
 
-    /// Two names in the file stand for one parameter.
-    #[error("tensor `{name}` occurs twice, under its present and its old name")]
-    DuplicateTensor {
-        /// The present name.
-        name: String,
-    },
+    /// Two names in the file stand for one parameter; the present one.
+    #[error("tensor `{0}` occurs twice, under its present and its old name")]
+    DuplicateTensor(String),
 
-    /// The folder has weights only as a pickle, which can run code when it is read.
+    /// The folder has weights only as this pickle, which can run code when it is read.
     #[error(
         "{}: only pickled weights here, and pickles are not read because they can run code. \
          Convert them once in Python: \
          `from transformers import AutoModelForPreTraining as M; \
          M.from_pretrained(\"DIR\").save_pretrained(\"NEW_DIR\")` writes model.safetensors",
-        path.display()
+        .0.display()
     )]
-    PickledWeights {
-        /// The pickle.
-        path: PathBuf,
-    },
+    PickledWeights(PathBuf),
 
-    /// A file was named where a model's folder is expected.
-    #[error("{}: a file; name the folder that holds config.json and model.safetensors", path.display())]
-    NotAFolder {
-        /// The file.
-        path: PathBuf,
-    },
+    /// This file was named where a model's folder is expected.
+    #[error("{}: a file; name the folder that holds config.json and model.safetensors", .0.display())]
+    NotAFolder(PathBuf),
 
-    /// A checkpoint split over several files.
+    /// A checkpoint split over several files, of which this is the index.
     #[error(
         "{}: the weights are split over several files, which is not read; write one model.safetensors \
          (`save_pretrained(dir, max_shard_size=\"100GB\")`)",
-        path.display()
+        .0.display()
     )]
-    ShardedWeights {
-        /// The index file.
-        path: PathBuf,
-    },
+    ShardedWeights(PathBuf),
 
     /// A file that every checkpoint folder has is not there.
     #[error("{}: no {file} in this folder, so it is not a checkpoint", path.display())]
@@ -185,34 +167,25 @@ pub enum Error {
         model: usize,
     },
 
-    /// An adapter's folder was named where a whole model's is needed.
+    /// This adapter's folder was named where a whole model's is needed.
     #[error(
         "{}: an adapter without its encoder, so not a model by itself. Name the checkpoint that it was trained on, or \
          make a whole model of a LoRA by `finetune --adapter lora --merge-lora`; `bert predict` and `bert probe` take it as it is",
-        path.display()
+        .0.display()
     )]
-    AdapterWithoutEncoder {
-        /// The adapter's folder.
-        path: PathBuf,
-    },
+    AdapterWithoutEncoder(PathBuf),
 
-    /// An adapter's weights are there only as a pickle, which can run code when it is read.
+    /// An adapter's weights are there only as this pickle, which can run code when it is read.
     #[error(
         "{}: only pickled weights here, and pickles are not read because they can run code. Save them again in Python \
          as safetensors: `model.save_adapter(DIR, NAME, use_safetensors=True)`, with PEFT `model.save_pretrained(DIR)`",
-        path.display()
+        .0.display()
     )]
-    PickledAdapter {
-        /// The pickle.
-        path: PathBuf,
-    },
+    PickledAdapter(PathBuf),
 
-    /// A vocabulary without a token that BERT needs.
-    #[error("the vocabulary has no {token}")]
-    MissingSpecialToken {
-        /// The token.
-        token: &'static str,
-    },
+    /// A vocabulary without this token, which BERT needs.
+    #[error("the vocabulary has no {0}")]
+    MissingSpecialToken(&'static str),
 }
 
 impl Error {
@@ -221,25 +194,25 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Io { .. } => 1,
-            Self::UnknownPreset { .. } => 2,
+            Self::UnknownPreset(_) => 2,
             Self::Json { .. } | Self::CorruptSafetensors { .. } => 3,
-            Self::MissingSpecialToken { .. } => 3,
+            Self::MissingSpecialToken(_) => 3,
             Self::ParameterNotFinite { .. } => 5,
             Self::Config { .. }
             | Self::UnsupportedDtype { .. }
             | Self::WeightNotFinite { .. }
-            | Self::TensorMismatch { .. }
+            | Self::TensorMismatch(_)
             | Self::TiedTensorDiffers { .. }
-            | Self::DuplicateTensor { .. }
-            | Self::PickledWeights { .. }
-            | Self::NotAFolder { .. }
-            | Self::ShardedWeights { .. }
+            | Self::DuplicateTensor(_)
+            | Self::PickledWeights(_)
+            | Self::NotAFolder(_)
+            | Self::ShardedWeights(_)
             | Self::MissingFile { .. }
             | Self::LogBilinear { .. }
             | Self::AdapterConfig { .. }
             | Self::AdapterWidth { .. }
-            | Self::AdapterWithoutEncoder { .. }
-            | Self::PickledAdapter { .. }
+            | Self::AdapterWithoutEncoder(_)
+            | Self::PickledAdapter(_)
             | Self::VocabularySize { .. } => 4,
         }
     }

@@ -31,7 +31,7 @@
 //! 2. [`Architecture`] makes a model of it: [`BertModel`] without a head, or one of the classes with heads below.
 //!    [`Initialization`] says how fresh weights begin.
 //! 3. [`BertInput`] is a batch; [`Mode`] says whether a forward pass drops, and with which masks.
-//! 4. [`pretraining_loss`], [`classification_loss`] and the other losses are sums over rows, divided once by the
+//! 4. [`BertForPreTraining::loss`], [`classification_loss`] and the other losses are sums over rows, divided once by the
 //!    number of real targets of the whole batch.
 //! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`] says
 //!    which differences between a checkpoint and a model are accepted, [`LoadReport`] which there were.
@@ -56,7 +56,7 @@
 //! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
 //! | [`several_tasks`] | several classifiers on one encoder: [`BertForSeveralTasks`] |
 //! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
-//! | [`loss`] | the losses and counts of right answers |
+//! | [`loss`] | the losses |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |
 //! | [`parameters`] | parameters by their published names |
 //! | [`loading`] | those parameters out of a checkpoint, with an account of what did not fit |
@@ -88,6 +88,7 @@ pub mod encoder;
 pub mod error;
 pub mod feature_head;
 pub mod init;
+mod load_report;
 pub mod loading;
 pub mod loss;
 pub mod model;
@@ -113,10 +114,11 @@ pub use dropout::{DropoutKey, Mode, Site, dropout};
 pub use error::Error;
 pub use feature_head::{BertWithFeatureHead, FeatureHeadKind};
 pub use init::{Initialization, LogBilinear, LogBilinearShape, LogBilinearSide};
-pub use loading::{LoadPolicy, LoadReport, load_named_tensors};
+pub use load_report::LoadReport;
+pub use loading::{LoadPolicy, load_named_tensors};
 pub use loss::{
-    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, correct_count, cross_entropy,
-    cross_entropy_sum, pretraining_loss, regression_loss,
+    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
+    cross_entropy_sum, regression_loss,
 };
 pub use model::{BertInput, BertModel, BertOutput, BertStates};
 pub use multiple_choice::BertForMultipleChoice;

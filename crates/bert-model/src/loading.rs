@@ -3,12 +3,10 @@
 //! [`load_named_tensors`] takes the names of present and older versions of `transformers`. It gives the model with
 //! those values and a [`LoadReport`], or an error that names every tensor that is missing, unexpected or misshapen.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
 use burn::module::{Module, ParamId};
 
 use crate::error::Error;
+use crate::load_report::LoadReport;
 use crate::parameters::{NamedTensors, map_parameters, named_parameters};
 
 /// Which differences between a checkpoint and a model are accepted.
@@ -28,48 +26,6 @@ impl LoadPolicy {
     }
 }
 
-/// How a checkpoint's tensors and a model's parameters differ.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LoadReport {
-    /// Parameters of the model that the checkpoint does not have.
-    pub missing: Vec<String>,
-    /// Tensors of the checkpoint that the model does not have.
-    pub unexpected: Vec<String>,
-    /// Name, shape in the model, shape in the checkpoint.
-    pub misshapen: Vec<(String, Vec<usize>, Vec<usize>)>,
-}
-
-impl fmt::Display for LoadReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        if !self.missing.is_empty() {
-            parts.push(format!("missing: {}", listed(&self.missing)));
-        }
-        if !self.unexpected.is_empty() {
-            parts.push(format!("unexpected: {}", listed(&self.unexpected)));
-        }
-        for (name, model, checkpoint) in self.misshapen.iter().take(MOST_LISTED) {
-            parts.push(format!("{name} has shape {checkpoint:?}, but the model has {model:?}"));
-        }
-        if self.misshapen.len() > MOST_LISTED {
-            parts.push(format!("and {} more of another shape", self.misshapen.len() - MOST_LISTED));
-        }
-        f.write_str(&parts.join("; "))
-    }
-}
-
-/// How many names a message lists before it only counts.
-const MOST_LISTED: usize = 20;
-
-fn listed(names: &[String]) -> String {
-    let shown = names.len().min(MOST_LISTED);
-    let more = match names.len() - shown {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    names[..shown].join(", ") + &more
-}
-
 /// Puts a checkpoint's tensors into a model.
 ///
 /// Names may be old (`gamma`, `beta`) and may lack or have the prefix `bert.`; copies of the tied table
@@ -87,28 +43,14 @@ pub fn load_named_tensors<M: Module>(
     let parameters = named_parameters(&model);
     let mut tensors = align_prefix(present_names(tensors)?, &parameters);
 
-    let known: BTreeSet<&str> = parameters.iter().map(|(name, ..)| name.as_str()).collect();
-    let mut report = LoadReport::default();
-    for (name, _, shape) in &parameters {
-        match tensors.get(name) {
-            None => report.missing.push(name.clone()),
-            Some((found, _)) if found != shape => {
-                let wrong = (name.clone(), shape.clone(), found.clone());
-                report.misshapen.push(wrong);
-            }
-            Some(_) => {}
-        }
-    }
-    let unexpected = tensors.keys().filter(|name| !known.contains(name.as_str()));
-    report.unexpected = unexpected.cloned().collect();
-
+    let report = LoadReport::new(&parameters, &tensors);
     let refused = LoadReport {
         missing: rejected(&report.missing, policy),
         unexpected: rejected(&report.unexpected, policy),
         misshapen: report.misshapen.clone(),
     };
     if refused != LoadReport::default() {
-        return Err(Error::TensorMismatch { report: refused });
+        return Err(Error::TensorMismatch(refused));
     }
     let model = map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values));
     Ok((model, report))
@@ -135,7 +77,7 @@ fn present_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
             },
         };
         if present.contains_key(&name) {
-            return Err(Error::DuplicateTensor { name });
+            return Err(Error::DuplicateTensor(name));
         }
         present.insert(name, tensor);
     }

@@ -1,4 +1,4 @@
-//! Losses, and counts of right answers.
+//! Losses.
 //!
 //! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch, so that the
 //! losses and gradients of micro-batches or devices simply add up. Ports `get_masked_lm_output` and
@@ -6,8 +6,6 @@
 
 use bert_kernels::sum::sum;
 use burn::tensor::{Int, Tensor, assert_shape};
-
-use crate::pretraining::PretrainingOutput;
 
 /// What the heads should have said about a micro-batch.
 #[derive(Debug, Clone)]
@@ -53,28 +51,6 @@ impl PretrainingLoss {
     pub(crate) fn new(masked_lm: Tensor<1>, next_sentence: Tensor<1>) -> Self {
         Self { total: masked_lm.clone() + next_sentence.clone(), masked_lm, next_sentence }
     }
-}
-
-/// Both losses from the logits.
-///
-/// For training, [`crate::BertForPreTraining::loss`] gives the same without picking from the logits.
-///
-/// # Shapes
-///
-/// - output: `[n, vocab]` and `[batch, 2]`
-/// - targets: `[n]`, `[n]`, `[batch]`
-pub fn pretraining_loss(
-    output: PretrainingOutput,
-    targets: PretrainingTargets,
-    normalizer: LossNormalizer,
-) -> PretrainingLoss {
-    let [n, _] = output.prediction_logits.dims();
-    assert_shape!(targets.masked_lm_weights, [n]);
-    let nll = cross_entropy(output.prediction_logits, targets.masked_lm_ids);
-    let masked_lm = sum(nll * targets.masked_lm_weights).mul_scalar(normalizer.masked_lm_scale());
-    let next_sentence =
-        next_sentence_loss(output.seq_relationship_logits, targets.next_sentence_labels, normalizer);
-    PretrainingLoss::new(masked_lm, next_sentence)
 }
 
 pub(crate) fn next_sentence_loss(
@@ -146,20 +122,4 @@ pub fn regression_loss(predictions: Tensor<2>, targets: Tensor<1>, rows: f64) ->
     assert_shape!(predictions, [batch, 1]);
     let error = predictions.reshape([batch]) - targets; // [batch]
     sum(error.square()).div_scalar(rows)
-}
-
-/// The sum of the weights of the rows whose greatest logit is the label's.
-///
-/// # Shapes
-///
-/// - logits: `[rows, classes]`; labels and weights: `[rows]`
-/// - output: `[1]`
-pub fn correct_count(logits: Tensor<2>, labels: Tensor<1, Int>, weights: Option<Tensor<1>>) -> Tensor<1> {
-    let [rows, _] = logits.dims();
-    let predicted = logits.argmax(1).reshape([rows]); // [rows]
-    let correct = predicted.equal(labels).float();
-    match weights {
-        Some(weights) => sum(correct * weights),
-        None => sum(correct),
-    }
 }

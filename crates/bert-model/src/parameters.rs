@@ -49,6 +49,11 @@ pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
     reader.tensors
 }
 
+/// [`to_named_tensors`] of a part of a model, under the names that they have in the model.
+pub(crate) fn named_tensors_of<M: Module>(place: &str, part: &M) -> NamedTensors {
+    to_named_tensors(part).into_iter().map(|(name, tensor)| (format!("{place}.{name}"), tensor)).collect()
+}
+
 /// The module with other values: `f` is given each parameter's published name and shape, and gives its
 /// values in the published layout, or `None` to leave it as it is.
 ///

@@ -14,7 +14,8 @@ use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::loading::{LoadPolicy, LoadReport, load_named_tensors};
+use crate::load_report::LoadReport;
+use crate::loading::{LoadPolicy, load_named_tensors};
 use crate::parameters::{NamedTensors, to_named_tensors};
 use crate::pretraining::BertForPreTraining;
 use crate::tokenizer_files::Vocabulary;
@@ -43,20 +44,28 @@ pub fn save_pretrained<M: Architecture>(
             let vocab_size = config.vocab_size;
             return Err(Error::VocabularySize { words, vocab_size });
         }
-        for (name, text) in vocabulary.files()? {
-            files.push((name, text.into_bytes()));
-        }
+        files = vocabulary.files()?;
     }
     let tensors = to_named_tensors(model);
-    for (name, (_, values)) in &tensors {
+    check_finite(&tensors)?;
+    files.push(("model.safetensors", named_tensors_to_bytes(&tensors)));
+    drop(tensors);
+    files.push(("config.json", config.to_json_string(M::NAME).into_bytes()));
+    hand_out(sink, files)
+}
+
+/// Refuses tensors that hold NaN or infinity.
+pub(crate) fn check_finite(tensors: &NamedTensors) -> Result<(), Error> {
+    for (name, (_, values)) in tensors {
         if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
             return Err(Error::ParameterNotFinite { name: name.clone(), value });
         }
     }
-    files.push(("model.safetensors", named_tensors_to_bytes(&tensors)));
-    drop(tensors);
-    let json = config.to_json_string(M::NAME);
-    files.push(("config.json", json.into_bytes()));
+    Ok(())
+}
+
+/// Hands out files in their order.
+pub(crate) fn hand_out(sink: &mut Sink<'_>, files: Vec<(&'static str, Vec<u8>)>) -> Result<(), Error> {
     for (name, bytes) in files {
         sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
     }
@@ -99,12 +108,12 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     }
     let index = dir.join("model.safetensors.index.json");
     if index.is_file() {
-        return Err(Error::ShardedWeights { path: index });
+        return Err(Error::ShardedWeights(index));
     }
     let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.bin"];
     for path in pickles.map(|name| dir.join(name)) {
         if path.is_file() {
-            return Err(Error::PickledWeights { path });
+            return Err(Error::PickledWeights(path));
         }
     }
     refuse_adapter(dir)?;
@@ -118,7 +127,7 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// [`Error::AdapterWithoutEncoder`].
 pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
     match crate::adapter::is_adapter_folder(dir) {
-        true => Err(Error::AdapterWithoutEncoder { path: dir.into() }),
+        true => Err(Error::AdapterWithoutEncoder(dir.into())),
         false => Ok(()),
     }
 }
@@ -139,8 +148,8 @@ pub fn refuse_weights_file(path: &Path) -> Result<(), Error> {
     let read = std::fs::File::open(&path).and_then(|mut file| io::Read::read(&mut file, &mut start));
     match read {
         Err(source) => Err(Error::Io { path, source }),
-        Ok(read) if by_name || is_pickle(&start[..read]) => Err(Error::PickledWeights { path }),
-        Ok(_) => Err(Error::NotAFolder { path }),
+        Ok(read) if by_name || is_pickle(&start[..read]) => Err(Error::PickledWeights(path)),
+        Ok(_) => Err(Error::NotAFolder(path)),
     }
 }
 

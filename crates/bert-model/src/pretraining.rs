@@ -171,7 +171,7 @@ impl BertForPreTraining {
         }
     }
 
-    /// Both losses, as [`crate::pretraining_loss`] gives them from the logits.
+    /// Both losses, without picking from the logits.
     ///
     /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, where the
     /// composition of burn's operations keeps several.

@@ -22,19 +22,19 @@ pub struct Vocabulary<'a> {
 }
 
 impl Vocabulary<'_> {
-    /// Every file with its name and text.
+    /// Every file with its name and bytes.
     ///
     /// # Errors
     ///
     /// [`Error::MissingSpecialToken`] if one of the five is not a word.
-    pub fn files(&self) -> Result<Vec<(&'static str, String)>, Error> {
+    pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         let mut vocab = String::new();
         for word in self.words {
             vocab.push_str(word);
             vocab.push('\n');
         }
         Ok(vec![
-            ("vocab.txt", vocab),
+            ("vocab.txt", vocab.into_bytes()),
             ("tokenizer.json", pretty(&self.tokenizer()?)),
             ("tokenizer_config.json", pretty(&self.tokenizer_config())),
             ("special_tokens_map.json", pretty(&special_tokens_map())),
@@ -43,7 +43,7 @@ impl Vocabulary<'_> {
 
     fn id(&self, token: &'static str) -> Result<usize, Error> {
         let place = self.words.iter().position(|word| word == token);
-        place.ok_or(Error::MissingSpecialToken { token })
+        place.ok_or(Error::MissingSpecialToken(token))
     }
 
     fn tokenizer_config(&self) -> Value {
@@ -119,7 +119,7 @@ fn special_tokens_map() -> Value {
     })
 }
 
-fn pretty(json: &Value) -> String {
+pub(crate) fn pretty(json: &Value) -> Vec<u8> {
     // Display of a JSON value cannot fail.
-    format!("{json:#}\n")
+    format!("{json:#}\n").into_bytes()
 }

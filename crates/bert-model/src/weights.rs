@@ -75,7 +75,7 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     }
     let bytes = std::fs::read(path).map_err(io)?;
     if is_pickle(&bytes) {
-        return Err(Error::PickledWeights { path: path.into() });
+        return Err(Error::PickledWeights(path.into()));
     }
     named_tensors_from_bytes(&bytes, path)
 }

@@ -19,17 +19,17 @@ use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::loading::LoadReport;
-use crate::parameters::{NamedTensors, map_parameters, named_parameters, to_named_tensors};
-use crate::pretrained::Sink;
-use crate::tokenizer_files::Vocabulary;
+use crate::load_report::LoadReport;
+use crate::parameters::{NamedTensors, map_parameters, named_parameters, named_tensors_of};
+use crate::pretrained::{Sink, check_finite, hand_out};
+use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::{named_tensors_to_bytes, read_safetensors};
 
 pub(super) const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter.safetensors";
 const PEFT_WEIGHTS: &str = "adapter_model.safetensors";
-pub(super) const HEAD_CONFIG: &str = "head_config.json";
-pub(super) const HEAD_WEIGHTS: &str = "model_head.safetensors";
+const HEAD_CONFIG: &str = "head_config.json";
+const HEAD_WEIGHTS: &str = "model_head.safetensors";
 
 /// What an adapter's folder says of where it comes from.
 #[derive(Clone, Copy, Debug)]
@@ -77,15 +77,8 @@ pub fn save_adapter(
 ) -> Result<(), Error> {
     let mut own = own_tensors(model);
     assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");
-    for (name, (_, values)) in &own {
-        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
-            return Err(Error::ParameterNotFinite { name: name.clone(), value });
-        }
-    }
-    let mut files: Vec<(&str, Vec<u8>)> = Vec::new();
-    for (name, text) in vocabulary.files()? {
-        files.push((name, text.into_bytes()));
-    }
+    check_finite(&own)?;
+    let mut files = vocabulary.files()?;
     let architecture = BertForSequenceClassification::NAME;
     files.push(("config.json", config.to_json_string(architecture).into_bytes()));
     let adapter_config = match adapter {
@@ -97,57 +90,42 @@ pub fn save_adapter(
         }
         AdapterConfig::Bottleneck { form, reduction_factor } => {
             let head = own.extract_if(.., |name, _| !is_adapter_parameter(name)).collect();
-            files.push((HEAD_WEIGHTS, named_tensors_to_bytes(&head)));
-            files.push((HEAD_CONFIG, pretty(&head_config(config, origin))));
+            files.extend(head_files(&head, config, origin));
             let named = |(name, tensor): (String, _)| (library_form::published(&name, origin.name), tensor);
             let tensors: NamedTensors = own.into_iter().map(named).collect();
             files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
-            let mut about = about(config, origin);
-            about["name"] = origin.name.into();
-            about["config"] = library_form::config(form, reduction_factor);
-            about
+            about(config, origin, library_form::config(form, reduction_factor))
         }
     };
     files.push((CONFIG, pretty(&adapter_config)));
-    for (name, bytes) in files {
-        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
-    }
-    Ok(())
+    hand_out(sink, files)
 }
 
-/// What the library's two configurations have in common.
-pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
+/// A configuration of the library, of what has this name and is configured so.
+pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>, own: Value) -> Value {
     json!({
+        "config": own,
         "hidden_size": config.hidden_size,
         "model_class": BertForSequenceClassification::NAME,
         "model_name": origin.base,
         "model_type": "bert",
+        "name": origin.name,
         "version": library_form::VERSION,
     })
 }
 
-/// The configuration of a head that belongs to the model's class and not to the library.
-pub(super) fn head_config(config: &BertConfig, origin: AdapterOrigin<'_>) -> Value {
-    let mut head = about(config, origin);
+/// The files of a head that belongs to the model's class and not to the library.
+pub(super) fn head_files(
+    tensors: &NamedTensors,
+    config: &BertConfig,
+    origin: AdapterOrigin<'_>,
+) -> [(&'static str, Vec<u8>); 2] {
+    let mut head = about(config, origin, Value::Null);
     let unnamed = || (0..config.num_labels).map(|id| (format!("LABEL_{id}"), id)).collect();
-    head["config"] = Value::Null;
     head["name"] = Value::Null;
     head["num_labels"] = config.num_labels.into();
     head["label2id"] = json!(config.label2id.clone().unwrap_or_else(unnamed));
-    head
-}
-
-pub(super) fn pretty(value: &Value) -> Vec<u8> {
-    let text = serde_json::to_string_pretty(value).expect("a JSON value");
-    (text + "\n").into_bytes()
-}
-
-/// A number as Python writes it: without a point when it is whole.
-pub(super) fn number(value: f64) -> Value {
-    match value.fract() == 0.0 && value.abs() < 1e15 {
-        true => (value as i64).into(),
-        false => value.into(),
-    }
+    [(HEAD_WEIGHTS, named_tensors_to_bytes(tensors)), (HEAD_CONFIG, pretty(&head))]
 }
 
 /// The adapter's and the classifier's tensors, on the host.
@@ -155,23 +133,19 @@ fn own_tensors(model: &BertForSequenceClassification) -> NamedTensors {
     // The encoder is as large as the model, and all that is left of it here is its names.
     let mut tensors = NamedTensors::new();
     for (index, layer) in model.bert.encoder.layer.iter().enumerate() {
-        let mut add = |place: &str, found: NamedTensors| {
-            let prefix = format!("bert.encoder.layer.{index}.{place}");
-            tensors.extend(found.into_iter().map(|(name, tensor)| (format!("{prefix}.{name}"), tensor)));
-        };
+        let place = format!("bert.encoder.layer.{index}");
         let attention = &layer.attention;
         let halves = [("attention.output", &attention.output), ("output", &layer.output)];
-        for (place, half) in halves {
-            if let Some(adapter) = &half.adapter {
-                add(&format!("{place}.adapter"), to_named_tensors(adapter));
+        for (half, output) in halves {
+            if let Some(adapter) = &output.adapter {
+                tensors.extend(named_tensors_of(&format!("{place}.{half}.adapter"), adapter));
             }
         }
         if let Some(lora) = &attention.self_attention.lora {
-            add("attention.self.lora", to_named_tensors(lora));
+            tensors.extend(named_tensors_of(&format!("{place}.attention.self.lora"), lora));
         }
     }
-    let classifier = to_named_tensors(&model.classifier).into_iter();
-    tensors.extend(classifier.map(|(name, tensor)| (format!("classifier.{name}"), tensor)));
+    tensors.extend(named_tensors_of("classifier", &model.classifier));
     tensors
 }
 
@@ -214,8 +188,7 @@ fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, E
 fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
     let object = config.get("config").and_then(Value::as_object);
     let adapter = library_form::read_config(object.ok_or_else(|| wrong("config", "is not an object"))?)?;
-    let name = config.get("name").and_then(Value::as_str);
-    let name = name.ok_or_else(|| wrong("name", "is not a text"))?;
+    let name = name_of(config)?;
     let hidden_size = config.get("hidden_size").and_then(Value::as_u64);
     let hidden_size = hidden_size.ok_or_else(|| wrong("hidden_size", "is not a whole number"))? as usize;
     let tensors = read_weights(dir, WEIGHTS, "pytorch_adapter.bin")?;
@@ -229,11 +202,24 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
         let labels = head.get("label2id").filter(|labels| !labels.is_null());
         let labels = labels.or_else(|| head.get("config")?.get("label2id"));
         label2id = labels.and_then(|labels| serde_json::from_value(labels.clone()).ok());
-        let weights = read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?;
-        tensors.extend(weights.into_iter().map(|(name, tensor)| (library_form::known_head(&name), tensor)));
     }
+    tensors.extend(read_head(dir)?);
     let (name, path) = (Some(name.to_string()), dir.to_path_buf());
     Ok(AdapterFolder { adapter, name, hidden_size, label2id, base: base_of(config), path, tensors })
+}
+
+/// The name that a configuration of the library gives.
+pub(super) fn name_of(config: &Map<String, Value>) -> Result<&str, Error> {
+    config.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name", "is not a text"))
+}
+
+/// The classifier's tensors, where the folder has it.
+pub(super) fn read_head(dir: &Path) -> Result<NamedTensors, Error> {
+    if !dir.join(HEAD_CONFIG).is_file() {
+        return Ok(NamedTensors::new());
+    }
+    let weights = read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?.into_iter();
+    Ok(weights.map(|(name, tensor)| (library_form::known_head(&name), tensor)).collect())
 }
 
 pub(super) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {
@@ -250,7 +236,7 @@ pub(super) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Resu
     let (path, pickle) = (dir.join(file), dir.join(pickle));
     match (path.is_file(), pickle.is_file()) {
         (true, _) => read_safetensors(&path),
-        (false, true) => Err(Error::PickledAdapter { path: pickle }),
+        (false, true) => Err(Error::PickledAdapter(pickle)),
         (false, false) => Err(Error::MissingFile { path: dir.into(), file }),
     }
 }
@@ -300,19 +286,11 @@ pub(super) fn with_tensors(
 ) -> Result<BertForSequenceClassification, Error> {
     let has_head = tensors.keys().any(|name| name.starts_with("classifier."));
     let own = |name: &str| own(name) || (has_head && name.starts_with("classifier."));
-    let mut report = LoadReport::default();
-    let mut unused: Vec<String> = tensors.keys().cloned().collect();
-    for (name, _, shape) in named_parameters(&model).into_iter().filter(|(name, ..)| own(name)) {
-        unused.retain(|tensor| *tensor != name);
-        match tensors.get(&name) {
-            None => report.missing.push(name),
-            Some((found, _)) if *found != shape => report.misshapen.push((name, shape, found.clone())),
-            Some(_) => {}
-        }
-    }
-    report.unexpected = unused;
+    let mut parameters = named_parameters(&model);
+    parameters.retain(|(name, ..)| own(name));
+    let report = LoadReport::new(&parameters, &tensors);
     if report != LoadReport::default() {
-        return Err(Error::TensorMismatch { report });
+        return Err(Error::TensorMismatch(report));
     }
     Ok(map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values)))
 }

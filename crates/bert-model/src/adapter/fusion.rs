@@ -25,7 +25,7 @@ use super::{AdapterConfig, wrong};
 use crate::attention::linear;
 use crate::dropout::{DropoutKey, dropout};
 use crate::error::Error;
-use crate::loading::LoadReport;
+use crate::load_report::LoadReport;
 use crate::model::BertModel;
 use crate::parameters::{NamedTensors, map_parameters};
 use bert_random::normal;
@@ -185,7 +185,7 @@ impl BertModel {
             LoadReport { missing, unexpected: weights.into_keys().collect(), ..LoadReport::default() };
         match report == LoadReport::default() {
             true => Ok(model),
-            false => Err(Error::TensorMismatch { report }),
+            false => Err(Error::TensorMismatch(report)),
         }
     }
 

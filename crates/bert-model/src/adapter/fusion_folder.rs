@@ -13,18 +13,18 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::folder::{
-    AdapterFolder, AdapterOrigin, HEAD_CONFIG, HEAD_WEIGHTS, about, base_of, head_config, pretty,
-    read_adapter, read_json, read_weights, with_tensors,
+    AdapterFolder, AdapterOrigin, about, base_of, head_files, name_of, read_adapter, read_head, read_json,
+    read_weights, with_tensors,
 };
 use super::fusion::is_fusion_parameter;
-use super::{library_form, wrong};
+use super::wrong;
 use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::parameters::{NamedTensors, to_named_tensors};
-use crate::pretrained::Sink;
-use crate::tokenizer_files::Vocabulary;
+use crate::parameters::{NamedTensors, named_tensors_of};
+use crate::pretrained::{Sink, check_finite, hand_out};
+use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::named_tensors_to_bytes;
 
 pub(super) const CONFIG: &str = "adapter_fusion_config.json";
@@ -48,7 +48,7 @@ pub struct FusionFolder {
 /// attention, with the key.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let config = read_json(dir, CONFIG)?;
-    let name = config.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name", "is not a text"))?;
+    let name = name_of(&config)?;
     let found = config.get("config").unwrap_or(&Value::Null);
     for (key, expected) in dynamic().as_object().expect("an object") {
         if found.get(key).is_some_and(|found| found != expected) {
@@ -61,10 +61,7 @@ pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let attention = read_weights(dir, WEIGHTS, "pytorch_model_adapter_fusion.bin")?.into_iter();
     let mut tensors: NamedTensors =
         attention.map(|(name, tensor)| (name.replace(&published, ".fusion."), tensor)).collect();
-    if dir.join(HEAD_CONFIG).is_file() {
-        let head = read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?.into_iter();
-        tensors.extend(head.map(|(name, tensor)| (library_form::known_head(&name), tensor)));
-    }
+    tensors.extend(read_head(dir)?);
     Ok(FusionFolder { adapters, base: base_of(&config), tensors })
 }
 
@@ -106,34 +103,19 @@ pub fn save_fusion(
         let Some(fusion) = &layer.output.fusion else { continue };
         let place = format!("bert.encoder.layer.{index}.output.adapter_fusion_layer.{name}");
         for (part, dense) in [("query", &fusion.query), ("key", &fusion.key), ("value", &fusion.value)] {
-            let tensors = to_named_tensors(dense).into_iter();
-            attention.extend(tensors.map(|(of, tensor)| (format!("{place}.{part}.{of}"), tensor)));
+            attention.extend(named_tensors_of(&format!("{place}.{part}"), dense));
         }
     }
-    let classifier = to_named_tensors(&model.classifier).into_iter();
-    let head: NamedTensors = classifier.map(|(of, tensor)| (format!("classifier.{of}"), tensor)).collect();
-    for (name, (_, values)) in attention.iter().chain(&head) {
-        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
-            return Err(Error::ParameterNotFinite { name: name.clone(), value });
-        }
-    }
-    let mut files: Vec<(&str, Vec<u8>)> = Vec::new();
-    for (name, text) in vocabulary.files()? {
-        files.push((name, text.into_bytes()));
-    }
+    let head = named_tensors_of("classifier", &model.classifier);
+    check_finite(&attention)?;
+    check_finite(&head)?;
+    let mut files = vocabulary.files()?;
     let origin = AdapterOrigin { name: &name, base };
-    let mut config_json = about(config, origin);
-    config_json["name"] = name.as_str().into();
-    config_json["config"] = dynamic();
     files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));
-    files.push((HEAD_WEIGHTS, named_tensors_to_bytes(&head)));
-    files.push((HEAD_CONFIG, pretty(&head_config(config, origin))));
+    files.extend(head_files(&head, config, origin));
     files.push((WEIGHTS, named_tensors_to_bytes(&attention)));
-    files.push((CONFIG, pretty(&config_json)));
-    for (name, bytes) in files {
-        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
-    }
-    Ok(())
+    files.push((CONFIG, pretty(&about(config, origin, dynamic()))));
+    hand_out(sink, files)
 }
 
 /// The library's `dynamic` configuration.

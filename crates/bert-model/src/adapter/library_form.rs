@@ -41,7 +41,7 @@ pub(super) fn config(form: BottleneckForm, reduction_factor: f64) -> Value {
         "phm_init_range": 0.0001,
         "phm_layer": false,
         "phm_rank": 1,
-        "reduction_factor": super::folder::number(reduction_factor),
+        "reduction_factor": super::number(reduction_factor),
         "residual_before_ln": true,
         "scaling": form.scaling(),
         "shared_W_phm": false,

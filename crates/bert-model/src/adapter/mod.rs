@@ -30,6 +30,7 @@ use crate::classification::BertForSequenceClassification;
 use crate::error::Error;
 use crate::model::BertModel;
 use crate::parameters::map_parameters;
+use serde_json::Value;
 
 pub use bottleneck::{Bottleneck, BottleneckForm};
 pub use folder::{AdapterFolder, AdapterOrigin, read_adapter, save_adapter};
@@ -87,6 +88,14 @@ impl AdapterConfig {
             }
             Self::Lora { .. } => Ok(()),
         }
+    }
+}
+
+/// A number as Python writes it: without a point when it is whole.
+fn number(value: f64) -> Value {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => (value as i64).into(),
+        false => value.into(),
     }
 }
 

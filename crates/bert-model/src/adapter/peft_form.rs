@@ -22,7 +22,7 @@ pub(super) fn config(rank: usize, alpha: f64, base: &str) -> Value {
         "init_lora_weights": true,
         "layers_pattern": null,
         "layers_to_transform": null,
-        "lora_alpha": super::folder::number(alpha),
+        "lora_alpha": super::number(alpha),
         "lora_dropout": 0.0,
         "modules_to_save": ["classifier"],
         "peft_type": "LORA",

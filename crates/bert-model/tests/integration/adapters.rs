@@ -415,9 +415,9 @@ fn what_does_not_fit_is_refused() {
     let dir = folder(pfeiffer, unchanged);
     let safe = dir.path().join("adapter.safetensors");
     std::fs::rename(&safe, dir.path().join("pytorch_adapter.bin")).unwrap();
-    assert!(matches!(read_adapter(dir.path()), Err(Error::PickledAdapter { .. })));
+    assert!(matches!(read_adapter(dir.path()), Err(Error::PickledAdapter(_))));
     std::fs::remove_file(dir.path().join("pytorch_adapter.bin")).unwrap();
     assert!(matches!(read_adapter(dir.path()), Err(Error::MissingFile { file: "adapter.safetensors", .. })));
     let error = bert_model::read_pretrained_tensors(dir.path()).unwrap_err();
-    assert!(matches!(error, Error::AdapterWithoutEncoder { .. }), "{error}");
+    assert!(matches!(error, Error::AdapterWithoutEncoder(_)), "{error}");
 }

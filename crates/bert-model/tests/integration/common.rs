@@ -5,12 +5,27 @@ use std::path::{Path, PathBuf};
 
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LossNormalizer, NamedTensors, Preset,
-    PretrainingInput, PretrainingTargets,
+    PretrainingInput, PretrainingLoss, PretrainingOutput, PretrainingTargets, cross_entropy,
+    cross_entropy_sum,
 };
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
+
+/// Both losses, picked from the logits; for training, `BertForPreTraining::loss` gives them without.
+pub(crate) fn pretraining_loss(
+    output: PretrainingOutput,
+    targets: PretrainingTargets,
+    normalizer: LossNormalizer,
+) -> PretrainingLoss {
+    let nll = cross_entropy(output.prediction_logits, targets.masked_lm_ids);
+    // With the reference's guard against a batch without predictions.
+    let masked_lm = (nll * targets.masked_lm_weights).sum().div_scalar(normalizer.masked_lm + 1e-5);
+    let next_sentence = cross_entropy_sum(output.seq_relationship_logits, targets.next_sentence_labels)
+        .div_scalar(normalizer.next_sentence);
+    PretrainingLoss { total: masked_lm.clone() + next_sentence.clone(), masked_lm, next_sentence }
+}
 
 pub(crate) fn device() -> Device {
     Device::flex()

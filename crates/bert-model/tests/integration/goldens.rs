@@ -7,13 +7,15 @@
 use bert_model::{
     Architecture, BertConfig, BertForMultipleChoice, BertForPreTraining, BertForQuestionAnswering,
     BertForSequenceClassification, BertForTokenClassification, BertModel, LoadPolicy, Mode, NamedTensors,
-    classification_loss, load_named_tensors, map_parameters, pretraining_loss, read_pretrained_tensors,
-    span_loss, to_named_tensors, token_loss,
+    classification_loss, load_named_tensors, map_parameters, read_pretrained_tensors, span_loss,
+    to_named_tensors, token_loss,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-use crate::common::{Golden, Worst, device, golden_folder, named_gradients, scalar, values};
+use crate::common::{
+    Golden, Worst, device, golden_folder, named_gradients, pretraining_loss, scalar, values,
+};
 
 const TOLERANCE: f64 = 1e-5;
 const ACTIVATIONS: [&str; 2] = ["gelu", "gelu_new"];
