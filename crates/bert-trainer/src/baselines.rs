@@ -52,7 +52,7 @@ pub fn baselines(
     if held_out.vocabulary().tokens() != vocabulary.tokens() {
         let (train, held_out) = (train.folder().display(), held_out.folder().display());
         let differences = vec![format!("{held_out} was made with another vocabulary than {train}")];
-        return Err(Error::Mismatch { differences });
+        return Err(Error::Mismatch(differences));
     }
     let mut blanks = blanks(held_out, instances.unwrap_or(u64::MAX))?;
     let mut counts = NeighbourCounts::of_data(train.data(), 1)?;
@@ -70,11 +70,11 @@ fn blanks(held_out: &mut DataLoader, instances: u64) -> Result<Vec<Blank>, Error
     let mut blanks = Vec::new();
     for index in 0..instances.min(held_out.rows()) {
         let row = held_out.stored_row(index)?;
-        let known = |at: usize| row.input_ids.get(at).map(|&id| id as u32).filter(|&id| id != mask);
+        let known = |at: usize| row.input_ids.get(at).copied().filter(|&id| id != mask);
         for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
             let at = position as usize;
             let left = at.checked_sub(1).and_then(known);
-            blanks.push(Blank { left, right: known(at + 1), target: id as u32 });
+            blanks.push(Blank { left, right: known(at + 1), target: id });
         }
         if blanks.len() >= MOST_PREDICTIONS {
             blanks.truncate(MOST_PREDICTIONS);

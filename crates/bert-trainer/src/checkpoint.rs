@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_storage::sealed::{read_sealed, write_sealed_on};
-use bert_storage::{Disk, FileSystem, create_folder, digest_bytes, digest_file, write_atomic_on};
+use bert_storage::sealed::read_sealed;
+use bert_storage::{Disk, Locate, StagedFolder, digest_bytes, digest_file};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::Place;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::optimizer::{AdamW, MomentValues};
 
 const MARKER: &str = "COMMITTED.json";
@@ -90,15 +90,11 @@ const REMOVED: &str = ".removed-";
 
 /// The checkpoints of one run.
 #[derive(Clone, Debug)]
-pub struct CheckpointFolder<'a> {
-    files: &'a dyn FileSystem,
-    folder: PathBuf,
-}
+pub struct CheckpointFolder<'a>(StagedFolder<'a>);
 
 /// Collects the files of a checkpoint that is being written.
 pub struct CheckpointWriter<'a> {
-    file_system: &'a dyn FileSystem,
-    folder: PathBuf,
+    folder: StagedFolder<'a>,
     files: BTreeMap<String, FileEntry>,
 }
 
@@ -111,9 +107,7 @@ impl CheckpointWriter<'_> {
         // Noted first, so that a full disk can be told what is needed.
         let entry = FileEntry { bytes: bytes.len() as u64, blake3: digest_bytes(bytes) };
         self.files.insert(name.to_string(), entry);
-        write_atomic_on(self.file_system, &self.folder.join(name), |out| out.write_all(bytes))
-            .map(drop)
-            .map_err(std::io::Error::other)
+        self.folder.write_bytes(name, bytes).map(drop).map_err(std::io::Error::other)
     }
 
     fn bytes(&self) -> u64 {
@@ -124,38 +118,36 @@ impl CheckpointWriter<'_> {
 impl CheckpointFolder<'static> {
     /// The checkpoints below a run's folder.
     pub fn of_run(run: &Path) -> Self {
-        Self::on(&Disk, run)
+        Self::on(&StagedFolder::new(&Disk, run))
     }
 }
 
 impl<'a> CheckpointFolder<'a> {
-    /// [`CheckpointFolder::of_run`] on a file system of choice.
-    pub fn on(files: &'a dyn FileSystem, run: &Path) -> Self {
-        Self { files, folder: run.join("checkpoints") }
+    /// [`CheckpointFolder::of_run`] of a folder that is written.
+    pub fn on(run: &StagedFolder<'a>) -> Self {
+        Self(run.inside("checkpoints"))
     }
 
     /// The steps of all committed checkpoints, oldest first, good or not.
     pub fn steps(&self) -> Vec<u64> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let step = |name: &str| name.strip_prefix("step-")?.parse().ok();
-        let mut steps: Vec<u64> = entries
-            .filter(|entry| entry.path().join(MARKER).exists())
-            .filter_map(|entry| step(entry.file_name().to_str()?))
-            .collect();
+        let step = |name: &String| name.strip_prefix("step-")?.parse().ok();
+        let names = self.0.names().unwrap_or_default();
+        let committed = names.iter().filter(|name| self.0.inside(name).has(MARKER));
+        let mut steps: Vec<u64> = committed.filter_map(step).collect();
         steps.sort_unstable();
         steps
     }
 
     /// The folder of the checkpoint after `step` steps.
     pub fn path(&self, step: u64) -> PathBuf {
-        self.folder.join(format!("step-{step:08}"))
+        self.0.at(&name(step))
     }
 
     /// Writes and commits a checkpoint; `model_files` adds what describes the model. Then removes
     /// all but the newest `keep` checkpoints.
     ///
     /// # Errors
-    /// When a file cannot be written ([`Error::CheckpointNeedsRoom`] if the disk is full); nothing committed
+    /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full); nothing committed
     /// before is touched then, and the room of what was written is given back.
     pub fn write(
         &self,
@@ -165,23 +157,20 @@ impl<'a> CheckpointFolder<'a> {
         model_files: impl FnOnce(&mut CheckpointWriter<'_>) -> Result<(), Error>,
     ) -> Result<PathBuf, Error> {
         let target = self.path(state.step);
-        let partial = self.folder.join(format!("{PARTIAL}step-{:08}", state.step));
+        let partial = self.0.inside(&format!("{PARTIAL}{}", name(state.step)));
         self.remove_leftovers()?;
-        create_folder(self.files, &partial)?;
-        let mut writer =
-            CheckpointWriter { file_system: self.files, folder: partial.clone(), files: BTreeMap::new() };
+        partial.create()?;
+        let mut writer = CheckpointWriter { folder: partial.clone(), files: BTreeMap::new() };
         let filled = model_files(&mut writer).and_then(|()| fill(&mut writer, state, optimizer));
         if let Err(error) = filled {
             // What failed may fail again here; the next checkpoint clears it then.
-            let _ = self.files.remove_dir_all(&partial);
+            let _ = partial.remove_all();
             return Err(needs_room(error, &target, &writer, optimizer));
         }
-        if target.exists() {
-            // The same step, found corrupt: the new one replaces it.
-            self.discard(state.step)?;
-        }
-        self.files.rename(&partial, &target).map_err(|e| Error::io(&target, e))?;
-        self.files.sync_folder(&self.folder).map_err(|e| Error::io(&self.folder, e))?;
+        // The same step, found corrupt: the new one replaces it.
+        self.discard(state.step)?;
+        self.0.take(partial.path(), &name(state.step))?;
+        self.0.sync()?;
         self.prune(state.step, keep)?;
         // A later one was passed over when the run was opened, as not good; it would be the newest again.
         let later = self.steps().into_iter().filter(|&step| step > state.step);
@@ -194,14 +183,10 @@ impl<'a> CheckpointFolder<'a> {
     /// # Errors
     /// When something cannot be removed.
     pub fn remove_leftovers(&self) -> Result<(), Error> {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let half_removed = name.starts_with("step-") && !entry.path().join(MARKER).exists();
-            if name.starts_with(PARTIAL) || name.starts_with(REMOVED) || half_removed {
-                self.files.remove_dir_all(&entry.path()).map_err(|e| Error::io(&entry.path(), e))?;
-            }
-        }
-        Ok(())
+        let half_removed = |name: &str| name.starts_with("step-") && !self.0.inside(name).has(MARKER);
+        let is_left =
+            |name: &str| name.starts_with(PARTIAL) || name.starts_with(REMOVED) || half_removed(name);
+        Ok(self.0.clear(is_left)?)
     }
 
     /// Removes all but `keep` of the checkpoints up to `newest`, a good one. Later ones are not counted: they are
@@ -216,19 +201,16 @@ impl<'a> CheckpointFolder<'a> {
         old.into_iter().try_for_each(|step| self.discard(step))
     }
 
-    /// Removes a checkpoint. Its name goes first and for certain: one half removed is never taken for one.
+    /// Removes a checkpoint, if it is there.
     fn discard(&self, step: u64) -> Result<(), Error> {
-        let (path, removed) = (self.path(step), self.folder.join(format!("{REMOVED}step-{step:08}")));
-        self.files.rename(&path, &removed).map_err(|e| Error::io(&path, e))?;
-        self.files.sync_folder(&self.folder).map_err(|e| Error::io(&self.folder, e))?;
-        self.files.remove_dir_all(&removed).map_err(|e| Error::io(&removed, e))
+        Ok(self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))?)
     }
 
     /// The newest checkpoint whose files are all as committed; `warn` is told of every newer one
     /// that is not.
     ///
     /// # Errors
-    /// [`Error::NoGoodCheckpoint`] when there are checkpoints but all are corrupt.
+    /// [`FolderProblem::NoGoodCheckpoint`] when there are checkpoints but all are corrupt.
     pub fn newest_good(
         &self,
         warn: &mut dyn FnMut(&Error),
@@ -248,20 +230,26 @@ impl<'a> CheckpointFolder<'a> {
         match newest {
             None => Ok(None),
             Some(newest) => {
-                Err(Error::NoGoodCheckpoint { path: self.folder.clone(), count: steps.len(), newest })
+                let count = steps.len();
+                Err(FolderProblem::NoGoodCheckpoint { count, newest }.at(self.0.path()).into())
             }
         }
     }
+}
+
+/// The name of the checkpoint after so many steps.
+fn name(step: u64) -> String {
+    format!("step-{step:08}")
 }
 
 /// Adds what is the trainer's, and the marker last.
 fn fill(writer: &mut CheckpointWriter<'_>, state: &TrainerState, optimizer: &AdamW) -> Result<(), Error> {
     let state_bytes = serde_json::to_vec_pretty(state).expect("plain data");
     for (name, bytes) in [(OPTIMIZER, optimizer_bytes(optimizer)), (STATE, state_bytes)] {
-        writer.add(name, &bytes).map_err(|e| Error::io(&writer.folder.join(name), e))?;
+        writer.add(name, &bytes).map_err(|e| Error::io(&writer.folder.at(name), e))?;
     }
     let committed = Committed { step: state.step, files: std::mem::take(&mut writer.files) };
-    let written = write_sealed_on(writer.file_system, &writer.folder.join(MARKER), &committed);
+    let written = writer.folder.write_sealed(MARKER, &committed);
     writer.files = committed.files;
     Ok(written.map(drop)?)
 }
@@ -275,15 +263,15 @@ fn needs_room(error: Error, target: &Path, writer: &CheckpointWriter<'_>, optimi
     let weights = if writer.files.contains_key("model.safetensors") { 0 } else { moments / 2 };
     let needed = writer.bytes() + (moments + weights) as u64;
     let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
-    Error::CheckpointNeedsRoom { path: target.to_path_buf(), needed, free, source: Box::new(error) }
+    FolderProblem::CheckpointNeedsRoom { needed, free, source: Box::new(error) }.at(target).into()
 }
 
 /// Checks every file of a checkpoint against its marker.
 ///
 /// # Errors
-/// [`Error::CheckpointCorrupt`] naming the first file that is not as committed.
+/// [`FolderProblem::CheckpointCorrupt`] naming the first file that is not as committed.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
-    let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
+    let corrupt = |reason: String| Error::corrupt(path, reason);
     let marker = read_sealed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     let committed: Committed =
         serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
@@ -327,9 +315,9 @@ fn optimizer_bytes(optimizer: &AdamW) -> Vec<u8> {
 /// Reads `optimizer.safetensors` of a verified checkpoint: both moments by parameter name.
 ///
 /// # Errors
-/// [`Error::CheckpointCorrupt`] when the file is not what [`CheckpointFolder::write`] writes.
+/// [`FolderProblem::CheckpointCorrupt`] when the file is not what [`CheckpointFolder::write`] writes.
 pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
-    let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
+    let corrupt = |reason: String| Error::corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
     let mut state = MomentValues::new();
@@ -354,7 +342,7 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
 /// checkpoint of a run, or the tuned model of a fine-tuning.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`] when the path is none of these;
+/// [`FolderProblem::NoCheckpoint`] when the path is none of these;
 /// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, a fine-tuning's or a library's.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     let folder = resolve_tuned_folder(path, warn)?;
@@ -365,7 +353,7 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
 /// [`resolve_model_folder`], where an adapter's folder will do.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`] when the path is none of these.
+/// [`FolderProblem::NoCheckpoint`] when the path is none of these.
 pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
@@ -386,7 +374,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join("config.json").exists() {
         return Ok(path.to_path_buf());
     }
-    Err(Error::NoCheckpoint { path: path.to_path_buf() })
+    Err(FolderProblem::NoCheckpoint.at(path).into())
 }
 
 #[cfg(test)]
@@ -420,7 +408,15 @@ mod tests {
     fn a_tuned_model_is_one_with_its_report() {
         let folder = tempfile::tempdir().unwrap();
         let resolve = || resolve_model_folder(folder.path(), &mut |_| {});
-        let none = |found| assert!(matches!(found, Err(Error::NoCheckpoint { .. })), "{found:?}");
+        let none = |found| {
+            assert!(
+                matches!(
+                    found,
+                    Err(Error::Folder(bert_storage::Located { problem: FolderProblem::NoCheckpoint, .. }))
+                ),
+                "{found:?}"
+            )
+        };
         none(resolve());
         fs::create_dir(folder.path().join("model")).unwrap();
         fs::write(folder.path().join("model/config.json"), "{}").unwrap();

@@ -1,7 +1,10 @@
 //! Holds the configuration of a pre-training run. Every field is a flag of `pretrain` (feature `cli`) and a key in
 //! JSON, and its doc comment is the flag's help text.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use bert_data::{ByteSize, CACHE_BYTES, DataSet};
+use bert_storage::ObjectCache;
 
 #[cfg(feature = "cli")]
 use clap::ArgAction;
@@ -24,10 +27,21 @@ use crate::schedule::{Schedule, ScheduleKind};
 #[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct PretrainConfig {
-    /// Data folder made by make-pretrain-data.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    /// Data folder made by make-pretrain-data, or its URL.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub data: PathBuf,
+
+    /// Folder for copies of the shards of a --data in an object store [default: ~/.cache/bert/shards].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[serde(default)]
+    #[setters(into)]
+    pub cache: Option<PathBuf>,
+
+    /// How much these copies may take, as 500M or 20G; the ones used last stay.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", default_value_t = defaults().cache_size))]
+    #[serde(default = "cache_size")]
+    pub cache_size: ByteSize,
 
     /// Model size (tiny, mini, small, medium, base, large) or a config.json; not with --init-checkpoint.
     #[cfg_attr(
@@ -118,8 +132,8 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
-    /// Data folder to evaluate on; needs a vocabulary equal to that of --data.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    /// Data folder to evaluate on, or its URL; needs a vocabulary equal to that of --data.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
@@ -157,6 +171,10 @@ fn defaults() -> PretrainConfig {
     PretrainConfig::new("", "", 0)
 }
 
+fn cache_size() -> ByteSize {
+    defaults().cache_size
+}
+
 fn max_skipped_steps() -> u64 {
     defaults().max_skipped_steps
 }
@@ -175,6 +193,8 @@ impl PretrainConfig {
     pub fn new(data: impl Into<PathBuf>, output: impl Into<PathBuf>, steps: u64) -> Self {
         Self {
             data: data.into(),
+            cache: None,
+            cache_size: ByteSize(CACHE_BYTES),
             model: None,
             init_checkpoint: None,
             initialization: None,
@@ -247,6 +267,15 @@ impl PretrainConfig {
         self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
+    }
+
+    /// Opens a data folder, with copies of its shards where the flags say.
+    ///
+    /// # Errors
+    /// As [`DataSet::open`].
+    pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
+        let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
+        Ok(DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0)))
     }
 
     /// The initialization, given or by default; none where the run starts from a checkpoint.

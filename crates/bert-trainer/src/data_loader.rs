@@ -31,13 +31,14 @@ use std::path::Path;
 
 use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
 use bert_model::BertConfig;
+use bert_storage::Locate;
 
 pub use crate::data_loader::place::Place;
 pub use batch::PretrainingBatch;
 pub use prefetch::Prefetcher;
 pub use shard_order::ShardOrder;
 
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use document_samples::DocumentSamples;
 use length_buckets::LengthBuckets;
 use shard_samples::ShardSamples;
@@ -82,7 +83,7 @@ impl DataLoader {
     pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
         let manifest = data.manifest();
         if manifest.instances == 0 {
-            return Err(Error::NoInstances { path: data.folder().to_path_buf() });
+            return Err(FolderProblem::NoInstances.at(data.folder()).into());
         }
         let samples = match DocumentPasses::new(manifest, data.vocabulary(), seed) {
             Some(passes) => Samples::Documents(Box::new(DocumentSamples::new(&data, passes, seed))),
@@ -180,7 +181,7 @@ impl DataLoader {
         }
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(Error::Mismatch { differences }),
+            false => Err(Error::Mismatch(differences)),
         }
     }
 

@@ -38,7 +38,7 @@ impl FromStr for DeviceName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::UnknownDevice { name: text.to_string() };
+        let unknown = || Error::UnknownDevice(text.to_string());
         match text.split_once(':') {
             None if text == "flex" => Ok(Self::Flex),
             None if text == "ndarray" => Ok(Self::Ndarray),

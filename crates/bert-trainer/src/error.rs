@@ -1,6 +1,9 @@
 //! Lists everything that can go wrong in this crate, one variant per cause, with the exit codes for programs.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+
+use bert_storage::{Locate, Located};
 
 use crate::device_name::DeviceName;
 
@@ -20,6 +23,9 @@ pub enum Error {
     /// A task's files were at fault.
     #[error(transparent)]
     Task(#[from] crate::tasks::TaskError),
+    /// A folder of data, of a run or of a model was at fault, or a file in it.
+    #[error(transparent)]
+    Folder(#[from] Located<FolderProblem>),
     /// A file operation failed.
     #[error("{}: {source}", path.display())]
     Io {
@@ -28,28 +34,9 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The disk is full.
-    #[error(
-        "{}: no room on the disk: the checkpoint needs about {needed} bytes, {free} are free; nothing committed is \
-         damaged, and with room the run goes on with --resume",
-        path.display()
-    )]
-    CheckpointNeedsRoom {
-        /// The checkpoint that was not written.
-        path: PathBuf,
-        /// Bytes of all its files.
-        needed: u64,
-        /// Bytes that the disk has left.
-        free: u64,
-        /// The write that failed.
-        source: Box<Self>,
-    },
-    /// `--device` names no device.
-    #[error("unknown device {name:?}: use {}", crate::device_name::DEVICE_HELP)]
-    UnknownDevice {
-        /// What was asked for.
-        name: String,
-    },
+    /// What was asked for by `--device` is no device.
+    #[error("unknown device {0:?}: use {help}", help = crate::device_name::DEVICE_HELP)]
+    UnknownDevice(String),
     /// The backend of a device is not in this build.
     #[error(
         "this build has no {device} backend: build it with `cargo build --release --features {feature}`{}",
@@ -80,18 +67,9 @@ pub enum Error {
         /// What is wrong with its value.
         reason: String,
     },
-    /// A data folder without instances.
-    #[error("{}: the data folder holds no instances", path.display())]
-    NoInstances {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Data and model do not fit.
-    #[error("data and model do not fit: {}", differences.join("; "))]
-    Mismatch {
-        /// Each difference in words.
-        differences: Vec<String>,
-    },
+    /// Data and model do not fit; each difference in words.
+    #[error("data and model do not fit: {}", .0.join("; "))]
+    Mismatch(Vec<String>),
     /// A run is to be continued with another configuration.
     #[error(
         "{run}: the run was started with another configuration: {}. --resume takes the same flags; for others start a \
@@ -104,161 +82,12 @@ pub enum Error {
         /// Each difference in words.
         differences: Vec<String>,
     },
-    /// A fine-tuning is to be continued with another configuration.
-    #[error(
-        "{}: the fine-tuning was started with another configuration or other data: {}. --resume takes the same flags; \
-         without it the fine-tuning starts over",
-        path.display(), differences.join("; ")
-    )]
-    TuningDiffers {
-        /// The output folder.
-        path: PathBuf,
-        /// Each difference in words.
-        differences: Vec<String>,
-    },
-    /// The output folder holds something already.
-    #[error("{}: the folder already holds {what}; {hint}", path.display())]
-    OutputExists {
-        /// The folder.
-        path: PathBuf,
-        /// What is in it.
-        what: &'static str,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// `--resume` where there is nothing to resume.
-    #[error("{}: there is no run to resume (run.json is not there); leave --resume out to start one", path.display())]
-    NothingToResume {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A folder of which a page was asked is neither a run nor a fine-tuning.
-    #[error(
-        "{}: neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html",
-        path.display()
-    )]
-    NothingToReport {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A folder in which a fine-tuning was expected has none that is finished.
-    #[error("{}: no finished fine-tuning here (report.json)", path.display())]
-    NoFinetuning {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Fine-tunings that are to be put together have a seed in common.
-    #[error("{}: seed {seed} of this configuration is in another folder too", path.display())]
-    SeedTwice {
-        /// The second folder.
-        path: PathBuf,
-        /// The seed.
-        seed: u64,
-    },
-    /// Fine-tunings that are to be put together were scored on different sets.
-    #[error(
-        "{}: {task} on {examples} examples, the first folder has {first_task} on {first_examples}: scores on different \
-         sets are not put together",
-        path.display()
-    )]
-    DifferentDevSets {
-        /// The folder.
-        path: PathBuf,
-        /// Its task.
-        task: crate::tasks::Task,
-        /// Examples of its dev set.
-        examples: usize,
-        /// The task of the first folder.
-        first_task: crate::tasks::Task,
-        /// Examples of the first folder's dev set.
-        first_examples: usize,
-    },
-    /// Fine-tunings that are to be compared were scored on different examples.
-    #[error(
-        "{}: not the dev set of {}: {difference}; only answers to the same examples are compared",
-        path.display(),
-        first.display()
-    )]
-    OtherDevSet {
-        /// The folder.
-        path: PathBuf,
-        /// The folder that it is compared with.
-        first: PathBuf,
-        /// In what the sets differ.
-        difference: String,
-    },
-    /// A file with a fine-tuning's answers is not as it was written.
-    #[error("{}:{line}: {reason}", path.display())]
-    AnswersCorrupt {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A folder in which a checkpoint was expected has none.
-    #[error("{}: no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)", path.display())]
-    NoCheckpoint {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A model folder lacks the head that is asked for.
-    #[error("{}: the model has no {head}; {hint}", path.display())]
-    NoHead {
-        /// The folder.
-        path: PathBuf,
-        /// The head in words.
-        head: &'static str,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// An adapter's encoder is not where its folder says, or it does not say.
-    #[error("{}: an adapter whose encoder is {base}; name the checkpoint that it was trained on by --encoder", path.display())]
-    NoEncoder {
-        /// The adapter's folder.
-        path: PathBuf,
-        /// What is known of it, in words.
-        base: String,
-    },
     /// Results could not be written where the caller wants them.
-    #[error("cannot write the results: {source}")]
-    Results {
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A checkpoint's files are not those that were committed.
-    #[error("{}: the checkpoint is corrupt: {reason}", path.display())]
-    CheckpointCorrupt {
-        /// The checkpoint's folder.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// `run.json` is not as it was written.
-    #[error("{}: damaged: {reason}; the checkpoints can still be used with --init-checkpoint", path.display())]
-    RunCorrupt {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Checkpoints exist but none of them is good.
-    #[error("{}: all {count} checkpoints are corrupt; the newest: {newest}", path.display())]
-    NoGoodCheckpoint {
-        /// The run's folder.
-        path: PathBuf,
-        /// How many there are.
-        count: usize,
-        /// What is wrong with the newest.
-        newest: String,
-    },
+    #[error("cannot write the results: {0}")]
+    Results(#[source] std::io::Error),
     /// An optimizer state names a parameter that the model lacks.
-    #[error("the optimizer state has moments of {name}, which is no parameter of the model")]
-    OptimizerState {
-        /// The parameter.
-        name: String,
-    },
+    #[error("the optimizer state has moments of {0}, which is no parameter of the model")]
+    OptimizerState(String),
     /// Loss or gradient was NaN or infinite for more steps in a row than may be skipped.
     #[error(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, and so were those of the {} steps before \
@@ -300,9 +129,145 @@ pub enum Error {
     },
 }
 
+/// What is wrong with a folder of data, of a run, of a fine-tuning or of a model.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderProblem {
+    /// The disk is full.
+    #[error(
+        "no room on the disk: the checkpoint needs about {needed} bytes, {free} are free; nothing committed is damaged, \
+         and with room the run goes on with --resume"
+    )]
+    CheckpointNeedsRoom {
+        /// Bytes of all its files.
+        needed: u64,
+        /// Bytes that the disk has left.
+        free: u64,
+        /// The write that failed.
+        source: Box<Error>,
+    },
+    /// A data folder without instances.
+    #[error("the data folder holds no instances")]
+    NoInstances,
+    /// A fine-tuning is to be continued with another configuration; each difference in words.
+    #[error(
+        "the fine-tuning was started with another configuration or other data: {}. --resume takes the same flags; \
+         without it the fine-tuning starts over",
+        .0.join("; ")
+    )]
+    TuningDiffers(Vec<String>),
+    /// The output folder holds something already.
+    #[error("the folder already holds {what}; {hint}")]
+    OutputExists {
+        /// What is in it.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// `--resume` where there is nothing to resume.
+    #[error("there is no run to resume (run.json is not there); leave --resume out to start one")]
+    NothingToResume,
+    /// A folder of which a page was asked is neither a run nor a fine-tuning.
+    #[error(
+        "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html"
+    )]
+    NothingToReport,
+    /// A folder in which a fine-tuning was expected has none that is finished.
+    #[error("no finished fine-tuning here (report.json)")]
+    NoFinetuning,
+    /// Fine-tunings that are to be put together have a seed in common.
+    #[error("seed {0} of this configuration is in another folder too")]
+    SeedTwice(u64),
+    /// Fine-tunings that are to be put together were scored on different sets.
+    #[error(
+        "{task} on {examples} examples, the first folder has {first_task} on {first_examples}: scores on different sets \
+         are not put together"
+    )]
+    DifferentDevSets {
+        /// Its task.
+        task: crate::tasks::Task,
+        /// Examples of its dev set.
+        examples: usize,
+        /// The task of the first folder.
+        first_task: crate::tasks::Task,
+        /// Examples of the first folder's dev set.
+        first_examples: usize,
+    },
+    /// Fine-tunings that are to be compared were scored on different examples.
+    #[error("not the dev set of {}: {difference}; only answers to the same examples are compared", first.display())]
+    OtherDevSet {
+        /// The folder that it is compared with.
+        first: PathBuf,
+        /// In what the sets differ.
+        difference: String,
+    },
+    /// A file with a fine-tuning's answers is not as it was written; what is wrong.
+    #[error("{0}")]
+    AnswersCorrupt(String),
+    /// A folder in which a checkpoint was expected has none.
+    #[error("no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)")]
+    NoCheckpoint,
+    /// A model folder lacks the head that is asked for.
+    #[error("the model has no {head}; {hint}")]
+    NoHead {
+        /// The head in words.
+        head: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// An adapter's encoder is not where its folder says, or it does not say; what is known of it, in words.
+    #[error("an adapter whose encoder is {0}; name the checkpoint that it was trained on by --encoder")]
+    NoEncoder(String),
+    /// A checkpoint's files are not those that were committed; what is wrong.
+    #[error("the checkpoint is corrupt: {0}")]
+    CheckpointCorrupt(String),
+    /// `run.json` is not as it was written; what is wrong.
+    #[error("damaged: {0}; the checkpoints can still be used with --init-checkpoint")]
+    RunCorrupt(String),
+    /// Checkpoints exist but none of them is good.
+    #[error("all {count} checkpoints are corrupt; the newest: {newest}")]
+    NoGoodCheckpoint {
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the newest.
+        newest: String,
+    },
+}
+
+impl FolderProblem {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::SeedTwice(_) | Self::DifferentDevSets { .. } | Self::OtherDevSet { .. } => 2,
+            Self::NoInstances | Self::AnswersCorrupt(_) => 3,
+            Self::TuningDiffers(_)
+            | Self::NoCheckpoint
+            | Self::NoHead { .. }
+            | Self::NoEncoder(_)
+            | Self::CheckpointCorrupt(_)
+            | Self::RunCorrupt(_)
+            | Self::NoGoodCheckpoint { .. } => 4,
+            Self::CheckpointNeedsRoom { .. }
+            | Self::OutputExists { .. }
+            | Self::NothingToResume
+            | Self::NothingToReport
+            | Self::NoFinetuning => 1,
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         Self::Io { path: path.to_path_buf(), source }
+    }
+
+    /// A checkpoint or a report that is not as it was written.
+    pub(crate) fn corrupt(path: &Path, reason: impl Display) -> Self {
+        FolderProblem::CheckpointCorrupt(reason.to_string()).at(path).into()
+    }
+
+    /// An output folder that already holds `what`, and a hint what to do.
+    pub fn output_exists(path: &Path, what: &'static str, hint: &'static str) -> Self {
+        FolderProblem::OutputExists { what, hint }.at(path).into()
     }
 
     /// The documented exit code of a program that ends with this error.
@@ -312,34 +277,16 @@ impl Error {
             Self::Storage(error) => error.exit_code(),
             Self::Model(error) => error.exit_code(),
             Self::Task(error) => error.exit_code(),
-            Self::UnknownDevice { .. }
-            | Self::Configuration { .. }
-            | Self::SeedTwice { .. }
-            | Self::DifferentDevSets { .. }
-            | Self::OtherDevSet { .. } => 2,
-            Self::NoInstances { .. } | Self::AnswersCorrupt { .. } => 3,
-            Self::Mismatch { .. }
-            | Self::RunDiffers { .. }
-            | Self::TuningDiffers { .. }
-            | Self::NoCheckpoint { .. }
-            | Self::NoHead { .. }
-            | Self::NoEncoder { .. }
-            | Self::CheckpointCorrupt { .. }
-            | Self::RunCorrupt { .. }
-            | Self::NoGoodCheckpoint { .. }
-            | Self::OptimizerState { .. } => 4,
+            Self::Folder(error) => error.problem.exit_code(),
+            Self::UnknownDevice(_) | Self::Configuration { .. } => 2,
+            Self::Mismatch(_) | Self::RunDiffers { .. } | Self::OptimizerState(_) => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
             // 130 for SIGINT, 143 for SIGTERM.
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }
-            | Self::Results { .. }
-            | Self::CheckpointNeedsRoom { .. }
+            | Self::Results(_)
             | Self::DeviceNotBuilt { .. }
-            | Self::DeviceUnavailable { .. }
-            | Self::OutputExists { .. }
-            | Self::NothingToResume { .. }
-            | Self::NothingToReport { .. }
-            | Self::NoFinetuning { .. } => 1,
+            | Self::DeviceUnavailable { .. } => 1,
         }
     }
 }

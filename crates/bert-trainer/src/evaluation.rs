@@ -94,7 +94,7 @@ pub fn evaluate(
 }
 
 /// Sums over one batch: losses and right answers, not yet divided. What the input alone tells is left out.
-pub(crate) fn evaluate_batch(
+pub fn evaluate_batch(
     model: &BertForPreTraining,
     input: PretrainingInput,
     masked_lm_ids: Tensor<1, Int>,

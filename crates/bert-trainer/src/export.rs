@@ -9,7 +9,7 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, load_pretrained_weights,
     read_pretrained_tensors, save_pretrained,
 };
-use bert_storage::{Disk, FileSystem, write_atomic_on};
+use bert_storage::{Disk, FileSystem, StagedFolder};
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
@@ -48,13 +48,12 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path) -> Result
     // Read whole, so that a damaged tensor is found before anything is written.
     read_pretrained_tensors(folder)?;
     let card = card_of_checkpoint(folder, false)?;
-    let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
-    write_card(files, target, card)?;
+    let unfinished = begin(files, target, card)?;
     for name in FILES {
         let from = folder.join(name);
         if from.exists() {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
-            write_atomic_on(files, &target.join(name), |out| out.write_all(&bytes))?;
+            unfinished.folder.write_bytes(name, &bytes)?;
         }
     }
     unfinished.finish()
@@ -78,10 +77,7 @@ pub fn export_encoder_on(files: &dyn FileSystem, folder: &Path, target: &Path) -
     let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
     let text = Text::open(folder)?;
     let card = card_of_checkpoint(folder, true)?;
-    let unfinished = Unfinished::begin(files, target, CONTENTS, HINT)?;
-    write_card(files, target, card)?;
-    save(files, target, &model, &config, &text)?;
-    unfinished.finish()
+    save(begin(files, target, card)?, &model, &config, &text)
 }
 
 /// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
@@ -97,30 +93,34 @@ pub fn export_fresh(
 ) -> Result<(), Error> {
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
-    let unfinished = Unfinished::begin(&Disk, target, CONTENTS, HINT)?;
-    write_card(&Disk, target, Some(card_of_fresh(fresh.choice(), seed, config)))?;
-    save(&Disk, target, &model, config, text)?;
-    unfinished.finish()
+    let card = card_of_fresh(fresh.choice(), seed, config);
+    save(begin(&Disk, target, Some(card))?, &model, config, text)
 }
 
-fn write_card(files: &dyn FileSystem, target: &Path, card: Option<String>) -> Result<(), Error> {
+/// Begins to fill a folder, with its card.
+fn begin<'a>(
+    files: &'a dyn FileSystem,
+    target: &Path,
+    card: Option<String>,
+) -> Result<Unfinished<'a>, Error> {
+    let unfinished = Unfinished::begin(StagedFolder::new(files, target), CONTENTS, HINT)?;
     if let Some(card) = card {
-        write_atomic_on(files, &target.join("README.md"), |out| out.write_all(card.as_bytes()))?;
+        unfinished.folder.write_bytes("README.md", card.as_bytes())?;
     }
-    Ok(())
+    Ok(unfinished)
 }
 
 fn save<M: Architecture>(
-    files: &dyn FileSystem,
-    target: &Path,
+    unfinished: Unfinished<'_>,
     model: &M,
     config: &BertConfig,
     text: &Text,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
-        let written = write_atomic_on(files, &target.join(name), |out| out.write_all(bytes));
-        written.map(|_| ()).map_err(std::io::Error::other)
+        let written = unfinished.folder.write_bytes(name, bytes);
+        written.map(drop).map_err(std::io::Error::other)
     };
     let vocabulary = text.files(config.max_position_embeddings);
-    Ok(save_pretrained(&mut sink, model, config, Some(vocabulary))?)
+    save_pretrained(&mut sink, model, config, Some(vocabulary))?;
+    unfinished.finish()
 }

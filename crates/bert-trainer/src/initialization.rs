@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bert_data::DataSet;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
 use serde::{Deserialize, Serialize};
 
@@ -56,13 +57,13 @@ pub struct FreshWeights {
 }
 
 impl FreshWeights {
-    /// Counts the text of a data folder where the choice asks for it.
+    /// Counts the text of a data set where the choice asks for it.
     ///
     /// # Errors
     /// When a shard cannot be read or is not what the manifest says.
     pub fn new(
         choice: InitializationChoice,
-        data: &Path,
+        data: &DataSet,
         model: &BertConfig,
         seed: u64,
     ) -> Result<Self, Error> {

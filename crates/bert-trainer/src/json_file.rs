@@ -7,6 +7,5 @@ use std::path::Path;
 /// A JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
     let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    serde_json::from_slice(&text)
-        .map_err(|e| Error::CheckpointCorrupt { path: path.to_path_buf(), reason: e.to_string() })
+    serde_json::from_slice(&text).map_err(|e| Error::corrupt(path, e))
 }

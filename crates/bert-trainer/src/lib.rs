@@ -65,7 +65,6 @@
 //! | a model and new texts to answers, features and flipped predictions | [`inference`], [`text`] |
 //! | a checkpoint to words for masks, or to an attention page | [`fill_mask`], [`mod@attention`] |
 //! | a checkpoint to a Hugging Face folder | [`export`] |
-//! | benchmarks of a step | [`synthetic`] |
 //! | every way to fail | [`error`] |
 //!
 //! # Promises
@@ -121,12 +120,12 @@ pub mod precision;
 pub mod pretrain;
 pub mod question_answering;
 pub mod report;
+mod report_file;
 pub mod run_folder;
 pub mod schedule;
 pub mod scores;
 pub mod significance;
 pub mod stop;
-pub mod synthetic;
 pub mod tasks;
 pub mod text;
 pub mod token_classification;
@@ -135,6 +134,6 @@ mod unfinished;
 
 pub use config::PretrainConfig;
 pub use device_name::{DEVICE_HELP, DeviceName};
-pub use error::Error;
+pub use error::{Error, FolderProblem};
 pub use initialization::InitializationChoice;
 pub use stop::StopFlag;

@@ -7,7 +7,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use bert_storage::{Durable, FileSystem, write_atomic_on};
+use bert_storage::{Durable, StagedFolder};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -35,14 +35,14 @@ impl MetricsLog {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn open(files: &dyn FileSystem, path: &Path, step: Option<u64>) -> Result<Self, Error> {
-        let old: Vec<(Stamp, Vec<u8>)> = step.map_or(Ok(Vec::new()), |_| records(path))?;
+    pub fn open(folder: &StagedFolder<'_>, name: &str, step: Option<u64>) -> Result<Self, Error> {
+        let path = folder.at(name);
+        let old: Vec<(Stamp, Vec<u8>)> = step.map_or(Ok(Vec::new()), |_| records(&path))?;
         let mut kept = old.iter().filter(|(stamp, _)| Some(stamp.step) <= step);
-        write_atomic_on(files, path, |out| {
-            kept.try_for_each(|(_, line)| out.write_all(&[line, &b"\n"[..]].concat()))
-        })?;
-        let file = files.append(path).map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_path_buf(), file })
+        folder
+            .write(name, |out| kept.try_for_each(|(_, line)| out.write_all(&[line, &b"\n"[..]].concat())))?;
+        let file = folder.files().append(&path).map_err(|e| Error::io(&path, e))?;
+        Ok(Self { path, file })
     }
 
     /// Appends one record.
@@ -91,8 +91,9 @@ mod tests {
     #[test]
     fn reopening_drops_what_came_after_the_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("metrics.jsonl");
-        let mut log = MetricsLog::open(&Disk, &path, None).unwrap();
+        let (path, name) = (folder.path().join("metrics.jsonl"), "metrics.jsonl");
+        let staged = StagedFolder::new(&Disk, folder.path());
+        let mut log = MetricsLog::open(&staged, name, None).unwrap();
         for step in 1..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }
@@ -101,7 +102,7 @@ mod tests {
         // A line cut off by a kill, and a block that a power cut left without its bytes.
         let left = b"{\"step\":6,\xff\0\0";
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(left).unwrap();
-        let mut log = MetricsLog::open(&Disk, &path, Some(3)).unwrap();
+        let mut log = MetricsLog::open(&staged, name, Some(3)).unwrap();
         for step in 4..=5 {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }

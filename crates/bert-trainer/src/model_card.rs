@@ -3,10 +3,10 @@
 //! The card is a `README.md` with the header that Hugging Face's hub reads. What it says of a run is what
 //! identifies the run (`run.json`, [`crate::run_folder`]); settings that the card leaves out are in that file.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use bert_model::BertConfig;
+use bert_pages::markdown;
 use serde_json::Value;
 
 use crate::checkpoint::STATE;
@@ -59,12 +59,9 @@ fn initialization(run: &Value) -> String {
 
 fn card(what: &str, encoder_only: bool, rows: &[(&str, String)]) -> String {
     let task = if encoder_only { "feature-extraction" } else { "fill-mask" };
-    let mut text =
-        format!("---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- bert\n---\n\n# BERT\n\n");
-    let _ =
-        writeln!(text, "This folder holds {what}. It loads in transformers as it is.\n\n| | |\n|---|---|");
-    for (key, value) in rows {
-        let _ = writeln!(text, "| {key} | {value} |");
-    }
-    text
+    let rows = markdown::rows(rows.iter().map(|(key, value)| [*key, value]));
+    format!(
+        "---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- bert\n---\n\n# BERT\n\nThis folder holds {what}. \
+         It loads in transformers as it is.\n\n| | |\n|---|---|\n{rows}"
+    )
 }

@@ -228,7 +228,7 @@ impl AdamW {
             });
         }
         match state.into_keys().next() {
-            Some(name) => Err(Error::OptimizerState { name }),
+            Some(name) => Err(Error::OptimizerState(name)),
             None => Ok(()),
         }
     }

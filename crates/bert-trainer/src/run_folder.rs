@@ -6,26 +6,26 @@
 //! first step (`computed_by`, see [`crate::computer`]): a run may continue on another computer, and says that it
 //! does.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bert_data::{Manifest, ResolvedConfig};
 use bert_model::BertConfig;
-use bert_storage::sealed::{SealError, read_sealed, write_sealed_on};
-use bert_storage::{FileSystem, LOCK, OutputLock, create_folder, remove_temporaries};
+use bert_storage::sealed::{SealError, read_sealed};
+use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::CheckpointFolder;
 use crate::computer::computed_by;
 use crate::config::PretrainConfig;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
+use crate::unfinished::is_visible;
 
 pub(crate) const RUN: &str = "run.json";
 
 /// An open run; no other process can open it until this one ends.
 pub struct RunFolder<'a> {
-    files: &'a dyn FileSystem,
-    path: PathBuf,
+    folder: StagedFolder<'a>,
     identity: Value,
     elsewhere: Vec<String>,
     _lock: OutputLock,
@@ -44,36 +44,36 @@ impl<'a> RunFolder<'a> {
         resume: bool,
         identity: Value,
     ) -> Result<Self, Error> {
-        let path = config.output.clone();
-        refuse_if_in_use(&path)?;
-        let exists = path.join(RUN).exists();
+        let (path, folder) = (config.output.clone(), StagedFolder::new(files, &config.output));
+        folder.refuse_if_in_use()?;
+        let exists = folder.has(RUN);
         if !path.exists() && resume {
-            return Err(Error::NothingToResume { path });
+            return Err(FolderProblem::NothingToResume.at(path).into());
         }
-        if !exists && std::fs::read_dir(&path).is_ok_and(|mut entries| entries.any(|e| is_foreign(&e))) {
+        if !exists && folder.names()?.iter().any(|name| is_visible(name)) {
             let hint = "choose another --output";
-            return Err(Error::OutputExists { path, what: "other files", hint });
+            return Err(Error::output_exists(&path, "other files", hint));
         }
         if exists && !resume {
             let hint = "continue it with --resume or choose another --output";
-            return Err(Error::OutputExists { path, what: "a run", hint });
+            return Err(Error::output_exists(&path, "a run", hint));
         }
-        create_folder(files, &path)?;
-        let lock = OutputLock::acquire_on(files, &path)?;
-        remove_temporaries(files, &path)?;
+        folder.create()?;
+        let lock = folder.lock(LOCK)?;
+        folder.remove_temporaries()?;
         let mut elsewhere = Vec::new();
         if exists {
             elsewhere = compare(&path, &identity)?;
         } else {
             let whole = json!({ "identity": identity, "computed_by": computed_by(), "config": config });
-            write_sealed_on(files, &path.join(RUN), &whole)?;
+            folder.write_sealed(RUN, &whole)?;
         }
-        Ok(Self { files, path, identity, elsewhere, _lock: lock })
+        Ok(Self { folder, identity, elsewhere, _lock: lock })
     }
 
     /// The run's folder.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn folder(&self) -> &StagedFolder<'a> {
+        &self.folder
     }
 
     /// What decides the run's numbers.
@@ -88,26 +88,14 @@ impl<'a> RunFolder<'a> {
 
     /// The run's checkpoints.
     pub fn checkpoints(&self) -> CheckpointFolder<'a> {
-        CheckpointFolder::on(self.files, &self.path)
+        CheckpointFolder::on(&self.folder)
     }
-}
-
-/// A folder in which another process works is in use before it is anything else. Changes nothing.
-pub(crate) fn refuse_if_in_use(folder: &Path) -> Result<(), Error> {
-    match folder.join(LOCK).exists() {
-        true => Ok(OutputLock::acquire(folder).map(drop)?),
-        false => Ok(()),
-    }
-}
-
-fn is_foreign(entry: &std::io::Result<std::fs::DirEntry>) -> bool {
-    entry.as_ref().is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
 }
 
 /// Refuses another identity than that of a folder's `run.json`; gives the differences in what computes.
 pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
-    let corrupt = |reason: String| Error::RunCorrupt { path: file.clone(), reason };
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
     let text = read_sealed(&file).map_err(|error| match error {
         SealError::Io(source) => Error::io(&file, source),
         other => corrupt(other.to_string()),

@@ -85,7 +85,7 @@ impl Text {
         }
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(Error::Mismatch { differences }),
+            false => Err(Error::Mismatch(differences)),
         }
     }
 

@@ -7,7 +7,9 @@
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
 use bert_trainer::device::KernelChoice;
-use bert_trainer::synthetic::SyntheticRun;
+use synthetic::SyntheticRun;
+
+mod synthetic;
 
 /// What this process holds, in MiB.
 fn resident_mib() -> f64 {

@@ -2,8 +2,10 @@
 
 use bert_kernels::{Compute, Kernels, Precision, has_bf16_instructions};
 use bert_model::{BertConfig, Preset};
-use bert_trainer::synthetic::SyntheticRun;
 use burn::tensor::Device;
+use synthetic::SyntheticRun;
+
+mod synthetic;
 
 /// Steps on one batch at a rate of 1e-4: the loss falls from 8.3 to 4.0 nats.
 const STEPS: usize = 25;

@@ -43,14 +43,14 @@ impl PretrainingBatch {
 
     pub(super) fn push(&mut self, row: Row<'_>, pad_id: i32) {
         let (start, padding) = (self.input_ids.len(), self.seq_length - row.input_ids.len());
-        self.input_ids.extend_from_slice(row.input_ids);
+        self.input_ids.extend(row.input_ids.iter().map(|&id| id as i32));
         self.input_ids.extend(std::iter::repeat_n(pad_id, padding));
         self.input_mask.extend(std::iter::repeat_n(1, row.input_ids.len()));
         self.input_mask.extend(std::iter::repeat_n(0, padding));
         self.segment_ids.extend(row.segment_ids.iter().map(|&id| i32::from(id)));
         self.segment_ids.extend(std::iter::repeat_n(0, padding));
-        self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| start as i32 + p));
-        self.masked_lm_ids.extend_from_slice(row.masked_lm_ids);
+        self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| (start as u32 + p) as i32));
+        self.masked_lm_ids.extend(row.masked_lm_ids.iter().map(|&id| id as i32));
         self.next_sentence_labels.push(i32::from(row.next_sentence_label));
     }
 

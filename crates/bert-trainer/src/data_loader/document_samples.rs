@@ -26,7 +26,8 @@ use bert_random::{Domain, Stream};
 use super::length_buckets::LengthBuckets;
 use super::shard_samples::shuffled;
 use crate::data_loader::place::Place;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
+use bert_storage::Locate;
 
 /// Tokens of the documents of a block, roughly. Part of what a run computes.
 const BLOCK_TOKENS: u64 = 1 << 24;
@@ -142,7 +143,7 @@ impl DocumentSamples {
                 }
                 // Without this an epoch that gives nothing would be followed by others without end.
                 None if epoch_began_at == Some(place.first_sample) => {
-                    return Err(Error::NoInstances { path: self.folder.clone() });
+                    return Err(FolderProblem::NoInstances.at(&self.folder).into());
                 }
                 None => {
                     epoch_began_at = Some(place.first_sample);

@@ -99,8 +99,9 @@ fn rows(batch: &PretrainingBatch) -> Vec<Instance> {
 }
 
 fn of_row(row: Row<'_>) -> Instance {
-    let masks = row.masked_lm_positions.iter().copied().zip(row.masked_lm_ids.iter().copied());
-    (row.input_ids.to_vec(), i32::from(row.next_sentence_label), masks.collect())
+    let masks = row.masked_lm_positions.iter().zip(row.masked_lm_ids);
+    let masks = masks.map(|(&position, &id)| (position as i32, id as i32));
+    (row.input_ids.iter().map(|&id| id as i32).collect(), i32::from(row.next_sentence_label), masks.collect())
 }
 
 /// The instances of the builder's first three passes with the loader's seed, and where each pass ends.
@@ -270,7 +271,10 @@ fn damaged_documents_are_found_before_they_are_used() {
         assert!(
             matches!(
                 &error,
-                Error::Data(bert_data::Error::Manifest(bert_data::ManifestError::FileDigest { .. }))
+                Error::Data(bert_data::Error::Manifest(bert_data::Located {
+                    problem: bert_data::ManifestProblem::FileDigest { .. },
+                    ..
+                }))
             ),
             "{error}"
         );

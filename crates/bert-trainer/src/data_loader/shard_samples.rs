@@ -66,15 +66,10 @@ struct LoadedBlock {
 impl ShardSamples {
     pub(super) fn new(data: &DataSet, seed: u64) -> Self {
         let manifest = data.manifest();
-        let mut rows = 0;
-        let first = |shard: &bert_data::dataset::manifest::ShardEntry| {
-            rows += shard.rows;
-            rows - shard.rows
-        };
         Self {
             data: data.clone(),
             seed,
-            first_rows: manifest.shards.iter().map(first).collect(),
+            first_rows: manifest.first_rows(),
             block_rows: BLOCK_TOKENS / manifest.config.max_seq_length as u64,
             masks: RowMasker::new(manifest, data.vocabulary(), seed),
             verified: vec![false; manifest.shards.len()],
@@ -238,14 +233,14 @@ mod tests {
             samples
         };
         let rows = data.manifest().instances;
-        let row = |samples: &mut ShardSamples, index| -> Vec<i32> {
+        let row = |samples: &mut ShardSamples, index| -> Vec<u32> {
             let row = samples.row(index, None).unwrap();
             [row.input_ids, row.masked_lm_positions, row.masked_lm_ids].concat()
         };
-        let epoch = |samples: &mut ShardSamples, epoch: u64| -> Vec<Vec<i32>> {
+        let epoch = |samples: &mut ShardSamples, epoch: u64| -> Vec<Vec<u32>> {
             (epoch * rows..(epoch + 1) * rows).map(|index| row(samples, index)).collect()
         };
-        let count = |rows: &[Vec<i32>]| -> BTreeMap<Vec<i32>, u32> {
+        let count = |rows: &[Vec<u32>]| -> BTreeMap<Vec<u32>, u32> {
             let mut counts = BTreeMap::new();
             rows.iter().for_each(|row| *counts.entry(row.clone()).or_default() += 1);
             counts

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bert_model::{
     AdapterFolder, BertConfig, BertForSequenceClassification, BertModel, read_adapter, save_fusion,
 };
-use bert_storage::{create_folder, write_atomic_on};
+use bert_storage::StagedFolder;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
@@ -111,18 +111,18 @@ pub(super) fn save(
     save_fusion(&mut output.sink("model"), model, model_config, &names(&adapters), &base, vocabulary)?;
     for (path, adapter) in &adapters {
         let name = adapter.name.as_deref().unwrap_or_default();
-        let folder = output.folder.join("model/adapters").join(name);
-        create_folder(output.files, &folder)?;
+        let folder = output.folder().inside("model/adapters").inside(name);
+        folder.create()?;
         for file in ["adapter.safetensors", "adapter_config.json"] {
-            copy(output, &path.join(file), &folder.join(file))?;
+            copy(&path.join(file), &folder, file)?;
         }
     }
     Ok(())
 }
 
-fn copy(output: &Output<'_>, from: &Path, to: &Path) -> Result<(), Error> {
+fn copy(from: &Path, to: &StagedFolder<'_>, name: &str) -> Result<(), Error> {
     let bytes = std::fs::read(from).map_err(|e| Error::io(from, e))?;
-    write_atomic_on(output.files, to, |out| out.write_all(&bytes))?;
+    to.write_bytes(name, &bytes)?;
     Ok(())
 }
 

@@ -42,10 +42,9 @@ mod start;
 pub mod subset;
 mod table;
 
-use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
-use bert_storage::{Disk, FileSystem, write_json_atomic_on};
+use bert_model::{BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
+use bert_storage::{Disk, FileSystem, Locate};
 
-use crate::finetune::runs::report_of;
 pub use adapter::TrainedParameters;
 pub use adapter_options::AdapterKind;
 pub use choices::Choices;
@@ -55,26 +54,24 @@ pub use fusion::FusionReport;
 use grid::Cell;
 use identity::identity;
 pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
+use objectives::Objective;
 use objectives::labels::Labels;
 pub use objectives::labels::{Classifier, decide, predict};
 use objectives::spans::Spans;
 use objectives::tags::Tags;
-use objectives::{Objective, Part};
 pub(crate) use output::DEV_LABELS;
 use output::Output;
 pub use progress::TaskEpoch;
 pub use report::{FinetuneReport, RunReport};
-use runs::{Start, run_cells};
+use runs::{Start, run_cells, write_output};
 use saved::SavedRuns;
 pub use seeds::Seeds;
-use setup::Setup;
+use setup::Opened;
 use start::start_model;
 
-use crate::checkpoint::resolve_model_folder;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::stop::StopFlag;
 use crate::tasks::Kind;
-use crate::text::Text;
 
 /// Fine-tunes, once per seed; with `resume` goes on with what the same fine-tuning left in the output folder when it
 /// was stopped or killed.
@@ -114,39 +111,28 @@ pub fn finetune_on(
     let config = &config.described()?;
     let cells = grid::cells(config)?;
     // Equal in all of them, but for learning rate, batch and epochs.
-    let resolved = &cells[0].resolved;
-    let device = config.device.open()?.autodiff();
-    let start = resolve_model_folder(&config.checkpoint, &mut |error| {
-        tell(FinetuneEvent::Warning(error.to_string()));
-    })?;
-    let text = Text::open(&start)?;
-    let model = BertConfig::read(start.join("config.json"))?;
-    text.check_fits(&model, resolved.max_seq_length)?;
+    let Resolved { precision, max_seq_length, .. } = cells[0].resolved;
+    let opened = Opened::new(config, precision, max_seq_length, tell)?;
     let sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
-    let tokens = sizes.max().unwrap_or(1) * resolved.max_seq_length;
-    if let Some(slow) = resolved.precision.warning(config.device, &model, tokens) {
+    let tokens = sizes.max().unwrap_or(1) * max_seq_length;
+    if let Some(slow) = precision.warning(config.device, &opened.model, tokens) {
         tell(FinetuneEvent::Warning(slow));
     }
-    let max_seq_length = resolved.max_seq_length;
-    let layers = model.num_hidden_layers;
-    let compute = resolved.precision.with(config.kernels);
-    let setup =
-        Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device, compute };
-    let job = Job { files, setup, cells: &cells, resume, stop };
+    let setup = opened.setup(config, max_seq_length);
+    let job = Job { files, cells: &cells, resume, stop };
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => job.tune(Spans::read(setup)?, tell),
-        Kind::Tags => job.tune(Tags::read(setup)?, tell),
-        _ if spec.choices > 0 => job.tune(Labels::<BertForMultipleChoice>::read(setup)?, tell),
-        _ if config.feature_head().is_some() => job.tune(Labels::<BertWithFeatureHead>::read(setup)?, tell),
-        _ => job.tune(Labels::<BertForSequenceClassification>::read(setup)?, tell),
+        Kind::Spans { .. } => job.tune(&Spans::read(setup)?, tell),
+        Kind::Tags => job.tune(&Tags::read(setup)?, tell),
+        _ if spec.choices > 0 => job.tune(&Labels::<BertForMultipleChoice>::read(setup)?, tell),
+        _ if config.feature_head().is_some() => job.tune(&Labels::<BertWithFeatureHead>::read(setup)?, tell),
+        _ => job.tune(&Labels::<BertForSequenceClassification>::read(setup)?, tell),
     }
 }
 
-/// A fine-tuning whose configuration is checked and whose files are read.
+/// A fine-tuning whose configuration is checked.
 struct Job<'a> {
     files: &'a dyn FileSystem,
-    setup: Setup<'a>,
     cells: &'a [Cell],
     resume: bool,
     stop: &'a StopFlag,
@@ -155,33 +141,23 @@ struct Job<'a> {
 impl Job<'_> {
     fn tune<O: Objective>(
         self,
-        objective: O,
+        objective: &O,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<FinetuneReport, Error> {
-        let Self { files, setup, cells, resume, stop } = self;
-        let config = setup.config;
+        let Self { files, cells, resume, stop } = self;
+        let config = objective.setup().config;
         // Before the output is made: weights that cannot be used leave nothing behind.
-        let first = Some(start_model(setup, &objective, config.seeds[0], tell)?);
+        let first = Some(start_model(objective, config.seeds[0], tell)?);
         if resume && !config.output.exists() {
-            return Err(Error::NothingToResume { path: config.output.clone() });
+            return Err(FolderProblem::NothingToResume.at(&config.output).into());
         }
         let output = Output::open(files, &config.output)?;
         let several = cells.len() * config.seeds.len() > 1;
-        let identity = identity(config, setup.start, &objective)?;
-        let saved = SavedRuns::open(files, &config.output, resume, &identity, several, tell)?;
+        let (folder, identity) = (output.folder().clone(), identity(objective)?);
+        let saved = SavedRuns::open(folder, resume, &identity, several, tell)?;
 
-        let from = Start { setup, first, saved: &saved };
-        let (cell, runs, grid) = run_cells(cells, from, &objective, stop, tell)?;
-        let model = runs.model(&config.output)?;
-        let dev: Vec<_> =
-            runs.finished.iter().map(|(run, answers)| (run.seed, &answers[&Part::Dev])).collect();
-        objective.write_dev(&output, &dev)?;
-        objective.write_predictions(&output, model)?;
-        objective.save_model(&output, model, &runs.model_config)?;
-        let parameters = TrainedParameters::new(config, model, setup.layers);
-        let fusion = objective.fusion(model)?;
-        let report = FinetuneReport { grid, fusion, ..report_of(setup, &objective, cell, runs, parameters) };
-        write_json_atomic_on(output.files, &config.output.join("report.json"), &report)?;
+        let (cell, runs, grid) = run_cells(cells, Start { first, saved: &saved }, objective, stop, tell)?;
+        let report = write_output(objective, &output, cell, runs, grid)?;
         saved.remove()?;
         output.finish()?;
         Ok(report)

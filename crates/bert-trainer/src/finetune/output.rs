@@ -1,13 +1,12 @@
 //! Writes everything in the output folder of a fine-tuning except its report.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bert_model::{Architecture, BertConfig, save_pretrained};
-use bert_storage::{FileSystem, OutputLock, create_folder, write_atomic_on};
+use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 
 use crate::error::Error;
-use crate::run_folder::refuse_if_in_use;
 use crate::tasks::{
     Example, Label, Task, write_errors, write_labels, write_predictions, write_probabilities,
 };
@@ -30,8 +29,6 @@ const CONTENTS: Contents = Contents {
 
 /// The output folder, locked.
 pub(super) struct Output<'a> {
-    pub(super) files: &'a dyn FileSystem,
-    pub(super) folder: PathBuf,
     unfinished: Unfinished<'a>,
     _lock: OutputLock,
 }
@@ -39,14 +36,19 @@ pub(super) struct Output<'a> {
 impl<'a> Output<'a> {
     /// Makes and locks the folder.
     pub(super) fn open(files: &'a dyn FileSystem, output: &Path) -> Result<Self, Error> {
-        refuse_if_in_use(output)?;
-        if output.join(CONTENTS.last).exists() {
-            let (path, hint) = (output.to_path_buf(), "choose another --output");
-            return Err(Error::OutputExists { path, what: "a finished fine-tuning", hint });
+        let folder = StagedFolder::new(files, output);
+        folder.refuse_if_in_use()?;
+        if folder.has(CONTENTS.last) {
+            return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
         }
-        let unfinished = Unfinished::begin(files, output, CONTENTS, "choose another --output")?;
-        let lock = OutputLock::acquire_on(files, output)?;
-        Ok(Self { files, folder: output.to_path_buf(), unfinished, _lock: lock })
+        let unfinished = Unfinished::begin(folder, CONTENTS, "choose another --output")?;
+        let lock = unfinished.folder.lock(LOCK)?;
+        Ok(Self { unfinished, _lock: lock })
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> &StagedFolder<'a> {
+        &self.unfinished.folder
     }
 
     /// The report is written, so the output is whole.
@@ -60,9 +62,10 @@ impl<'a> Output<'a> {
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Error> {
-        let path = self.folder.join(name);
-        create_folder(self.files, path.parent().expect("a file in the output folder"))?;
-        write_atomic_on(self.files, &path, content)?;
+        if let Some((folder, _)) = name.rsplit_once('/') {
+            self.folder().inside(folder).create()?;
+        }
+        self.folder().write(name, content)?;
         Ok(())
     }
 
@@ -92,11 +95,10 @@ impl<'a> Output<'a> {
 
     /// Takes the files of a model into a folder of this name.
     pub(super) fn sink(&self, name: &str) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
-        let folder = self.folder.join(name);
+        let folder = self.folder().inside(name);
         move |name, bytes| {
-            create_folder(self.files, &folder).map_err(io::Error::other)?;
-            let written = write_atomic_on(self.files, &folder.join(name), |out| out.write_all(bytes));
-            written.map(|_| ()).map_err(io::Error::other)
+            let written = folder.create().and_then(|()| folder.write_bytes(name, bytes));
+            written.map(drop).map_err(io::Error::other)
         }
     }
 

@@ -7,10 +7,9 @@ use bert_model::BertConfig;
 use super::grid::{Cell, CellReport, GridReport};
 use super::objectives::Objective;
 use super::objectives::Part;
+use super::output::Output;
 use super::saved::SavedRuns;
-use super::seed_run::Finished;
-use super::seed_run::Shared;
-use super::seed_run::run_seed;
+use super::seed_run::{State, is_better, reported, run_seed};
 use super::start::start_model;
 use crate::error::Error;
 use crate::finetune::adapter::TrainedParameters;
@@ -19,15 +18,11 @@ use crate::finetune::objectives::Answered;
 use crate::finetune::progress::EpochReport;
 use crate::finetune::report::FinetuneReport;
 use crate::finetune::report::RunReport;
-use crate::finetune::setup::Setup;
 use crate::stop::StopFlag;
-use crate::tasks::Scores;
 use crate::tasks::SeedRun;
 
 /// What every configuration starts from.
 pub(super) struct Start<'a, O: Objective> {
-    /// The checkpoint and what goes with it.
-    pub(super) setup: Setup<'a>,
     /// The first run's model, made before the output was.
     pub(super) first: Option<(O::Model, BertConfig)>,
     /// What was done before.
@@ -54,26 +49,24 @@ impl<O: Objective> Runs<O> {
         model_config: BertConfig,
         history: Vec<EpochReport>,
     ) -> Self {
-        let answers = objective.answer(&model, Part::Dev);
-        let scores = objective.score(Part::Dev, &answers);
         let epoch = history.last().map_or(0.0, |last| last.epoch);
-        let (held_out, stopped_early) = (None, false);
-        let finished = Finished { model, scores, answers, held_out, epoch, stopped_early, history };
-        let run = run_report(objective, seed, &finished);
-        Self { finished: vec![run], model: Some(finished.model), model_config, best: (seed, f64::NAN) }
+        let state = State::new(objective, model, epoch, Part::Dev);
+        let (report, answers, model) = reported(objective, seed, state, None, (history, false));
+        let finished = vec![(report, answers)];
+        Self { finished, model: Some(model), model_config, best: (seed, f64::NAN) }
     }
 
     /// The model of the best.
     ///
     /// # Errors
-    /// [`Error::CheckpointCorrupt`] when it was saved in an earlier process and is gone.
+    /// [`FolderProblem::CheckpointCorrupt`](crate::FolderProblem::CheckpointCorrupt) when it was saved in an earlier
+    /// process and is gone.
     pub(super) fn model(&self, output: &Path) -> Result<&O::Model, Error> {
         let reason = format!(
             "the model of seed {}, which was finished, is gone; without --resume it is made again",
             self.best.0
         );
-        let path = || output.to_path_buf();
-        self.model.as_ref().ok_or_else(|| Error::CheckpointCorrupt { path: path(), reason })
+        self.model.as_ref().ok_or_else(|| Error::corrupt(output, reason))
     }
 }
 
@@ -93,15 +86,12 @@ pub(super) fn run_cells<'a, O: Objective>(
     let mut reports: Vec<CellReport> = Vec::new();
     let mut chosen: Option<(usize, Runs<O>)> = None;
     for (number, cell) in cells.iter().enumerate() {
-        let (config, resolved, device) = (&cell.config, &cell.resolved, start.setup.device);
-        let (layers, compute) = (start.setup.layers, start.setup.compute);
-        let shared = Shared { config, resolved, objective, layers, device, compute };
         // What is said of the start is the same for every cell.
         let mut silent = |event| match event {
             FinetuneEvent::Warning(_) if number > 0 => {}
             event => tell(event),
         };
-        let runs = run_seeds(&shared, number, &mut start, stop, &mut silent)?;
+        let runs = run_seeds(objective, (number, cell), &mut start, stop, &mut silent)?;
         let score =
             |run: &RunReport| run.held_out.as_ref().unwrap_or(&run.dev).get(metric).unwrap_or(f64::NAN);
         let report =
@@ -119,35 +109,35 @@ pub(super) fn run_cells<'a, O: Objective>(
     }
     let (best, runs) = chosen.expect("there is at least one cell");
     reports[best].chosen = true;
-    let held_out_examples = objective.training().held_out;
+    let held_out_examples = objective.sets().training.held_out;
     let grid = (cells.len() > 1).then_some(GridReport { metric, held_out_examples, cells: reports });
     Ok((&cells[best], runs, grid))
 }
 
 fn run_seeds<O: Objective>(
-    shared: &Shared<'_, O>,
-    cell: usize,
+    objective: &O,
+    (number, cell): (usize, &Cell),
     start: &mut Start<'_, O>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Runs<O>, Error> {
-    let Shared { config, objective, .. } = *shared;
+    let config = &cell.config;
     let mut all = Vec::new();
     let mut best: Option<Runs<O>> = None;
     for &seed in config.seeds.iter() {
         let (model, model_config) = match start.first.take() {
             Some(first) => first,
-            None => start_model(start.setup, objective, seed, tell)?,
+            None => start_model(objective, seed, tell)?,
         };
-        let mut saved = start.saved.run(cell, seed);
+        let mut saved = start.saved.run(number, seed);
         let before = saved.finished::<O>(&model, tell)?;
         let is_new = before.is_none();
         let (report, answers, model) = match before {
             Some(before) => before,
             None => {
-                let finished = run_seed(shared, seed, model, &mut saved, stop, tell)?;
-                let (report, answers) = run_report(objective, seed, &finished);
-                (report, answers, Some(finished.model))
+                let (report, answers, model) =
+                    run_seed((objective, cell), seed, model, &mut saved, stop, tell)?;
+                (report, answers, Some(model))
             }
         };
         let score = report.held_out.as_ref().unwrap_or(&report.dev);
@@ -160,54 +150,37 @@ fn run_seeds<O: Objective>(
         if is_best {
             let runs = Runs { finished: Vec::new(), model, model_config, best: (seed, score) };
             if let Some(worse) = best.replace(runs) {
-                start.saved.run(cell, worse.best.0).forget_model()?;
+                start.saved.run(number, worse.best.0).forget_model()?;
             }
         }
     }
     Ok(Runs { finished: all, ..best.expect("there is at least one seed") })
 }
 
-/// What a finished run comes to, on every labelled part.
-fn run_report<O: Objective>(objective: &O, seed: u64, finished: &Finished<O>) -> (RunReport, Answered<O>) {
-    let mut answered = Answered::<O>::from([(Part::Dev, finished.answers.clone())]);
-    let mut further = |part: Part| -> Option<Scores> {
-        objective.has(part).then(|| {
-            let answers = objective.answer(&finished.model, part);
-            let scores = objective.score(part, &answers);
-            answered.insert(part, answers);
-            scores
-        })
-    };
-    let (dev_mismatched, test) = (further(Part::DevMismatched), further(Part::Test));
-    let report = RunReport {
-        seed,
-        epoch: finished.epoch,
-        stopped_early: finished.stopped_early,
-        held_out: finished.held_out.clone(),
-        dev: finished.scores.clone(),
-        dev_mismatched,
-        test,
-        confusion: objective.confusion(&finished.answers),
-        calibration: objective.calibration(&finished.answers),
-        history: finished.history.clone(),
-    };
-    (report, answered)
-}
-
-/// Of equals the first stays, and a score that is not defined never does.
-fn is_better(score: f64, best: f64) -> bool {
-    score > best || (best.is_nan() && !score.is_nan())
-}
-
-/// What runs of a cell came to.
-pub(super) fn report_of<O: Objective>(
-    setup: Setup<'_>,
+/// Writes what the runs of a cell came to: the answers to dev and to what is to be predicted, the best model, and the
+/// report.
+///
+/// # Errors
+/// When a file cannot be written; as [`Runs::model`].
+pub(super) fn write_output<O: Objective>(
     objective: &O,
+    output: &Output<'_>,
     cell: &Cell,
     runs: Runs<O>,
-    parameters: TrainedParameters,
-) -> FinetuneReport {
-    let config = setup.config;
+    grid: Option<GridReport>,
+) -> Result<FinetuneReport, Error> {
+    let (sets, setup, config) = (objective.sets(), objective.setup(), objective.setup().config);
+    let model = runs.model(output.folder().path())?;
+    objective.write_dev_labels(output)?;
+    for (run, answers) in &runs.finished {
+        let stem = format!("seed-{}/dev_", run.seed);
+        objective.write(output, &stem, objective.part(Part::Dev), &answers[&Part::Dev])?;
+    }
+    if let Some(set) = &sets.to_predict {
+        objective.write(output, "", set, &objective.answer(model, set))?;
+    }
+    objective.save_model(output, model, &runs.model_config)?;
+
     let summary = |part: Part| {
         let answers: Vec<&O::Answers> = runs.finished.iter().map(|(_, answers)| &answers[&part]).collect();
         let run = |((report, _), answers): (&(RunReport, _), &&O::Answers)| SeedRun {
@@ -215,26 +188,29 @@ pub(super) fn report_of<O: Objective>(
             scores: report.scores(part).expect("scored with the part").clone(),
             degenerate: objective.is_degenerate(answers),
         };
-        objective.summary(part, runs.finished.iter().zip(&answers).map(run).collect(), &answers)
+        let of_runs = runs.finished.iter().zip(&answers).map(run).collect();
+        objective.summary(objective.part(part), of_runs, &answers)
     };
     let if_there = |part| objective.has(part).then(|| summary(part));
-    let (dev, training) = (summary(Part::Dev), objective.training());
-    FinetuneReport {
+    let (dev, training) = (summary(Part::Dev), sets.training);
+    let report = FinetuneReport {
         resolved: cell.resolved.clone(),
-        grid: None,
-        fusion: None,
+        grid,
+        fusion: objective.fusion(model)?,
         start: setup.start.to_path_buf(),
-        parameters,
+        parameters: TrainedParameters::new(config, model, setup.layers),
         train_examples: training.trained_on,
         training,
-        dev_digest: objective.digest(Part::Dev).expect("there is a dev set"),
-        is_sample: objective.is_sample(),
+        dev_digest: O::digest(objective.part(Part::Dev)),
+        is_sample: sets.is_sample,
         warnings: dev.warnings().into_iter().chain(training.warning()).collect(),
         dev,
         dev_mismatched: if_there(Part::DevMismatched),
         test: if_there(Part::Test),
-        runs: runs.finished.into_iter().map(|(report, _)| report).collect(),
+        runs: runs.finished.iter().map(|(report, _)| report.clone()).collect(),
         model: config.output.join("model"),
         config: config.clone(),
-    }
+    };
+    output.folder().write_json("report.json", &report)?;
+    Ok(report)
 }

@@ -11,15 +11,15 @@
 //! when the report is written.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bert_model::{
     Architecture, LoadPolicy, load_named_tensors, load_pretrained_weights, named_tensors_from_bytes,
     read_safetensors, to_safetensors_bytes,
 };
-use bert_storage::sealed::{read_sealed, write_sealed_on};
-use bert_storage::{FileSystem, create_folder, digest_bytes, write_atomic_on};
+use bert_storage::sealed::read_sealed;
+use bert_storage::{Locate, StagedFolder, digest_bytes};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::de::DeserializeOwned;
@@ -31,12 +31,13 @@ use super::objectives::Objective;
 use super::report::RunReport;
 use crate::checkpoint::{CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
 use crate::computer::computed_by;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
 use crate::finetune::objectives::Answered;
 use crate::finetune::progress::Progress;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RUN, compare};
+use crate::stop::StopFlag;
 
 const FOLDER: &str = ".runs";
 const REMOVED: &str = ".runs-removed";
@@ -48,8 +49,7 @@ const APART: Duration = Duration::from_secs(60);
 
 /// The saved runs of a fine-tuning in work.
 pub(super) struct SavedRuns<'a> {
-    files: &'a dyn FileSystem,
-    output: PathBuf,
+    output: StagedFolder<'a>,
     keeps_finished: bool,
 }
 
@@ -72,21 +72,20 @@ impl<'a> SavedRuns<'a> {
     /// The saved runs in a locked output folder; those that are there are kept with `resume` alone.
     ///
     /// # Errors
-    /// [`Error::TuningDiffers`] when the runs there were begun differently.
+    /// [`FolderProblem::TuningDiffers`] when the runs there were begun differently.
     pub(super) fn open(
-        files: &'a dyn FileSystem,
-        output: &Path,
+        output: StagedFolder<'a>,
         resume: bool,
         identity: &Value,
         keeps_finished: bool,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Self, Error> {
-        let saved = Self { files, output: output.to_path_buf(), keeps_finished };
-        let folder = output.join(FOLDER);
-        if resume && folder.join(RUN).exists() {
-            let elsewhere = compare(&folder, identity).map_err(|error| match error {
+        let folder = output.inside(FOLDER);
+        let saved = Self { output, keeps_finished };
+        if resume && folder.has(RUN) {
+            let elsewhere = compare(folder.path(), identity).map_err(|error| match error {
                 Error::RunDiffers { differences, .. } => {
-                    Error::TuningDiffers { path: output.to_path_buf(), differences }
+                    FolderProblem::TuningDiffers(differences).at(saved.output.path()).into()
                 }
                 other => other,
             })?;
@@ -100,44 +99,26 @@ impl<'a> SavedRuns<'a> {
             return Ok(saved);
         }
         saved.remove()?;
-        create_folder(files, &folder)?;
-        let whole = json!({ "identity": identity, "computed_by": computed_by() });
-        write_sealed_on(files, &folder.join(RUN), &whole)?;
+        folder.create()?;
+        folder.write_sealed(RUN, &json!({ "identity": identity, "computed_by": computed_by() }))?;
         Ok(saved)
     }
 
-    /// Removes them: the output is whole, or begins anew. The name goes first, so that none is half there.
+    /// Removes them: the output is whole, or begins anew.
     pub(super) fn remove(&self) -> Result<(), Error> {
-        let (folder, removed) = (self.output.join(FOLDER), self.output.join(REMOVED));
-        let gone = |path: &Path| match path.exists() {
-            true => self.files.remove_dir_all(path).map_err(|e| Error::io(path, e)),
-            false => Ok(()),
-        };
-        gone(&removed)?;
-        if folder.exists() {
-            self.files.rename(&folder, &removed).map_err(|e| Error::io(&folder, e))?;
-            self.files.sync_folder(&self.output).map_err(|e| Error::io(&self.output, e))?;
-        }
-        gone(&removed)
+        Ok(self.output.discard(FOLDER, REMOVED)?)
     }
 
     /// The place of a run.
     pub(super) fn run(&self, cell: usize, seed: u64) -> SavedRun<'a> {
-        let folder = self.output.join(FOLDER).join(format!("cell-{}-seed-{seed}", cell + 1));
-        SavedRun {
-            files: self.files,
-            folder,
-            seed,
-            keeps_finished: self.keeps_finished,
-            last: Instant::now(),
-        }
+        let folder = self.output.inside(FOLDER).inside(&format!("cell-{}-seed-{seed}", cell + 1));
+        SavedRun { folder, seed, keeps_finished: self.keeps_finished, last: Instant::now() }
     }
 }
 
 /// One run's place.
 pub(super) struct SavedRun<'a> {
-    files: &'a dyn FileSystem,
-    folder: PathBuf,
+    folder: StagedFolder<'a>,
     seed: u64,
     keeps_finished: bool,
     last: Instant,
@@ -156,7 +137,7 @@ pub(super) struct Restored<M> {
 
 impl<'a> SavedRun<'a> {
     fn checkpoints(&self) -> CheckpointFolder<'a> {
-        CheckpointFolder::on(self.files, &self.folder)
+        CheckpointFolder::on(&self.folder)
     }
 
     /// The run's newest checkpoint, or its start.
@@ -196,25 +177,41 @@ impl<'a> SavedRun<'a> {
             tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
         let Some((path, state)) = found else { return Ok((model, None)) };
-        let corrupt =
-            |e: serde_json::Error| Error::CheckpointCorrupt { path: path.clone(), reason: e.to_string() };
-        let progress: P = serde_json::from_value(inexact(state.run)).map_err(corrupt)?;
+        let progress: P = serde_json::from_value(inexact(state.run)).map_err(|e| Error::corrupt(&path, e))?;
         optimizer.restore(state.updates, read_optimizer(&path)?, &device.clone().inner())?;
         let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
         tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(progress.step()) });
         Ok((model, Some((path, progress))))
     }
 
-    /// Whether the end of an epoch is a moment for a checkpoint.
-    pub(super) fn is_due(&self) -> bool {
-        self.last.elapsed() >= APART
+    /// Writes a checkpoint where one is due, at the end of an epoch at the earliest, or asked for, and stops there if
+    /// that was asked for.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]; as [`CheckpointFolder::write`].
+    pub(super) fn pause<M: Module>(
+        &mut self,
+        stop: &StopFlag,
+        epoch_ends: bool,
+        progress: &impl RunState,
+        (model, optimizer): (&M, &AdamW),
+        best: Option<&M>,
+    ) -> Result<(), Error> {
+        let (signal, is_due) = (stop.requested(), epoch_ends && self.last.elapsed() >= APART);
+        if is_due || signal.is_some() || stop.take_checkpoint_request() {
+            self.checkpoint(model, optimizer, progress, best)?;
+        }
+        match signal {
+            Some(signal) => Err(Error::Stopped { signal, step: progress.step() }),
+            None => Ok(()),
+        }
     }
 
     /// Writes a checkpoint.
     ///
     /// # Errors
     /// As [`CheckpointFolder::write`].
-    pub(super) fn checkpoint<M: Module>(
+    fn checkpoint<M: Module>(
         &mut self,
         model: &M,
         optimizer: &AdamW,
@@ -231,7 +228,7 @@ impl<'a> SavedRun<'a> {
         self.checkpoints().write(&state, optimizer, 1, |writer| {
             let mut add = |name: &str, model: &M| {
                 let written = writer.add(name, &to_safetensors_bytes(model));
-                written.map_err(|e| Error::io(&self.folder.join(name), e))
+                written.map_err(|e| Error::io(&self.folder.at(name), e))
             };
             add("model.safetensors", model)?;
             best.map_or(Ok(()), |best| add(BEST, best))
@@ -249,23 +246,21 @@ impl<'a> SavedRun<'a> {
         shape: &O::Model,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Option<Before<O>>, Error> {
-        let path = self.folder.join(FINISHED);
+        let path = self.folder.at(FINISHED);
         if !path.exists() {
             return Ok(None);
         }
-        let corrupt =
-            |path: &Path, reason: String| Error::CheckpointCorrupt { path: path.to_path_buf(), reason };
-        let json = read_sealed(&path).map_err(|e| corrupt(&path, e.to_string()))?;
-        let json = serde_json::from_slice(&json).map_err(|e| corrupt(&path, e.to_string()))?;
+        let json = read_sealed(&path).map_err(|e| Error::corrupt(&path, e))?;
+        let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt(&path, e))?;
         let saved: FinishedRun<Answered<O>> =
-            serde_json::from_value(inexact(json)).map_err(|e| corrupt(&path, e.to_string()))?;
-        let best = self.folder.join(BEST);
+            serde_json::from_value(inexact(json)).map_err(|e| Error::corrupt(&path, e))?;
+        let best = self.folder.at(BEST);
         let model = match best.exists() {
             false => None,
             true => {
                 let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
                 if digest_bytes(&bytes) != saved.model {
-                    return Err(corrupt(&best, format!("not the file of {FINISHED}")));
+                    return Err(Error::corrupt(&best, format!("not the file of {FINISHED}")));
                 }
                 let tensors = named_tensors_from_bytes(&bytes, &best)?;
                 Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid())
@@ -289,20 +284,17 @@ impl<'a> SavedRun<'a> {
         if !self.keeps_finished {
             return Ok(());
         }
-        create_folder(self.files, &self.folder)?;
+        self.folder.create()?;
         let bytes = to_safetensors_bytes(model);
         if is_best {
-            write_atomic_on(self.files, &self.folder.join(BEST), |out| out.write_all(&bytes))?;
+            self.folder.write_bytes(BEST, &bytes)?;
         }
         let (report, answers) = (report.clone(), answers.clone());
         let run = FinishedRun { report, answers, model: digest_bytes(&bytes) };
         let run = exact(serde_json::to_value(run).expect("plain data"));
-        write_sealed_on(self.files, &self.folder.join(FINISHED), &run)?;
-        let checkpoints = self.folder.join("checkpoints");
-        match checkpoints.exists() {
-            true => self.files.remove_dir_all(&checkpoints).map_err(|e| Error::io(&checkpoints, e)),
-            false => Ok(()),
-        }
+        self.folder.write_sealed(FINISHED, &run)?;
+        self.folder.remove("checkpoints")?;
+        Ok(())
     }
 
     /// Removes the model of a finished run: another is better.
@@ -310,10 +302,7 @@ impl<'a> SavedRun<'a> {
     /// # Errors
     /// When it cannot be removed.
     pub(super) fn forget_model(&self) -> Result<(), Error> {
-        let path = self.folder.join(BEST);
-        match path.exists() {
-            true => self.files.remove_file(&path).map_err(|e| Error::io(&path, e)),
-            false => Ok(()),
-        }
+        self.folder.remove(BEST)?;
+        Ok(())
     }
 }

@@ -1,14 +1,16 @@
 //! Trains one run of a fine-tuning: one seed, from the checkpoint to a scored model.
 
-use bert_kernels::Compute;
 use bert_model::Mode;
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::Tensor;
 
 use super::config::{FinetuneConfig, Resolved, Selection};
 use super::features::SampleOrder;
-use super::objectives::{Objective, Part};
+use super::grid::Cell;
+use super::objectives::{Answered, Objective, Part};
+use super::report::RunReport;
 use super::saved::{Restored, RunState, SavedRun};
+use super::setup::Setup;
 use crate::error::Error;
 use crate::finetune::events::FinetuneEvent;
 use crate::finetune::progress::EpochReport;
@@ -17,30 +19,7 @@ use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 use crate::stop::StopFlag;
 use crate::tasks::Scores;
-use crate::train_step::{MicroBatchLoss, StepReport, train_step};
-
-/// What every run of a fine-tuning shares.
-pub(super) struct Shared<'a, O> {
-    /// The configuration.
-    pub(super) config: &'a FinetuneConfig,
-    /// Its defaults filled in.
-    pub(super) resolved: &'a Resolved,
-    /// What is learnt.
-    pub(super) objective: &'a O,
-    /// Layers of the model.
-    pub(super) layers: usize,
-    /// Device, with autodiff.
-    pub(super) device: &'a Device,
-    /// How models compute.
-    pub(super) compute: Compute,
-}
-
-impl<O: Objective> Shared<'_, O> {
-    /// By what states are chosen.
-    fn chooses(&self) -> Part {
-        if self.objective.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
-    }
-}
+use crate::train_step::{MicroBatchLoss, NotFinite, StepReport, train_step};
 
 impl RunState for Progress {
     fn step(&self) -> u64 {
@@ -49,99 +28,146 @@ impl RunState for Progress {
 }
 
 /// A state of a run and what it says of a part.
-struct State<O: Objective> {
+pub(super) struct State<O: Objective> {
+    /// Without autodiff.
     model: O::Model,
     scores: Scores,
     answers: O::Answers,
+    /// Epochs trained when it was reached.
     epoch: f64,
 }
 
-/// A finished run.
-pub(super) struct Finished<O: Objective> {
-    /// The chosen state, without autodiff.
-    pub(super) model: O::Model,
-    /// Its scores on dev.
-    pub(super) scores: Scores,
-    /// Its answers to dev.
-    pub(super) answers: O::Answers,
-    /// Its scores on what is held out of train.
-    pub(super) held_out: Option<Scores>,
-    /// Epochs trained when it was reached.
-    pub(super) epoch: f64,
-    /// Whether `--patience` ended the run.
-    pub(super) stopped_early: bool,
-    /// Every epoch, in order.
-    pub(super) history: Vec<EpochReport>,
+impl<O: Objective> State<O> {
+    pub(super) fn new(objective: &O, model: O::Model, epoch: f64, part: Part) -> Self {
+        let (answers, scores) = objective.scored(&model, part);
+        Self { model, scores, answers, epoch }
+    }
 }
 
-/// Trains `model` from `seed`, or goes on where `saved` stands, and scores it.
+/// What trains a model of some objectives from a seed.
+pub(super) struct Training<'a> {
+    /// The configuration.
+    pub(super) config: &'a FinetuneConfig,
+    /// The seed.
+    pub(super) seed: u64,
+    /// Steps and rates.
+    pub(super) schedule: Schedule,
+}
+
+impl<'a> Training<'a> {
+    /// Over so many steps.
+    pub(super) fn new(config: &'a FinetuneConfig, resolved: &Resolved, seed: u64, steps: u64) -> Self {
+        let schedule = Schedule {
+            kind: config.schedule,
+            peak: resolved.learning_rate,
+            total_steps: steps,
+            warmup_steps: (steps as f64 * config.warmup_proportion) as u64,
+        };
+        Self { config, seed, schedule }
+    }
+
+    /// The optimizer of a model.
+    pub(super) fn optimizer<M: Module>(&self, model: &M, setup: Setup<'_>) -> AdamW {
+        let optimizer = AdamW::new(self.config.optimizer(), model).computing(setup.compute);
+        self.config.with_layer_rates(optimizer, setup.layers)
+    }
+
+    /// The step after so many, on some items of an objective; `loss` is given a micro-batch and the targets of all.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`].
+    pub(super) fn step<O: Objective, M: Module>(
+        &self,
+        done: u64,
+        (model, optimizer): (M, &mut AdamW),
+        (objective, items): (&O, &[usize]),
+        loss: impl Fn(&M, &O::Batch, usize, Mode) -> Tensor<1>,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<(M, f64), Error> {
+        let parts = micro_batches(items, self.config.gradient_accumulation_steps as usize);
+        let batches: Vec<O::Batch> = parts.into_iter().map(|items| objective.batch(items)).collect();
+        let targets = batches.iter().map(|batch| objective.targets(batch)).sum();
+        let loss = |model: &M, batch: &O::Batch, mode: Mode| MicroBatchLoss {
+            total: loss(model, batch, targets, mode),
+            parts: vec![],
+        };
+        let (seed, rate) = (self.seed, self.schedule.learning_rate(done));
+        let (model, report) = train_step(model, optimizer, &batches, loss, rate, (seed, done));
+        let step = done + 1;
+        let StepReport { loss, .. } = report.map_err(|NotFinite { report }| {
+            let StepReport { loss, gradient_norm, .. } = report;
+            Error::NotFinite { step, loss, gradient_norm }
+        })?;
+        tell(FinetuneEvent::Step { seed, step, steps: self.schedule.total_steps, loss });
+        Ok((model, loss))
+    }
+}
+
+/// By what states of a run are chosen.
+fn chooses<O: Objective>(objective: &O) -> Part {
+    if objective.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
+}
+
+/// Trains `model` from `seed` as the cell says, or goes on where `saved` stands, and scores it.
 ///
 /// # Errors
 /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was asked for, and errors of writing one.
 pub(super) fn run_seed<O: Objective>(
-    shared: &Shared<'_, O>,
+    (objective, cell): (&O, &Cell),
     seed: u64,
     model: O::Model,
     saved: &mut SavedRun<'_>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<Finished<O>, Error> {
-    let Shared { config, resolved, objective, layers, device, compute } = shared;
+) -> Result<(RunReport, Answered<O>, O::Model), Error> {
+    let Cell { config, resolved } = cell;
+    let setup = objective.setup();
     let (batch_size, items) = (resolved.train_batch_size as u64, objective.items() as u64);
-    let schedule = schedule(shared);
-    let steps = schedule.total_steps;
-    let optimizer = AdamW::new(config.optimizer(), &model).computing(*compute);
-    let mut optimizer = config.with_layer_rates(optimizer, *layers);
+    let steps = num_train_steps(objective.items(), resolved);
+    let training = Training::new(config, resolved, seed, steps);
+    let mut optimizer = training.optimizer(&model, setup);
     let Restored { mut model, progress: mut at, best } =
-        saved.restore(model, &mut optimizer, device, tell)?;
-    let mut best = best.map(|(model, epoch)| state(shared, model, epoch, shared.chooses()));
+        saved.restore(model, &mut optimizer, setup.device, tell)?;
+    let mut best = best.map(|(model, epoch)| State::new(objective, model, epoch, chooses(objective)));
     let frozen = objective.frozen_outputs(&model.clone().valid());
     let mut order = SampleOrder::new(seed, objective.items());
     let mut stopped_early = false;
 
     while at.step < steps && !stopped_early {
         let batch = order.batch(at.step * batch_size, resolved.train_batch_size);
-        let parts = micro_batches(&batch, config.gradient_accumulation_steps as usize);
-        let micro_batches: Vec<O::Batch> = parts.into_iter().map(|items| objective.batch(items)).collect();
-        let targets = micro_batches.iter().map(|batch| objective.targets(batch)).sum();
-        let loss = |model: &O::Model, batch: &O::Batch, mode: Mode| MicroBatchLoss {
-            total: objective.loss(model, frozen.as_ref(), batch, targets, mode),
-            parts: vec![],
+        let loss_of = |model: &O::Model, batch: &O::Batch, targets: usize, mode: Mode| {
+            objective.loss(model, frozen.as_ref(), batch, targets, mode)
         };
-        let learning_rate = schedule.learning_rate(at.step);
-        let (updated, report) =
-            train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, (seed, at.step));
-        model = updated;
-        let report = report.map_err(|failure| not_finite(at.step + 1, &failure.report))?;
+        let loss;
+        (model, loss) =
+            training.step(at.step, (model, &mut optimizer), (objective, &batch), loss_of, tell)?;
         at.step += 1;
-        tell(FinetuneEvent::Step { seed, step: at.step, steps, loss: report.loss });
-        at.losses.push(report.loss);
+        at.losses.push(loss);
         let seen = at.step * batch_size;
         let last = at.step == steps;
         let epoch_ends = last || seen / items != (seen - batch_size) / items;
         if epoch_ends {
             let epoch = seen as f64 / items as f64;
-            end_epoch(shared, &model, (seed, epoch, last), &mut at, &mut best, tell);
+            end_epoch((objective, config), &model, (seed, epoch, last), &mut at, &mut best, tell);
             stopped_early = !last && config.patience.is_some_and(|patience| at.waited >= patience);
         }
         if last || stopped_early {
             break;
         }
-        let signal = stop.requested();
-        if (epoch_ends && saved.is_due()) || signal.is_some() || stop.take_checkpoint_request() {
-            saved.checkpoint(&model, &optimizer, &at, best.as_ref().map(|best| &best.model))?;
-        }
-        if let Some(signal) = signal {
-            return Err(Error::Stopped { signal, step: at.step });
-        }
+        saved.pause(stop, epoch_ends, &at, (&model, &optimizer), best.as_ref().map(|best| &best.model))?;
     }
     let best = best.expect("the last step is evaluated");
-    Ok(finished(shared, best, at, stopped_early))
+    // With `--holdout` dev was not asked before.
+    let (best, held_out) = match chooses(objective) {
+        Part::HeldOut => (State::new(objective, best.model, best.epoch, Part::Dev), Some(best.scores)),
+        _ => (best, None),
+    };
+    Ok(reported(objective, seed, best, held_out, (at.history, stopped_early)))
 }
 
 /// Notes an epoch, and scores the state after it where that is asked for.
 fn end_epoch<O: Objective>(
-    shared: &Shared<'_, O>,
+    (objective, config): (&O, &FinetuneConfig),
     model: &O::Model,
     (seed, epoch, last): (u64, f64, bool),
     at: &mut Progress,
@@ -151,14 +177,15 @@ fn end_epoch<O: Objective>(
     let train_loss = Some(at.losses.iter().sum::<f64>() / at.losses.len() as f64);
     at.losses.clear();
     let mut report = EpochReport { step: at.step, epoch, train_loss, dev: None, held_out: None };
-    if last || shared.config.select == Selection::Best {
-        let part = shared.chooses();
-        let state = state(shared, model.clone().valid(), epoch, part);
+    if last || config.select == Selection::Best {
+        let part = chooses(objective);
+        let state = State::new(objective, model.clone().valid(), epoch, part);
         let (scores, held_out) = (state.scores.clone(), part == Part::HeldOut);
         tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
         *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
         at.waited += 1;
-        if best.as_ref().is_none_or(|best| is_better(shared, &state, best)) {
+        let primary = |state: &State<O>| state.scores.get(config.task.spec().primary).unwrap_or(f64::NAN);
+        if best.as_ref().is_none_or(|best| is_better(primary(&state), primary(best))) {
             (at.waited, at.best_epoch) = (0, Some(epoch));
             *best = Some(state);
         }
@@ -166,53 +193,48 @@ fn end_epoch<O: Objective>(
     at.history.push(report);
 }
 
-/// The chosen state and what it does on dev, which with `--holdout` was not asked before.
-fn finished<O: Objective>(
-    shared: &Shared<'_, O>,
-    best: State<O>,
-    at: Progress,
-    stopped_early: bool,
-) -> Finished<O> {
-    let held_out = (shared.chooses() == Part::HeldOut).then(|| best.scores.clone());
-    let best = match held_out {
-        Some(_) => state(shared, best.model, best.epoch, Part::Dev),
-        None => best,
+/// Of equals the first stays, and a score that is not defined never beats one that is there.
+pub(super) fn is_better(score: f64, best: f64) -> bool {
+    score > best || (best.is_nan() && !score.is_nan())
+}
+
+/// What a finished run, whose state on dev this is, comes to on every labelled part.
+pub(super) fn reported<O: Objective>(
+    objective: &O,
+    seed: u64,
+    State { model, scores: dev, answers, epoch }: State<O>,
+    held_out: Option<Scores>,
+    (history, stopped_early): (Vec<EpochReport>, bool),
+) -> (RunReport, Answered<O>, O::Model) {
+    let (confusion, calibration) = (objective.confusion(&answers), objective.calibration(&answers));
+    let mut answered = Answered::<O>::from([(Part::Dev, answers)]);
+    let mut further = |part: Part| -> Option<Scores> {
+        objective.has(part).then(|| {
+            let (answers, scores) = objective.scored(&model, part);
+            answered.insert(part, answers);
+            scores
+        })
     };
-    let State { model, scores, answers, epoch } = best;
-    Finished { model, scores, answers, held_out, epoch, stopped_early, history: at.history }
-}
-
-/// By the task's main metric; an undefined score (NaN) never beats one that is there.
-fn is_better<O: Objective>(shared: &Shared<'_, O>, state: &State<O>, best: &State<O>) -> bool {
-    let primary = |state: &State<O>| state.scores.get(shared.config.task.spec().primary).unwrap_or(f64::NAN);
-    primary(state) > primary(best) || (primary(best).is_nan() && !primary(state).is_nan())
-}
-
-/// A state, given without autodiff, and what it says of a part.
-fn state<O: Objective>(shared: &Shared<'_, O>, model: O::Model, epoch: f64, part: Part) -> State<O> {
-    let answers = shared.objective.answer(&model, part);
-    let scores = shared.objective.score(part, &answers);
-    State { model, scores, answers, epoch }
+    let (dev_mismatched, test) = (further(Part::DevMismatched), further(Part::Test));
+    let report = RunReport {
+        seed,
+        epoch,
+        stopped_early,
+        held_out,
+        dev,
+        dev_mismatched,
+        test,
+        confusion,
+        calibration,
+        history,
+    };
+    (report, answered, model)
 }
 
 /// Cut into parts of nearly equal size, each padded for itself.
-pub(super) fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
+fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
     let bounds: Vec<usize> = (0..=parts).map(|part| part * items.len() / parts).collect();
     bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()
-}
-
-fn schedule<O: Objective>(shared: &Shared<'_, O>) -> Schedule {
-    let total_steps = num_train_steps(shared.objective.items(), shared.resolved);
-    Schedule {
-        kind: shared.config.schedule,
-        peak: shared.resolved.learning_rate,
-        total_steps,
-        warmup_steps: (total_steps as f64 * shared.config.warmup_proportion) as u64,
-    }
-}
-
-fn not_finite(step: u64, report: &StepReport) -> Error {
-    Error::NotFinite { step, loss: report.loss, gradient_norm: report.gradient_norm }
 }
 
 /// Number of updates: epochs over the examples in batches, rounded down as in the reference, at least one.

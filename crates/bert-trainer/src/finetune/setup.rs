@@ -1,15 +1,19 @@
 //! Bundles what every objective needs: the configuration, the checkpoint's vocabulary, the device and how models
 //! compute.
 
+use std::path::{Path, PathBuf};
+
+use bert_kernels::Compute;
+use bert_model::BertConfig;
+use burn::tensor::Device;
+
+use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
-use crate::tasks::Split;
-use crate::tasks::SplitFile;
-use crate::tasks::TaskError;
+use crate::finetune::events::FinetuneEvent;
+use crate::precision::PrecisionChoice;
+use crate::tasks::{Split, SplitFile, TaskError};
 use crate::text::Text;
-use bert_kernels::Compute;
-use burn::tensor::Device;
-use std::path::Path;
 
 /// What every objective is made of.
 #[derive(Clone, Copy)]
@@ -28,6 +32,46 @@ pub(super) struct Setup<'a> {
     pub(super) device: &'a Device,
     /// How models compute.
     pub(super) compute: Compute,
+}
+
+/// The checkpoint that a fine-tuning starts from, opened.
+pub(super) struct Opened {
+    /// Its folder.
+    pub(super) start: PathBuf,
+    /// Its shape.
+    pub(super) model: BertConfig,
+    text: Text,
+    device: Device,
+    compute: Compute,
+}
+
+impl Opened {
+    /// Opens the device and the checkpoint of a configuration for sequences of up to `longest` tokens.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened; [`Error::Mismatch`] when the model takes no such sequences.
+    pub(super) fn new(
+        config: &FinetuneConfig,
+        precision: PrecisionChoice,
+        longest: usize,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Self, Error> {
+        let device = config.device.open()?.autodiff();
+        let start = resolve_model_folder(&config.checkpoint, &mut |error| {
+            tell(FinetuneEvent::Warning(error.to_string()));
+        })?;
+        let text = Text::open(&start)?;
+        let model = BertConfig::read(start.join("config.json"))?;
+        text.check_fits(&model, longest)?;
+        Ok(Self { start, model, text, device, compute: precision.with(config.kernels) })
+    }
+
+    /// What an objective of this configuration is made of.
+    pub(super) fn setup<'a>(&'a self, config: &'a FinetuneConfig, max_seq_length: usize) -> Setup<'a> {
+        let Self { start, model, text, device, compute } = self;
+        let (layers, compute) = (model.num_hidden_layers, *compute);
+        Setup { config, text, start, layers, max_seq_length, device, compute }
+    }
 }
 
 impl Setup<'_> {

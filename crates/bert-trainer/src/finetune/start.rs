@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bert_data::DataSet;
 use bert_model::{
     Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_config, read_pretrained_tensors,
 };
@@ -28,8 +29,9 @@ fn fresh_weights(
     let Some(data) = &config.initialization_data else {
         return FreshWeights::uncounted(choice).map(Some);
     };
-    DataLoader::open(data, 0)?.check_fits(model, Some(&start.join("vocab.txt")))?;
-    FreshWeights::new(choice, data, model, seed).map(Some)
+    let data = DataSet::open(data)?;
+    DataLoader::new(data.clone(), 0)?.check_fits(model, Some(&start.join("vocab.txt")))?;
+    FreshWeights::new(choice, &data, model, seed).map(Some)
 }
 
 /// The model that the run with this seed begins with.
@@ -37,14 +39,13 @@ fn fresh_weights(
 /// # Errors
 /// When the weights cannot be read, or have no place in the model.
 pub(super) fn start_model<O: Objective>(
-    setup: Setup<'_>,
     objective: &O,
     seed: u64,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<(O::Model, BertConfig), Error> {
-    let Setup { config, start, device, .. } = setup;
+    let Setup { config, start, device, compute, .. } = objective.setup();
     let mut model_config = objective.model_config(read_pretrained_config(start)?);
-    model_config.compute = setup.compute;
+    model_config.compute = compute;
     if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
         let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
         return Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config));

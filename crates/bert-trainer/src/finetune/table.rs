@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
-use crate::tasks::{Kind, Labels, Split, SplitFile, Task, TaskError, describe_table, find_split};
+use crate::tasks::{
+    Kind, Labels, Split, SplitFile, Task, TaskError, TaskProblem, describe_table, find_split,
+};
+use bert_storage::{Locate, Located};
 
 impl FinetuneConfig {
     fn is_table(&self) -> bool {
@@ -56,7 +59,7 @@ impl FinetuneConfig {
     /// The file of a split: the one that is named, or the one in `--data`.
     ///
     /// # Errors
-    /// Those of [`find_split`]; [`TaskError::Io`] where a named one is not there.
+    /// Those of [`find_split`]; [`TaskProblem::Io`] where a named one is not there.
     pub(super) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
         let named = match split {
             Split::Train => &self.train_file,
@@ -67,7 +70,7 @@ impl FinetuneConfig {
         match (named, &self.data) {
             (Some(path), _) => match path.metadata() {
                 Ok(_) => Ok(SplitFile { path: path.clone(), is_sample: false }),
-                Err(source) => Err(TaskError::Io { path: path.clone(), source }),
+                Err(source) => Err(TaskProblem::Io(source).at(path).into()),
             },
             (None, Some(data)) => find_split(self.task, data, split),
             (None, None) => Err(TaskError::NoSuchSplit { task: self.task, split }),
@@ -88,7 +91,8 @@ impl FinetuneConfig {
             Ok(test) => Some(test),
             // A test file is not needed, but one that is named must be there.
             Err(error) if self.test_file.is_some() => return Err(error.into()),
-            Err(TaskError::MissingSplit { .. } | TaskError::NoSuchSplit { .. }) => None,
+            Err(TaskError::NoSuchSplit { .. })
+            | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
             Err(error) => return Err(error.into()),
         };
         let labels = match self.regression {

@@ -20,7 +20,7 @@ pub use published::{Published, published};
 pub use submission::{Submission, write_submission};
 
 use crate::error::Error;
-use crate::json_file::read_json;
+use crate::report_file::ReportFile;
 use crate::tasks::{Metric, SeedSummary, Task};
 
 /// The tasks of GLUE, in the order of its leaderboard.
@@ -70,21 +70,12 @@ impl GlueTable {
     pub fn read(folder: &Path, tasks: &[Task], model: &BertConfig) -> Result<Self, Error> {
         let published = published(model);
         let rows = tasks.iter().map(|&task| {
-            let path = folder.join(task.spec().name).join("report.json");
-            let report = read_json(&path)?;
-            let summary = |part: &str| -> Result<Option<SeedSummary>, Error> {
-                serde_json::from_value(report[part].clone()).map_err(|e| Error::CheckpointCorrupt {
-                    path: path.clone(),
-                    reason: format!("{part}: {e}"),
-                })
-            };
-            let none =
-                || Error::CheckpointCorrupt { path: path.clone(), reason: "it has no scores on dev".into() };
+            let report = ReportFile::read(&folder.join(task.spec().name))?;
             Ok(GlueRow {
                 task,
-                dev: summary("dev")?.ok_or_else(none)?,
-                dev_mismatched: summary("dev_mismatched")?,
-                is_sample: report["is_sample"].as_bool() == Some(true),
+                dev: report.dev()?,
+                dev_mismatched: report.summary("dev_mismatched")?,
+                is_sample: report.value["is_sample"].as_bool() == Some(true),
                 published: published.and_then(|published| published.score(task)),
             })
         });

@@ -10,7 +10,7 @@ use zip::write::{FileOptions, ZipWriter};
 use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::inference::{Answer, Classifier};
-use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_glue_submission};
+use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_predictions};
 
 /// The diagnostic set, which a model of MNLI answers: its name in the archive, and where it is looked for.
 const DIAGNOSTIC: (&str, [&str; 3]) =
@@ -52,7 +52,7 @@ pub fn write_submission(
                     };
                     let mut bytes = Vec::new();
                     let labels = labels(task, classifier.answer(&examples));
-                    write_glue_submission(&mut bytes, task, &examples, &labels)
+                    write_predictions(&mut bytes, task, &examples, &labels)
                         .map_err(|e| Error::io(&folder.join(name), e))?;
                     submission.files.push(name);
                     answered.push((name, bytes));

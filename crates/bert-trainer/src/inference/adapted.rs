@@ -9,13 +9,14 @@ use bert_model::{
 use burn::tensor::Device;
 
 use crate::checkpoint::resolve_model_folder;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::text::Text;
+use bert_storage::Locate;
 
 /// The model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
-/// [`Error::NoEncoder`] when there is none there; when either cannot be read, or the two do not fit.
+/// [`FolderProblem::NoEncoder`] when there is none there; when either cannot be read, or the two do not fit.
 pub(super) fn load(
     folder: &Path,
     encoder: Option<&Path>,
@@ -81,7 +82,7 @@ fn whole(
 }
 
 fn resolve(folder: &Path, encoder: Option<&Path>, base: Option<&str>) -> Result<PathBuf, Error> {
-    let no_encoder = |base: String| Error::NoEncoder { path: folder.to_path_buf(), base };
+    let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).at(folder));
     let named = match (encoder, base) {
         (Some(encoder), _) => encoder,
         (None, Some(base)) if Path::new(base).is_dir() => Path::new(base),

@@ -2,23 +2,18 @@
 
 use std::path::Path;
 
-use bert_model::{
-    Architecture, BertForQuestionAnswering, LoadPolicy, load_named_tensors, read_pretrained_config,
-    read_pretrained_tensors,
-};
-use burn::tensor::Device;
+use bert_model::BertForQuestionAnswering;
 use serde::Serialize;
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::inference::model_folder::line_of;
-use crate::inference::model_folder::trained_setting;
+use crate::inference::model_folder::{Tuned, line_of};
 use crate::question_answering::answers::AnswerSettings;
 use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::squad::Question;
 use crate::question_answering::windows::WindowSettings;
-use crate::tasks::{Example, TaskError};
-use crate::text::Text;
+use crate::tasks::{Example, TaskError, TaskProblem};
+use bert_storage::Locate;
 
 /// An answer from a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,11 +26,9 @@ pub struct TextAnswer {
 
 /// A model that answers questions.
 pub struct Answerer {
-    model: BertForQuestionAnswering,
-    text: Text,
+    tuned: Tuned<BertForQuestionAnswering>,
     windows: WindowSettings,
     answers: AnswerSettings,
-    device: Device,
 }
 
 impl Answerer {
@@ -45,42 +38,27 @@ impl Answerer {
     /// # Errors
     /// When it cannot be read, or the model has not so many positions as `max_length`.
     pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let device = device.open()?;
-        let config = read_pretrained_config(folder)?;
-        let model = BertForQuestionAnswering::new(&config, 0, &device);
-        let (model, _) = load_named_tensors(model, read_pretrained_tensors(folder)?, LoadPolicy::Exact)?;
-        let text = Text::open(folder)?;
-        let report = trained_setting(folder)?;
-        let number =
-            |flag: &str, default: usize| report["config"][flag].as_u64().map_or(default, |n| n as usize);
-        let trained = report["resolved"]["max_seq_length"].as_u64().map_or(384, |length| length as usize);
-        let max_seq_length = max_length.unwrap_or(trained.min(config.max_position_embeddings));
-        text.check_fits(&config, max_seq_length)?;
-        let version_2 = report["config"]["task"] == "squad2";
-        let threshold = report["config"]["null_score_diff_threshold"].as_f64().unwrap_or(0.0);
+        let tuned: Tuned<BertForQuestionAnswering> = Tuned::open(folder, max_length, 384, device)?;
+        let (config, max_seq_length) = (&tuned.report["config"], tuned.max_length);
+        let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);
+        let version_2 = config["task"] == "squad2";
+        let threshold = config["null_score_diff_threshold"].as_f64().unwrap_or(0.0);
         // Half of a short sequence at most.
         let max_query_length = number("max_query_length", 64).min(max_seq_length / 2 - 2);
-        Ok(Self {
-            model,
-            text,
-            windows: WindowSettings {
-                max_seq_length,
-                doc_stride: number("doc_stride", 128),
-                max_query_length,
-            },
-            answers: AnswerSettings {
-                n_best_size: number("n_best_size", 20),
-                max_answer_length: number("max_answer_length", 30),
-                null_threshold: version_2.then_some(threshold),
-            },
-            device,
-        })
+        let windows =
+            WindowSettings { max_seq_length, doc_stride: number("doc_stride", 128), max_query_length };
+        let answers = AnswerSettings {
+            n_best_size: number("n_best_size", 20),
+            max_answer_length: number("max_answer_length", 30),
+            null_threshold: version_2.then_some(threshold),
+        };
+        Ok(Self { tuned, windows, answers })
     }
 
     /// The answers to questions (`text_a`) on texts (`text_b`).
     ///
     /// # Errors
-    /// [`TaskError::WrongValue`] for an example without a text.
+    /// [`TaskProblem::WrongValue`] for an example without a text.
     pub(super) fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, TaskError> {
         let question = |example: &Example| match &example.text_b {
             Some(context) => Ok(Question {
@@ -90,17 +68,17 @@ impl Answerer {
                 answers: Vec::new(),
                 is_impossible: false,
             }),
-            None => Err(TaskError::WrongValue {
-                path: path.into(),
-                line: line_of(example),
-                column: "text_b".to_string(),
-                found: "missing",
-                expected: "the text in which the answer to the question stands",
-            }),
+            None => {
+                let expected = "the text in which the answer to the question stands";
+                let problem =
+                    TaskProblem::WrongValue { column: "text_b".to_string(), found: "missing", expected };
+                Err(problem.at_line(path, line_of(example)))
+            }
         };
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
-        let encoded = EncodedQuestions::new(&questions, &self.text, self.windows);
-        let answered = encoded.answers(&questions, &self.model, self.answers, &self.device);
+        let Tuned { model, text, device, .. } = &self.tuned;
+        let encoded = EncodedQuestions::new(&questions, text, self.windows);
+        let answered = encoded.answers(&questions, model, self.answers, device);
         let one = |answer: crate::question_answering::answers::PredictedAnswer| {
             let found = answer.n_best.iter().find(|candidate| candidate.text == answer.text);
             TextAnswer {

@@ -17,13 +17,13 @@ use serde::{Serialize, Serializer};
 
 use super::adapted;
 use crate::device_name::DeviceName;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::finetune::features::Features;
 use crate::finetune::{decide, predict};
-use crate::inference::model_folder::architecture;
-use crate::inference::model_folder::trained_setting;
+use crate::inference::model_folder::{architecture, trained_length, trained_setting};
 use crate::tasks::{EncodedPair, Example, Kind, Label};
 use crate::text::Text;
+use bert_storage::Locate;
 
 /// What a classifier says of one text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,9 +86,8 @@ fn load_whole(folder: &Path, device: &Device) -> Result<(Model, BertConfig), Err
     let other = architecture(folder)?
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
     if other || !tensors.contains_key("classifier.weight") {
-        let (path, head) = (folder.to_path_buf(), "classifier");
         let hint = "fine-tune it first: finetune --task TASK --checkpoint";
-        return Err(Error::NoHead { path, head, hint });
+        return Err(FolderProblem::NoHead { head: "classifier", hint }.at(folder).into());
     }
     let model = match config.feature_head()? {
         Some(_) => Model::Featured(Box::new(load(&config, tensors, device)?)),
@@ -113,8 +112,8 @@ impl Classifier {
     /// whose `model/` the folder is, else to the model's positions.
     ///
     /// # Errors
-    /// [`Error::NoHead`] when the folder has no classifier, [`Error::NoEncoder`], [`Error::Mismatch`] when the model
-    /// has not so many positions; when it cannot be read.
+    /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
+    /// when the model has not so many positions; when it cannot be read.
     pub fn open(
         folder: &Path,
         encoder: Option<&Path>,
@@ -134,8 +133,8 @@ impl Classifier {
             }
         };
         let (names, kind) = outputs(&config)?;
-        let trained = trained_setting(folder)?["resolved"]["max_seq_length"].as_u64();
-        let trained = trained.map(|length| length as usize).filter(|n| *n <= config.max_position_embeddings);
+        let trained = trained_length(&trained_setting(folder)?);
+        let trained = trained.filter(|length| *length <= config.max_position_embeddings);
         let max_length = max_length.or(trained).unwrap_or(config.max_position_embeddings);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, text, names, kind, max_length, device })

@@ -93,7 +93,7 @@ impl Extractor {
         input: &Path,
         each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let parse = |_: &Path, line: usize, text: &str| Ok(example(line - 1, text));
+        let parse = |line: u64, text: &str| Ok(example(line - 1, text));
         for_each_window(input, WINDOW, parse, &mut |window| each(&self.of(window)))
     }
 
@@ -127,7 +127,7 @@ impl Extractor {
 }
 
 /// A line as the reference reads it: of several separators the last one counts.
-fn example(line: usize, text: &str) -> Example {
+fn example(line: u64, text: &str) -> Example {
     let text = python_strip(text);
     let (a, b) = match text.rsplit_once(PAIR_SEPARATOR) {
         Some((a, b)) => (a, Some(b.to_string())),

@@ -55,5 +55,5 @@ pub(crate) fn load_encoder(folder: &Path, device: &Device) -> Result<(BertModel,
 
 /// Hands a failed write to the caller.
 fn unwritten(source: std::io::Error) -> Error {
-    Error::Results { source }
+    Error::Results(source)
 }

@@ -16,9 +16,10 @@ use super::tagger::Tagger;
 use super::text_input::{STANDARD_INPUT, TextFormat, for_each_window};
 use super::unwritten;
 use crate::device_name::DeviceName;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::inference::model_folder::{architecture, line_of};
 use crate::tasks::{Example, TaskError};
+use bert_storage::Locate;
 
 /// Texts that are held and sorted by length at a time.
 const WINDOW: usize = 1024;
@@ -37,7 +38,7 @@ impl Predictor {
     /// Opens a model folder; see [`Classifier::open`] for the encoder of an adapter and for the length.
     ///
     /// # Errors
-    /// [`Error::NoHead`] when the folder has none that answers texts; when it cannot be read.
+    /// [`FolderProblem::NoHead`] when the folder has none that answers texts; when it cannot be read.
     pub fn open(
         folder: &Path,
         encoder: Option<&Path>,
@@ -53,9 +54,9 @@ impl Predictor {
                 Ok(Self::Tags(Box::new(Tagger::open(folder, max_length, device)?)))
             }
             Some("BertForMultipleChoice") => {
-                let (path, head) = (folder.to_path_buf(), "head that answers single texts");
+                let head = "head that answers single texts";
                 let hint = "a model of choices answers its task's files: finetune --predict";
-                Err(Error::NoHead { path, head, hint })
+                Err(FolderProblem::NoHead { head, hint }.at(folder).into())
             }
             _ => Ok(Self::Labels(Box::new(Classifier::open(folder, encoder, max_length, device)?))),
         }
@@ -64,7 +65,7 @@ impl Predictor {
     /// The answers to examples, each as JSON to put beside its text.
     ///
     /// # Errors
-    /// [`TaskError::WrongValue`] for an example that the head has no use for.
+    /// [`WrongValue`](crate::tasks::TaskProblem::WrongValue) for an example that the head has no use for.
     fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<serde_json::Value>, TaskError> {
         fn json<T: Serialize>(answers: Vec<T>) -> Vec<serde_json::Value> {
             answers.into_iter().map(|answer| serde_json::to_value(answer).expect("plain data")).collect()
@@ -101,10 +102,10 @@ pub fn predict_file(
     let format = format.unwrap_or_else(|| TextFormat::of(input));
     let named = if input.as_os_str() == STANDARD_INPUT { Path::new("standard input") } else { input };
     let mut count = 0;
-    for_each_window(input, WINDOW, |path, line, text| format.example(path, line, text), &mut |window| {
+    for_each_window(input, WINDOW, |line, text| format.example(line, text), &mut |window| {
         for (example, answer) in window.iter().zip(predictor.answer(named, window)?) {
             let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
-            let row = Row { line: line_of(example) as u64, text, text_b, answer: &answer };
+            let row = Row { line: line_of(example), text, text_b, answer: &answer };
             serde_json::to_writer(&mut *out, &row).map_err(|error| unwritten(error.into()))?;
             out.write_all(b"\n").map_err(unwritten)?;
         }

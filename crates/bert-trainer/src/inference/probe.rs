@@ -18,10 +18,11 @@ use super::classifier::{Answer, Classifier};
 use super::text_input::{TextFormat, for_each_window};
 use crate::data_loader::DataLoader;
 use crate::device_name::DeviceName;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::fill_mask::MaskFiller;
 use crate::tasks::{EncodedPair, Example};
 use crate::text::{PAIR_SEPARATOR, Text};
+use bert_storage::Located;
 
 /// Which word is replaced, and with what, each on its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,7 +150,9 @@ impl Prober {
     pub fn open(folder: &Path, encoder: Option<&Path>, device: DeviceName) -> Result<Self, Error> {
         let head = match Classifier::open(folder, encoder, None, device) {
             Ok(classifier) => Head::Class(Box::new(classifier)),
-            Err(Error::NoHead { .. }) => Head::Masks(Box::new(MaskFiller::open(folder, device)?)),
+            Err(Error::Folder(Located { problem: FolderProblem::NoHead { .. }, .. })) => {
+                Head::Masks(Box::new(MaskFiller::open(folder, device)?))
+            }
             Err(error) => return Err(error),
         };
         Ok(Self { head })
@@ -176,7 +179,7 @@ impl Prober {
     ) -> Result<Vec<Probe>, Error> {
         let format = format.unwrap_or_else(|| TextFormat::of(input));
         let mut probes = Vec::new();
-        for_each_window(input, 1, |path, line, text| format.example(path, line, text), &mut |window| {
+        for_each_window(input, 1, |line, text| format.example(line, text), &mut |window| {
             for Example { index, text_a, text_b, .. } in window {
                 let encoded = match text_b {
                     Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
@@ -214,11 +217,11 @@ impl Prober {
         for index in 0..instances.min(rows.len()) {
             let row = rows.row(index)?;
             let encoded = EncodedPair {
-                input_ids: row.input_ids.iter().map(|&id| id as u32).collect(),
+                input_ids: row.input_ids.to_vec(),
                 segment_ids: row.segment_ids.iter().map(|&segment| segment as u32).collect(),
             };
             let masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids);
-            let masked = masked.map(|(&at, &id)| (at as usize, id as u32)).collect();
+            let masked = masked.map(|(&at, &id)| (at as usize, id)).collect();
             let subject = Subject { source: format!("instance {index}"), encoded, masked };
             probes.extend(self.subject(&subject, replacements)?);
         }

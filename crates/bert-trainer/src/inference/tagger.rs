@@ -2,22 +2,17 @@
 
 use std::path::Path;
 
-use bert_model::{
-    Architecture, BertForTokenClassification, LoadPolicy, load_named_tensors, read_pretrained_config,
-    read_pretrained_tensors,
-};
-use burn::tensor::Device;
+use bert_model::BertForTokenClassification;
 use serde::Serialize;
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::inference::model_folder::line_of;
-use crate::inference::model_folder::trained_setting;
-use crate::tasks::{Example, TaskError};
-use crate::text::Text;
+use crate::inference::model_folder::{Tuned, line_of};
+use crate::tasks::{Example, TaskError, TaskProblem};
 use crate::token_classification::conll::Sentence;
 use crate::token_classification::entities::entities;
 use crate::token_classification::inputs::EncodedSentences;
+use bert_storage::Locate;
 
 /// The tags of a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,11 +34,8 @@ pub struct NamedEntity {
 
 /// A model that tags.
 pub struct Tagger {
-    model: BertForTokenClassification,
-    text: Text,
+    tuned: Tuned<BertForTokenClassification>,
     names: Vec<String>,
-    max_length: usize,
-    device: Device,
 }
 
 impl Tagger {
@@ -53,35 +45,24 @@ impl Tagger {
     /// # Errors
     /// When it cannot be read, or the model has not so many positions as `max_length`.
     pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let device = device.open()?;
-        let config = read_pretrained_config(folder)?;
-        let names = match &config.id2label {
+        let tuned: Tuned<BertForTokenClassification> = Tuned::open(folder, max_length, usize::MAX, device)?;
+        let names = match &tuned.config.id2label {
             Some(names) => names.values().cloned().collect(),
-            None => (0..config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
+            None => (0..tuned.config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
         };
-        let model = BertForTokenClassification::new(&config, 0, &device);
-        let (model, _) = load_named_tensors(model, read_pretrained_tensors(folder)?, LoadPolicy::Exact)?;
-        let text = Text::open(folder)?;
-        let trained = trained_setting(folder)?["resolved"]["max_seq_length"].as_u64();
-        let most = config.max_position_embeddings;
-        let max_length = max_length.unwrap_or(trained.map_or(most, |length| (length as usize).min(most)));
-        text.check_fits(&config, max_length)?;
-        Ok(Self { model, text, names, max_length, device })
+        Ok(Self { tuned, names })
     }
 
     /// The tags of texts.
     ///
     /// # Errors
-    /// [`TaskError::WrongValue`] for a pair.
+    /// [`TaskProblem::WrongValue`] for a pair.
     pub(super) fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, TaskError> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
-            return Err(TaskError::WrongValue {
-                path: path.into(),
-                line: line_of(pair),
-                column: "text_b".to_string(),
-                found: "a second text",
-                expected: "one text, whose words are tagged",
-            });
+            let (column, found) = ("text_b".to_string(), "a second text");
+            let problem =
+                TaskProblem::WrongValue { column, found, expected: "one text, whose words are tagged" };
+            return Err(problem.at_line(path, line_of(pair)).into());
         }
         let sentence = |example: &Example| Sentence {
             words: example.text_a.split_whitespace().map(String::from).collect(),
@@ -89,8 +70,9 @@ impl Tagger {
             line: line_of(example),
         };
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
-        let encoded = EncodedSentences::new(&sentences, &self.text, self.max_length);
-        let tags = encoded.tags(&sentences, &self.model, &self.names, &self.device);
+        let Tuned { model, text, device, max_length, .. } = &self.tuned;
+        let encoded = EncodedSentences::new(&sentences, text, *max_length);
+        let tags = encoded.tags(&sentences, model, &self.names, device);
         let tagged = sentences.into_iter().zip(tags).map(|(sentence, tags)| {
             let named = entities(&tags).into_iter().map(|entity| NamedEntity {
                 words: sentence.words[entity.first..=entity.last].join(" "),

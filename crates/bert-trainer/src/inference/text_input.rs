@@ -9,7 +9,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::tasks::{Example, TaskError, lines_of};
+use crate::tasks::{Example, TaskError, TaskProblem, lines_of};
+use bert_storage::Locate;
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -41,55 +42,52 @@ impl TextFormat {
         }
     }
 
-    /// The example in a line; `path` is named in errors.
+    /// The example in a line.
     ///
     /// # Errors
-    /// [`TaskError::EmptyText`], [`TaskError::WrongColumns`], [`TaskError::NotJson`], [`TaskError::WrongValue`].
-    pub(super) fn example(self, path: &Path, line: usize, text: &str) -> Result<Example, TaskError> {
+    /// [`TaskProblem::EmptyText`], [`TaskProblem::WrongColumns`], [`TaskProblem::NotJson`],
+    /// [`TaskProblem::WrongValue`].
+    pub(super) fn example(self, line: u64, text: &str) -> Result<Example, TaskProblem> {
         let (text_a, text_b) = match self {
             Self::Text => (text.to_string(), None),
-            Self::Tsv => columns(path, line, text)?,
-            Self::Jsonl => object(path, line, text)?,
+            Self::Tsv => columns(text)?,
+            Self::Jsonl => object(text)?,
         };
         if text_a.trim().is_empty() {
-            return Err(TaskError::EmptyText { path: path.into(), line });
+            return Err(TaskProblem::EmptyText);
         }
         Ok(Example { index: line.to_string(), text_a, text_b, choices: vec![], label: None })
     }
 }
 
-fn columns(path: &Path, line: usize, text: &str) -> Result<(String, Option<String>), TaskError> {
+fn columns(text: &str) -> Result<(String, Option<String>), TaskProblem> {
     let fields: Vec<&str> = text.split('\t').collect();
     match fields[..] {
         [a] => Ok((a.to_string(), None)),
         [a, b] => Ok((a.to_string(), Some(b.to_string()))),
         _ => {
             let expected = "a text, or two with a tab between them".to_string();
-            Err(TaskError::WrongColumns { path: path.into(), line, found: fields.len(), expected })
+            Err(TaskProblem::WrongColumns { found: fields.len(), separator: "tab", expected })
         }
     }
 }
 
-fn object(path: &Path, line: usize, text: &str) -> Result<(String, Option<String>), TaskError> {
-    let mut object: Map<String, Value> = serde_json::from_str(text).map_err(|error| TaskError::NotJson {
-        path: path.into(),
-        line,
-        reason: error.to_string(),
-    })?;
+fn object(text: &str) -> Result<(String, Option<String>), TaskProblem> {
+    let mut object: Map<String, Value> = serde_json::from_str(text)?;
     let mut take = |column: &str| match object.remove(column) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(wrong_value(path, line, column, kind_of(&other))),
+        Some(other) => Err(wrong_value(column, kind_of(&other))),
     };
     // A question and its text may be called so.
     let (text, question) = (take("text")?, take("question")?);
-    let text = text.or(question).ok_or_else(|| wrong_value(path, line, "text", "missing"))?;
+    let text = text.or(question).ok_or_else(|| wrong_value("text", "missing"))?;
     let (text_b, context) = (take("text_b")?, take("context")?);
     Ok((text, text_b.or(context)))
 }
 
-fn wrong_value(path: &Path, line: usize, column: &str, found: &'static str) -> TaskError {
-    TaskError::WrongValue { path: path.into(), line, column: column.to_string(), found, expected: "a text" }
+fn wrong_value(column: &str, found: &'static str) -> TaskProblem {
+    TaskProblem::WrongValue { column: column.to_string(), found, expected: "a text" }
 }
 
 /// The kind of a JSON value, in words.
@@ -105,14 +103,14 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// Reads `source` (a file, a pipe, or [`STANDARD_INPUT`]) and hands its examples on in order, `size` at a time or fewer
-/// where texts are long. The name that messages give the source is the first argument of `parse`.
+/// where texts are long.
 ///
 /// # Errors
 /// What cannot be read as text, and the errors of `parse` and `each`.
 pub(super) fn for_each_window(
     source: &Path,
     size: usize,
-    mut parse: impl FnMut(&Path, usize, &str) -> Result<Example, TaskError>,
+    parse: impl Fn(u64, &str) -> Result<Example, TaskProblem>,
     each: &mut dyn FnMut(&[Example]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (reader, path): (Box<dyn BufRead>, &Path) = match source.as_os_str() == STANDARD_INPUT {
@@ -121,7 +119,8 @@ pub(super) fn for_each_window(
     };
     let (mut window, mut bytes) = (Vec::with_capacity(size), 0);
     lines_of(reader, path, |line, text| {
-        window.push(parse(path, line, text)?);
+        let example = parse(line, text).map_err(|problem| problem.at_line(path, line));
+        window.push(example.map_err(TaskError::from)?);
         bytes += text.len();
         if window.len() == size || bytes >= WINDOW_BYTES {
             each(&window)?;
@@ -137,9 +136,9 @@ pub(super) fn for_each_window(
 }
 
 fn open(path: &Path) -> Result<Box<dyn BufRead>, TaskError> {
-    let io = |source| TaskError::Io { path: path.into(), source };
+    let io = |source| TaskProblem::Io(source).at(path);
     if fs::metadata(path).map_err(io)?.is_dir() {
-        return Err(TaskError::NotAFile { path: path.into() });
+        return Err(TaskProblem::NotAFile.at(path).into());
     }
     Ok(Box::new(BufReader::new(File::open(path).map_err(io)?)))
 }
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     fn texts(format: TextFormat, line: &str) -> Result<(String, Option<String>), String> {
-        let example = format.example(Path::new("x"), 7, line).map_err(|error| error.to_string())?;
+        let example = format.example(7, line).map_err(|problem| problem.to_string())?;
         assert_eq!((example.index.as_str(), example.label), ("7", None));
         Ok((example.text_a, example.text_b))
     }
@@ -159,7 +158,7 @@ mod tests {
         use TextFormat::{Jsonl, Text, Tsv};
         let one = |a: &str| Ok((a.to_string(), None));
         let two = |a: &str, b: &str| Ok((a.to_string(), Some(b.to_string())));
-        let wrong = |said: &str| Err(format!("x:7: {said}"));
+        let wrong = |said: &str| Err(said.to_string());
         assert_eq!(texts(Text, "a\tb"), one("a\tb"));
         assert_eq!(texts(Tsv, "a b"), one("a b"));
         assert_eq!(texts(Tsv, "a\tb"), two("a", "b"));
@@ -174,8 +173,8 @@ mod tests {
             texts(Jsonl, r#"{"text": "a", "text_b": 1}"#),
             wrong("\"text_b\" is a number, expected a text")
         );
-        assert!(texts(Jsonl, "[]").unwrap_err().starts_with("x:7: not a JSON object: "));
-        assert!(texts(Jsonl, r#"{"text": "a"} x"#).unwrap_err().starts_with("x:7: not a JSON object: "));
+        assert!(texts(Jsonl, "[]").unwrap_err().starts_with("not a JSON object: "));
+        assert!(texts(Jsonl, r#"{"text": "a"} x"#).unwrap_err().starts_with("not a JSON object: "));
     }
 
     #[test]
@@ -197,7 +196,7 @@ mod tests {
         let sizes = |text: &str, size| {
             fs::write(file.path(), text).unwrap();
             let mut sizes = Vec::new();
-            let parse = |path: &Path, line, text: &str| TextFormat::Text.example(path, line, text);
+            let parse = |line, text: &str| TextFormat::Text.example(line, text);
             let each = &mut |window: &[Example]| {
                 sizes.push(window.len());
                 Ok(())

@@ -14,25 +14,23 @@
 
 mod fit;
 
-use std::path::Path;
-
 use bert_data::DataSet;
 use bert_model::{BertConfig, LogBilinear};
 
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::neighbour_counts::NeighbourCounts;
+use bert_storage::Locate;
 use fit::fit;
 
-/// Counts the text of a data folder and fits a model to it that a BERT of this shape can begin with.
+/// Counts the text of a data set and fits a model to it that a BERT of this shape can begin with.
 ///
 /// # Errors
 /// When a shard cannot be read or is not what the manifest says, when the text has no words, when the shape has no
 /// room for neighbour heads, or when the default device is not in this build.
-pub fn log_bilinear(folder: &Path, model: &BertConfig, seed: u64) -> Result<LogBilinear, Error> {
+pub fn log_bilinear(data: &DataSet, model: &BertConfig, seed: u64) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
-    let data = DataSet::open(folder)?;
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = NeighbourCounts::of_data(&data, farthest as usize)?;
+    let counts = NeighbourCounts::of_data(data, farthest as usize)?;
     fit(counts, data.vocabulary(), &shape, seed)?
-        .ok_or_else(|| Error::NoInstances { path: folder.to_path_buf() })
+        .ok_or_else(|| FolderProblem::NoInstances.at(data.folder()).into())
 }

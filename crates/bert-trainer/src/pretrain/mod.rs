@@ -102,7 +102,7 @@ pub fn pretrain_on(
 
 /// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets. Without
 /// `next_sentence` the labels mean nothing (data made with `--nsp off`), and that loss has no weight.
-pub(crate) fn pretraining_objective(
+pub fn pretraining_objective(
     global: &PretrainingBatch,
     next_sentence: bool,
     device: &Device,

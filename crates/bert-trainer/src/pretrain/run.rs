@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::Nsp;
+use bert_data::{DataSet, Nsp};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, load_pretrained_weights, save_pretrained,
 };
-use bert_storage::FileSystem;
+use bert_storage::{FileSystem, Locate};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::checkpoint::{SkippedSteps, TrainerState, read_optimizer, resolve_mode
 use crate::config::PretrainConfig;
 use crate::data_loader::DataLoader;
 use crate::data_loader::Place;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, evaluate};
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
 use crate::metrics_log::MetricsLog;
@@ -35,6 +35,7 @@ struct EvaluationRecord<'a> {
 /// A run in progress, apart from model and optimizer.
 pub(super) struct Run<'a> {
     config: &'a PretrainConfig,
+    data: DataSet,
     folder: RunFolder<'a>,
     model_config: BertConfig,
     text: Text,
@@ -63,9 +64,10 @@ impl<'a> Run<'a> {
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
         config.validate()?;
         let device = config.device.open()?.autodiff();
-        let loader = DataLoader::open(&config.data, config.seed)?;
-        let eval_loader =
-            config.eval_data.as_ref().map(|path| DataLoader::open(path, config.seed)).transpose()?;
+        let data = config.open_data(&config.data)?;
+        let loader = DataLoader::new(data.clone(), config.seed)?;
+        let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
+        let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
         let (mut model_config, start) = model_config(config, &loader, tell)?;
         model_config.compute = config.precision().with(config.kernels);
         let vocabulary = config.data.join("vocab.txt");
@@ -88,7 +90,7 @@ impl<'a> Run<'a> {
         // Before the run's folder is made: weights that cannot be used leave nothing behind. A resumed run finds its
         // weights in that folder, as a rule.
         let initial =
-            (!resume).then(|| initial_model(config, &model_config, start.as_deref(), &device, tell));
+            (!resume).then(|| initial_model(config, &data, &model_config, start.as_deref(), &device, tell));
         let initial = initial.transpose()?;
         let folder = RunFolder::open(files, config, resume, identity)?;
         if !folder.elsewhere().is_empty() {
@@ -112,7 +114,7 @@ impl<'a> Run<'a> {
                 .0
             }
             (None, Some(initial)) => initial,
-            (None, None) => initial_model(config, &model_config, start.as_deref(), &device, tell)?,
+            (None, None) => initial_model(config, &data, &model_config, start.as_deref(), &device, tell)?,
         };
         let mut optimizer = AdamW::new(config.optimizer(), &model).computing(model_config.compute);
         let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
@@ -126,7 +128,7 @@ impl<'a> Run<'a> {
         }
         // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
-        let log = |name: &str| MetricsLog::open(files, &folder.path().join(name), kept);
+        let log = |name: &str| MetricsLog::open(folder.folder(), name, kept);
         let run = Self {
             metrics: log("metrics.jsonl")?,
             timing: log("timing.jsonl")?,
@@ -135,6 +137,7 @@ impl<'a> Run<'a> {
             next_sentence: loader.manifest().config.nsp != Nsp::Off,
             text: Text::of_data(&config.data, loader.manifest())?,
             config,
+            data,
             folder,
             model_config,
             device,
@@ -151,7 +154,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn loader(&self) -> Result<DataLoader, Error> {
-        let loader = DataLoader::open(&self.config.data, self.config.seed)?;
+        let loader = DataLoader::new(self.data.clone(), self.config.seed)?;
         let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
         Ok(loader.starting_at(self.place))
     }
@@ -251,8 +254,8 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn finish(self) -> Result<PretrainOutcome, Error> {
-        let (_, checkpoint) =
-            self.last_saved.ok_or_else(|| Error::NoCheckpoint { path: self.config.output.clone() })?;
+        let none = || FolderProblem::NoCheckpoint.at(&self.config.output);
+        let (_, checkpoint) = self.last_saved.ok_or_else(none)?;
         Ok(PretrainOutcome {
             steps: self.step,
             checkpoint,
@@ -266,6 +269,7 @@ impl<'a> Run<'a> {
 /// The weights that a run begins with.
 fn initial_model(
     config: &PretrainConfig,
+    data: &DataSet,
     model: &BertConfig,
     start: Option<&Path>,
     device: &Device,
@@ -280,7 +284,7 @@ fn initial_model(
     if choice == InitializationChoice::Counts {
         tell(PretrainEvent::Counting);
     }
-    let fresh = FreshWeights::new(choice, &config.data, model, config.seed)?;
+    let fresh = FreshWeights::new(choice, data, model, config.seed)?;
     Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
 }
 

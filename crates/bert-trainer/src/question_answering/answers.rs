@@ -42,6 +42,12 @@ pub struct Candidate {
     pub end_logit: f32,
 }
 
+impl Candidate {
+    fn score(&self) -> f64 {
+        f64::from(self.start_logit) + f64::from(self.end_logit)
+    }
+}
+
 /// What the model answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictedAnswer {
@@ -106,9 +112,9 @@ pub fn answer(
     }
     fill_probabilities(&mut n_best);
     let best = n_best.iter().find(|candidate| !candidate.text.is_empty());
-    let sum = |candidate: &Candidate| f64::from(candidate.start_logit) + f64::from(candidate.end_logit);
     let null = n_best.iter().find(|candidate| candidate.text.is_empty());
-    let difference = settings.null_threshold.and(null.zip(best)).map(|(null, best)| sum(null) - sum(best));
+    let difference =
+        settings.null_threshold.and(null.zip(best)).map(|(null, best)| null.score() - best.score());
     let says_nothing = match (difference, settings.null_threshold) {
         (Some(difference), Some(threshold)) => difference > threshold,
         _ => false,
@@ -158,11 +164,10 @@ fn best(scores: &[f32], n: usize) -> Vec<usize> {
 
 /// Softmax over the scores of the candidates.
 fn fill_probabilities(candidates: &mut [Candidate]) {
-    let score = |candidate: &Candidate| f64::from(candidate.start_logit) + f64::from(candidate.end_logit);
-    let greatest = candidates.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = candidates.iter().map(|candidate| (score(candidate) - greatest).exp()).sum();
+    let greatest = candidates.iter().map(Candidate::score).fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = candidates.iter().map(|candidate| (candidate.score() - greatest).exp()).sum();
     for candidate in candidates {
-        candidate.probability = (score(candidate) - greatest).exp() / total;
+        candidate.probability = (candidate.score() - greatest).exp() / total;
     }
 }
 

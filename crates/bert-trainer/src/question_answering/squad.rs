@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::tasks::{TaskError, open_file};
+use crate::tasks::{TaskError, TaskProblem, open_file, some};
+use bert_storage::Locate;
 
 /// A question on a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,15 +80,17 @@ struct RawAnswer {
 /// Reads a file of SQuAD 1.1 or 2.0, or of a set in its form. Without `has_answers` answers may be there or not.
 ///
 /// # Errors
-/// [`TaskError::BadJson`] with line and column, [`TaskError::AnswerNotInText`], [`TaskError::NoAnswer`],
-/// [`TaskError::NoExamples`], and those of opening a task's file.
+/// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::AnswerNotInText`], [`TaskProblem::NoAnswer`],
+/// [`TaskProblem::NoExamples`], and those of opening a task's file.
 pub fn read_questions(path: &Path, has_answers: bool) -> Result<QuestionSet, TaskError> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.read_to_end(&mut bytes);
-    read.map_err(|source| TaskError::Io { path: path.into(), source })?;
+    read.map_err(|source| TaskProblem::Io(source).at(path))?;
     let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
-    let file: File =
-        serde_json::from_slice(json).map_err(|source| TaskError::BadJson { path: path.into(), source })?;
+    let file: File = serde_json::from_slice(json).map_err(|source| {
+        let line = source.line() as u64;
+        TaskProblem::BadJson(source).at_line(path, line)
+    })?;
     let version = file.version.map(|version| version.to_string()).unwrap_or_default();
     let says_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
     let mut questions = Vec::new();
@@ -102,22 +105,20 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<QuestionSet, Tas
                     true => Ok(Answer { text, start }),
                     false => {
                         let found: String = context[start..].chars().take(text.chars().count()).collect();
-                        let (path, id) = (path.into(), id.clone());
-                        Err(TaskError::AnswerNotInText { path, id, answer: text, answer_start, found })
+                        let id = id.clone();
+                        Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }.at(path))
                     }
                 }
             };
             let answers = answers.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
             let is_impossible = is_impossible || (says_2 && answers.is_empty());
             if has_answers && answers.is_empty() && !is_impossible {
-                return Err(TaskError::NoAnswer { path: path.into(), id });
+                return Err(TaskProblem::NoAnswer(id).at(path).into());
             }
             questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
         }
     }
-    if questions.is_empty() {
-        return Err(TaskError::NoExamples { path: path.into() });
-    }
+    let questions = some(questions, path)?;
     let version_2 = says_2 || questions.iter().any(|question| question.is_impossible);
     Ok(QuestionSet { questions, version_2 })
 }
@@ -197,7 +198,9 @@ mod tests {
         assert!(error.to_string().contains(":2:"), "{error}");
         assert_eq!(error.exit_code(), 3);
         let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(read_questions(folder.path(), true).unwrap_err(), TaskError::NotAFile { .. }));
-        assert!(matches!(read(r#"{"data":[]}"#).unwrap_err(), TaskError::NoExamples { .. }));
+        assert!(
+            read_questions(folder.path(), true).unwrap_err().to_string().ends_with(": not a regular file")
+        );
+        assert!(read(r#"{"data":[]}"#).unwrap_err().to_string().ends_with(": no examples in this file"));
     }
 }

@@ -4,7 +4,8 @@
 //! one: a loss at the level of guessing, next sentences that are solved too early (their labels leak), labels of
 //! one kind, memorized text, a rising loss. A finding never stops a run.
 
-use super::chart::{smooth, thin};
+use bert_pages::{smooth, thin};
+
 use super::record::{EvaluationRecord, RunRecord};
 
 /// Fewer steps say nothing.
@@ -45,7 +46,7 @@ fn good(text: String) -> Option<Finding> {
     Some(Finding { weight: Weight::Good, text })
 }
 
-fn note(text: String) -> Option<Finding> {
+pub(super) fn note(text: String) -> Option<Finding> {
     Some(Finding { weight: Weight::Note, text })
 }
 

@@ -1,21 +1,21 @@
 //! Builds the report page of a fine-tuning.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use bert_data::html::{escape, grouped};
+use bert_pages::{Cell, Curve, Line, chart, figures, grouped, page, table, tiles};
+use maud::{Markup, display, html};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::calibration::calibration_figure;
-use super::chart::{Chart, Curve, Level, Line};
-use super::findings::{Finding, Weight};
-use super::fusion::fusion_figure;
-use super::grid::grid_table;
-use super::{Report, findings_list, page, settings, table, tiles};
+use super::findings::{Finding, Weight, note};
+use super::{Report, findings_list, settings};
 use crate::error::Error;
+use crate::finetune::FusionReport;
+use crate::finetune::grid::{CellReport, GridReport};
 use crate::finetune::subset::TrainingParts;
-use crate::json_file::read_json;
-use crate::tasks::{Metric, SeedSummary};
+use crate::report_file::ReportFile;
+use crate::significance::Calibration;
+use crate::tasks::{SeedSummary, decimals};
 
 /// Wrong answers shown, of the best run.
 const ERRORS: usize = 20;
@@ -28,56 +28,59 @@ const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--soft)"]
 /// # Errors
 /// When `report.json` cannot be read or is not one of this program.
 pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
-    let path = folder.join("report.json");
-    let report = read_json(&path)?;
-    let summary = |split: &str| -> Result<Option<SeedSummary>, Error> {
-        match &report[split] {
-            Value::Null => Ok(None),
-            value => serde_json::from_value(value.clone()).map(Some).map_err(|e| Error::CheckpointCorrupt {
-                path: path.clone(),
-                reason: format!("{split}: {e}"),
-            }),
+    let file = ReportFile::read(folder)?;
+    let (dev, report) = (file.dev()?, &file.value);
+    let findings = findings(report, &dev);
+    let best = best_run(report, &dev);
+    let (mismatched, test) = (file.summary("dev_mismatched")?, file.summary("test")?);
+    let scored =
+        [("dev", Some(&dev)), ("the mismatched dev set", mismatched.as_ref()), ("test", test.as_ref())];
+    let body = html! {
+        (tiles(&first_figures(report, &dev)))
+        (findings_list(&findings))
+        @for (title, summary) in scored {
+            @if let Some(summary) = summary {
+                h2 { "Scores on " (title) }
+                (scores_table(summary))
+            }
         }
+        @if let Some(grid) = part(report, "grid") { (grid_table(&grid)) }
+        @if let Some(fusion) = part(report, "fusion") { (fusion_table(&fusion)) }
+        (course(report, &dev))
+        (confusion_table(best, dev.task.spec().class_names))
+        @if let Some(calibration) = part(best, "calibration") {
+            h2 { "Calibration, seed " (display(&best["seed"])) }
+            (calibration_chart(&calibration))
+        }
+        (errors_table(folder, best))
+        (settings(&serde_json::json!({ "config": report["config"], "resolved": report["resolved"] })))
     };
-    let dev = summary("dev")?.ok_or_else(|| {
-        let reason = "it has no scores on dev".to_string();
-        Error::CheckpointCorrupt { path: path.clone(), reason }
-    })?;
-    let findings = findings(&report, &dev);
-    let mut body = tiles(&first_figures(&report, &dev)) + &findings_list(&findings);
-    for (title, split) in [("dev", "dev"), ("the mismatched dev set", "dev_mismatched"), ("test", "test")] {
-        if let Some(summary) = summary(split)? {
-            let _ = write!(body, "<h2>Scores on {title}</h2>\n{}", scores_table(&summary));
-        }
-    }
-    body.push_str(&grid_table(&report));
-    body.push_str(&fusion_figure(&report));
-    body.push_str(&course(&report, &dev));
-    let best = best_run(&report, &dev);
-    body.push_str(&confusion_table(best, dev.task.spec().class_names));
-    body.push_str(&calibration_figure(best));
-    body.push_str(&errors_table(folder, best));
-    body.push_str(&settings(
-        &serde_json::json!({ "config": report["config"], "resolved": report["resolved"] }),
-    ));
     let title = format!("Fine-tuning: {} ({})", dev.task, folder.display());
     Ok(Report { html: page(&title, &body), findings })
 }
 
+/// A part of a report, where there is one: not of every fine-tuning, nor in reports of earlier versions.
+fn part<T: DeserializeOwned>(report: &Value, name: &str) -> Option<T> {
+    serde_json::from_value(report[name].clone()).ok()
+}
+
+/// The items of a list; none of what is no list.
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 fn findings(report: &Value, dev: &SeedSummary) -> Vec<Finding> {
-    let training = serde_json::from_value::<TrainingParts>(report["training"].clone()).ok();
-    let warnings = dev.warnings().into_iter().chain(training.and_then(|training| training.warning()));
+    let training = part(report, "training").and_then(|training: TrainingParts| training.warning());
+    let warnings = dev.warnings().into_iter().chain(training);
     let mut findings: Vec<Finding> = warnings.map(|text| Finding { weight: Weight::Warning, text }).collect();
-    let runs = report["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let runs = items(&report["runs"]);
     let stopped = runs.iter().filter(|run| run["stopped_early"].as_bool() == Some(true)).count();
     if stopped > 0 {
-        let text = format!("{stopped} of {} runs were ended by --patience.", runs.len());
-        findings.push(Finding { weight: Weight::Note, text });
+        findings.extend(note(format!("{stopped} of {} runs were ended by --patience.", runs.len())));
     }
     if report["is_sample"].as_bool() == Some(true) {
-        let text = "Scored on samples, not on the official files: not comparable with published figures."
-            .to_string();
-        findings.push(Finding { weight: Weight::Note, text });
+        let text = "Scored on samples, not on the official files: not comparable with published figures.";
+        findings.extend(note(text.into()));
     }
     findings
 }
@@ -129,71 +132,99 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
 }
 
 /// A row per seed, then the statistics over them and the baseline.
-fn scores_table(summary: &SeedSummary) -> String {
-    let number = |value: Option<f64>| value.map_or("-".to_string(), |x| format!("{x:.4}"));
-    let names: Vec<String> = summary.metrics.iter().map(|m| m.metric.to_string()).collect();
-    let of = |scores: &crate::tasks::Scores| {
-        summary.metrics.iter().map(|m| number(scores.get(m.metric))).collect::<Vec<String>>()
+fn scores_table(summary: &SeedSummary) -> Markup {
+    let (names, rows) = (summary.names(), summary.rows());
+    let header: Vec<&str> = std::iter::once("seed").chain(names.iter().map(String::as_str)).collect();
+    let row = |(name, values, note): (String, Vec<String>, &str)| {
+        let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        figures(&(name + &note), values)
     };
-    let mut rows = Vec::new();
-    for run in &summary.runs {
-        let degenerate = if run.degenerate { " (one answer to everything)" } else { "" };
-        rows.push([vec![format!("seed {}{degenerate}", run.seed)], of(&run.scores)].concat());
+    table(&header, rows.into_iter().map(row))
+}
+
+/// A row per configuration with what it came to on the held-out part of train.
+fn grid_table(grid: &GridReport) -> Markup {
+    let row = |cell: &CellReport| {
+        let s = cell.statistics;
+        let settings = [
+            format!("{:e}", cell.learning_rate),
+            cell.train_batch_size.to_string(),
+            cell.num_train_epochs.to_string(),
+        ];
+        let scores = [Some(s.mean), s.sd, Some(s.median), Some(s.max)].map(decimals);
+        figures(if cell.chosen { "chosen" } else { "" }, settings.into_iter().chain(scores))
+    };
+    let header = ["", "learning rate", "batch", "epochs", "mean", "sd", "median", "max"];
+    html! {
+        h2 {
+            "The grid: " (display(grid.metric)) " on " (grid.held_out_examples) " examples held out of train"
+        }
+        (table(&header, grid.cells.iter().map(row)))
     }
-    let mut statistic = |name: &str, value: fn(&crate::tasks::Statistics) -> Option<f64>| {
-        let values = summary.metrics.iter().map(|m| number(value(&m.statistics)));
-        rows.push(std::iter::once(name.to_string()).chain(values).collect());
+}
+
+/// A cell for each layer and adapter, the darker the larger its share.
+fn fusion_table(fusion: &FusionReport) -> Markup {
+    let header: Vec<&str> = std::iter::once("").chain(fusion.adapters.iter().map(String::as_str)).collect();
+    let row = |(layer, shares): (usize, &Vec<f64>)| {
+        let shares = shares.iter().map(|&share| Cell::Shaded(format!("{share:.3}"), "var(--a)", share));
+        std::iter::once(Cell::Text(format!("layer {layer}"))).chain(shares).collect()
     };
-    statistic("mean", |s| Some(s.mean));
-    statistic("sd", |s| s.sd);
-    statistic("median", |s| Some(s.median));
-    statistic("min", |s| Some(s.min));
-    statistic("max", |s| Some(s.max));
-    rows.push([vec!["majority class".to_string()], of(&summary.majority_baseline)].concat());
-    let header: Vec<&str> = std::iter::once("").chain(names.iter().map(String::as_str)).collect();
-    table(&header, &rows)
+    html! {
+        h2 { "Attention over the adapters" }
+        p.note {
+            "The mean share of each adapter over the tokens of dev, best run. Equal shares would be "
+            (format_args!("{:.3}", 1.0 / fusion.adapters.len() as f64)) ". The regularizer adds "
+            (format_args!("{:.4}", fusion.regularization)) " to the loss."
+        }
+        (table(&header, (1..).zip(&fusion.shares).map(row)))
+    }
+}
+
+/// The reliability diagram of the best run: how sure it is, and how often it is right.
+fn calibration_chart(calibration: &Calibration) -> Markup {
+    let points = calibration.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).collect();
+    let sure = vec![(0.0, 0.0), (1.0, 1.0)];
+    let curves = [
+        Curve::new("as often right as it is sure", "var(--soft)", Line::Broken, sure),
+        Curve::new("this run", "var(--a)", Line::Marked, points),
+    ];
+    html! {
+        p.note {
+            "Expected calibration error " (format_args!("{:.3}", calibration.expected_error)) ": by so much its confidence \
+             and the share of its right answers differ, in the mean over the dev set. Points below the line: it is too \
+             sure."
+        }
+        (chart("confidence", "share of right answers", &curves, &[]))
+    }
 }
 
 /// Dev score and training loss of every run over the epochs.
-fn course(report: &Value, dev: &SeedSummary) -> String {
+fn course(report: &Value, dev: &SeedSummary) -> Markup {
     let primary = dev.task.spec().primary;
-    let runs = report["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let curves = |value: &dyn Fn(&Value) -> Option<f64>| -> Vec<Curve> {
         let curve = |(run, color): (&Value, &&'static str)| {
-            let history = run["history"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let points = history.iter().filter_map(|at| Some((at["epoch"].as_f64()?, value(at)?))).collect();
-            Curve { name: format!("seed {}", run["seed"]), color, line: Line::Marked, points }
+            let history = items(&run["history"]).iter();
+            let points = history.filter_map(|at| Some((at["epoch"].as_f64()?, value(at)?))).collect();
+            Curve::new(format!("seed {}", run["seed"]), color, Line::Marked, points)
         };
-        runs.iter().zip(COLORS.iter().cycle()).map(curve).collect()
+        items(&report["runs"]).iter().zip(COLORS.iter().cycle()).map(curve).collect()
     };
-    let majority = dev.majority_baseline.get(primary);
     let held_out = report["training"]["held_out"].as_u64() > Some(0);
     // That of dev says little of what is held out.
-    let majority = majority.filter(|_| !held_out);
-    let levels = majority.map(|value| Level { name: "majority class".into(), value }).into_iter().collect();
+    let majority = dev.majority_baseline.get(primary).filter(|_| !held_out);
+    let levels: Vec<_> = majority.map(|value| ("majority class", value)).into_iter().collect();
     let set = if held_out { "held_out" } else { "dev" };
+    let scored = match held_out {
+        true => "main score on what is held out".to_string(),
+        false => format!("{primary} on dev"),
+    };
     let scores = curves(&|at| at[set][primary.to_string()].as_f64());
     let losses = curves(&|at| at["train_loss"].as_f64());
-    let (y, loss) = (score_axis(primary, held_out), "training loss");
-    format!(
-        "<h2>Over the epochs</h2>\n{}{}",
-        Chart { x: "epoch", y, curves: scores, levels }.svg(),
-        Chart { x: "epoch", y: loss, curves: losses, levels: Vec::new() }.svg()
-    )
-}
-
-fn score_axis(metric: Metric, held_out: bool) -> &'static str {
-    match (metric, held_out) {
-        (_, true) => "main score on what is held out",
-        (Metric::Accuracy, _) => "accuracy on dev",
-        (Metric::F1, _) => "F1 on dev",
-        (Metric::MacroF1, _) => "macro F1 on dev",
-        (Metric::Matthews, _) => "Matthews correlation on dev",
-        (Metric::Pearson, _) => "Pearson correlation on dev",
-        (Metric::Spearman, _) => "Spearman correlation on dev",
-        (Metric::ExactMatch, _) => "exact match on dev",
-        (Metric::Precision, _) => "precision on dev",
-        (Metric::Recall, _) => "recall on dev",
+    html! {
+        h2 { "Over the epochs" }
+        (chart("epoch", &scored, &scores, &levels))
+        (chart("epoch", "training loss", &losses, &[]))
     }
 }
 
@@ -201,63 +232,53 @@ fn score_axis(metric: Metric, held_out: bool) -> &'static str {
 fn best_run<'a>(report: &'a Value, dev: &SeedSummary) -> &'a Value {
     let primary = dev.task.spec().primary.to_string();
     let score = |run: &Value| run["dev"][&primary].as_f64().unwrap_or(f64::NEG_INFINITY);
-    let runs = report["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let better = |best: &'a Value, run: &'a Value| if score(run) > score(best) { run } else { best };
-    runs.iter().reduce(better).unwrap_or(&Value::Null)
+    items(&report["runs"]).iter().reduce(better).unwrap_or(&Value::Null)
 }
 
 /// How often each class was taken for each; of a binary task the four cells everybody looks for.
-fn confusion_table(run: &Value, names: &[&str]) -> String {
-    let Some(rows) = run["confusion"].as_array() else { return String::new() };
-    let mut out = format!(
-        "<h2>Labels and predictions, seed {}</h2>\n<div class=\"scroll\"><table>\n<tr><th>label</th>",
-        run["seed"]
-    );
-    for name in names {
-        let _ = write!(out, "<th class=\"n\">predicted {}</th>", escape(name));
+fn confusion_table(run: &Value, names: &[&str]) -> Markup {
+    let rows = items(&run["confusion"]);
+    if rows.is_empty() {
+        return Markup::default();
     }
-    out.push_str("<th class=\"n\">right</th></tr>\n");
-    for ((class, row), name) in rows.iter().enumerate().zip(names) {
-        let counts: Vec<u64> = row.as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
-        let all = counts.iter().sum::<u64>();
-        let _ = write!(out, "<tr><td>{}</td>", escape(name));
-        for (predicted, &count) in counts.iter().enumerate() {
-            let kind = if predicted == class { "hit" } else { "miss" };
-            let kind = if count == 0 { "" } else { kind };
-            let _ = write!(out, "<td class=\"n {kind}\">{}</td>", grouped(count));
-        }
+    let row = |((class, row), name): ((usize, &Value), &&str)| {
+        let counts: Vec<u64> = items(row).iter().filter_map(Value::as_u64).collect();
+        let cell = |(predicted, &count): (usize, &u64)| match (count, predicted == class) {
+            (0, _) => Cell::Figure(grouped(count)),
+            (_, true) => Cell::Shaded(grouped(count), "var(--good)", 0.22),
+            (_, false) => Cell::Shaded(grouped(count), "var(--warn)", 0.22),
+        };
         let right = counts.get(class).copied().unwrap_or_default();
-        let _ = writeln!(out, "<td class=\"n\">{:.1} %</td></tr>", 100.0 * right as f64 / all.max(1) as f64);
+        let right = 100.0 * right as f64 / counts.iter().sum::<u64>().max(1) as f64;
+        let mut cells = vec![Cell::from(*name)];
+        cells.extend(counts.iter().enumerate().map(cell));
+        cells.push(Cell::Figure(format!("{right:.1} %")));
+        cells
+    };
+    let predicted: Vec<String> = names.iter().map(|name| format!("predicted {name}")).collect();
+    let header: Vec<&str> =
+        ["label"].into_iter().chain(predicted.iter().map(String::as_str)).chain(["right"]).collect();
+    html! {
+        h2 { "Labels and predictions, seed " (display(&run["seed"])) }
+        (table(&header, rows.iter().enumerate().zip(names).map(row)))
     }
-    out + "</table></div>\n"
 }
 
 /// The first of `dev_errors.tsv`: what the best run was surest of and wrong.
-fn errors_table(folder: &Path, run: &Value) -> String {
+fn errors_table(folder: &Path, run: &Value) -> Markup {
     let file = format!("seed-{}/dev_errors.tsv", run["seed"]);
-    let Ok(text) = std::fs::read_to_string(folder.join(&file)) else { return String::new() };
+    let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_default();
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
     let errors: Vec<&str> = lines.collect();
     if errors.is_empty() {
-        return String::new();
+        return Markup::default();
     }
-    let mut out = format!(
-        "<h2>Errors, the surest first</h2>\n<p class=\"note\">{} of {} in {}.</p>\n<div class=\"scroll\"><table class=\"errors\">\n<tr>",
-        errors.len().min(ERRORS),
-        grouped(errors.len() as u64),
-        escape(&file)
-    );
-    for name in header {
-        let _ = write!(out, "<th>{}</th>", escape(name));
+    let shown = errors.iter().take(ERRORS).map(|line| line.split('\t').map(Cell::from).collect());
+    html! {
+        h2 { "Errors, the surest first" }
+        p.note { (shown.len()) " of " (grouped(errors.len() as u64)) " in " (file) "." }
+        (table(&header, shown))
     }
-    out.push_str("</tr>\n");
-    for line in errors.iter().take(ERRORS) {
-        out.push_str("<tr>");
-        for cell in line.split('\t') {
-            let _ = write!(out, "<td>{}</td>", escape(cell));
-        }
-        out.push_str("</tr>\n");
-    }
-    out + "</table></div>\n"
 }

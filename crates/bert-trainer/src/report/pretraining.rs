@@ -1,15 +1,14 @@
 //! Builds the report page of a pre-training run.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use bert_data::html::{escape, grouped};
 use bert_model::BertConfig;
+use bert_pages::{Curve, Line, chart, figures, grouped, page, smooth, table, thin, tiles};
+use maud::{Markup, html};
 
-use super::chart::{Chart, Curve, Level, Line, smooth, thin};
 use super::findings::findings;
 use super::record::{EvaluationRecord, RunRecord};
-use super::{Report, findings_list, page, settings, table, tiles};
+use super::{Report, findings_list, settings};
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::pretrain::StepMetrics;
@@ -39,23 +38,26 @@ pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
     let run = RunRecord::read(run)?.with_baselines();
     let others = others.iter().map(|path| RunRecord::read(path)).collect::<Result<Vec<_>, _>>()?;
     let findings = findings(&run);
-    let mut body = tiles(&first_figures(&run));
-    let _ = write!(body, "<h2>Is it working?</h2>\n{}", findings_list(&findings));
-    let _ = write!(body, "<h2>Masked LM loss</h2>\n{}", masked_lm_chart(&run, &others));
-    body.push_str(&explain_loss(&run));
-    if run.has_next_sentence() {
-        let _ = write!(body, "<h2>Next sentence loss</h2>\n{}", next_sentence_chart(&run, &others));
-    }
-    let _ = write!(body, "<h2>Held out</h2>\n{}", held_out_table(&run));
-    body.push_str(&references());
-    let _ =
-        write!(body, "<h2>Learning rate</h2>\n{}", plain_chart(&run, "learning rate", |m| m.learning_rate));
-    let _ = write!(
-        body,
-        "<h2>Gradient norm</h2>\n{}",
-        plain_chart(&run, "norm before clipping", |m| m.gradient_norm)
-    );
-    body.push_str(&settings(&run.settings));
+    let body = html! {
+        (tiles(&first_figures(&run)))
+        h2 { "Is it working?" }
+        (findings_list(&findings))
+        h2 { "Masked LM loss" }
+        (masked_lm_chart(&run, &others))
+        (explain_loss(&run))
+        @if run.has_next_sentence() {
+            h2 { "Next sentence loss" }
+            (next_sentence_chart(&run, &others))
+        }
+        h2 { "Held out" }
+        (held_out_table(&run))
+        (references())
+        h2 { "Learning rate" }
+        (plain_chart(&run, "learning rate", |m| m.learning_rate))
+        h2 { "Gradient norm" }
+        (plain_chart(&run, "norm before clipping", |m| m.gradient_norm))
+        (settings(&run.settings))
+    };
     let title = format!("Pre-training: {}", run.folder.display());
     Ok(Report { html: page(&title, &body), findings })
 }
@@ -116,20 +118,19 @@ fn first_figures(run: &RunRecord) -> Vec<(&'static str, String, String)> {
     tiles
 }
 
-fn masked_lm_chart(run: &RunRecord, others: &[RunRecord]) -> String {
-    let mut levels = vec![Level { name: "uniform guess".into(), value: run.uniform_loss() }];
+fn masked_lm_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
+    let mut levels = vec![("uniform guess", run.uniform_loss())];
     if let Some(counts) = run.baselines {
-        levels.push(Level { name: "word frequencies".into(), value: counts.word_frequencies.masked_lm_loss });
-        levels.push(Level { name: "neighbours' counts".into(), value: counts.neighbours.masked_lm_loss });
+        levels.push(("word frequencies", counts.word_frequencies.masked_lm_loss));
+        levels.push(("neighbours' counts", counts.neighbours.masked_lm_loss));
     }
     let curves = loss_curves(run, others, |m| m.masked_lm_loss, |e| e.masked_lm_loss);
-    Chart { x: "step", y: "masked LM loss (nats)", curves, levels }.svg()
+    chart("step", "masked LM loss (nats)", &curves, &levels)
 }
 
-fn next_sentence_chart(run: &RunRecord, others: &[RunRecord]) -> String {
-    let levels = vec![Level { name: "a fair coin".into(), value: 2f64.ln() }];
+fn next_sentence_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
     let curves = loss_curves(run, others, |m| m.next_sentence_loss, |e| e.next_sentence_loss);
-    Chart { x: "step", y: "next sentence loss (nats)", curves, levels }.svg()
+    chart("step", "next sentence loss (nats)", &curves, &[("a fair coin", 2f64.ln())])
 }
 
 /// Training loss, pale and smoothed, the held-out loss, and the same of other runs.
@@ -142,55 +143,55 @@ fn loss_curves(
     const OTHERS: [&str; 3] = ["var(--soft)", "var(--good)", "var(--warn)"];
     let steps = thin(&run.curve(&training), POINTS);
     let smoothed = smooth(&steps, (steps.len() / 20).max(1));
-    let curve = |name: &str, color, line, points| Curve { name: name.to_string(), color, line, points };
     let mut curves = vec![
-        curve("", "var(--a)", Line::Pale, steps),
-        curve("training, smoothed", "var(--a)", Line::Plain, smoothed),
-        curve("held out", "var(--b)", Line::Marked, run.held_out(&held_out)),
+        Curve::new("", "var(--a)", Line::Pale, steps),
+        Curve::new("training, smoothed", "var(--a)", Line::Plain, smoothed),
+        Curve::new("held out", "var(--b)", Line::Marked, run.held_out(&held_out)),
     ];
     for (other, color) in others.iter().zip(OTHERS.iter().cycle()) {
         let points = match other.evaluations.len() {
             0 | 1 => smooth(&thin(&other.curve(&training), POINTS), POINTS / 20),
             _ => other.held_out(&held_out),
         };
-        curves.push(curve(&other.folder.display().to_string(), color, Line::Broken, points));
+        curves.push(Curve::new(other.folder.display().to_string(), color, Line::Broken, points));
     }
     curves
 }
 
-fn plain_chart(run: &RunRecord, y: &'static str, value: impl Fn(&StepMetrics) -> f64) -> String {
+fn plain_chart(run: &RunRecord, y: &str, value: impl Fn(&StepMetrics) -> f64) -> Markup {
     let points = thin(&run.curve(value), POINTS);
-    let curve = Curve { name: String::new(), color: "var(--a)", line: Line::Plain, points };
-    Chart { x: "step", y, curves: vec![curve], levels: Vec::new() }.svg()
+    chart("step", y, &[Curve::new("", "var(--a)", Line::Plain, points)], &[])
 }
 
-fn explain_loss(run: &RunRecord) -> String {
-    let levels = match run.baselines {
-        Some(_) => {
-            "Word frequencies: the held-out loss of a model that ignores the context. Neighbours' counts: that of a \
-             table of the training text, which knows how often each token followed the one on the left and preceded the \
-             one on the right."
+fn explain_loss(run: &RunRecord) -> Markup {
+    html! {
+        p.note {
+            "Uniform guess: the logarithm of the vocabulary's size, where random weights begin. "
+            @if run.baselines.is_some() {
+                "Word frequencies: the held-out loss of a model that ignores the context. Neighbours' counts: that of a table \
+                 of the training text, which knows how often each token followed the one on the left and preceded the one \
+                 on the right."
+            } @else {
+                "The levels of word frequencies and of neighbours' counts are drawn where training and held-out data still \
+                 lie where they were."
+            }
         }
-        None => {
-            "The levels of word frequencies and of neighbours' counts are drawn where training and held-out data still lie \
-             where they were."
+        p.note {
+            "The plateau: many runs rest at word frequencies, small models for thousands of steps. To use the token before \
+             a mask, attention must look one position back, and between random position embeddings there is no such \
+             direction; it has to be found first. Batch size, learning rate and masks change little about that. \
+             --initialization neighbours and --initialization counts begin with heads that look at the neighbours."
         }
-    };
-    format!(
-        "<p class=\"note\">Uniform guess: the logarithm of the vocabulary's size, where random weights begin. {levels}</p>\n\
-         <p class=\"note\">The plateau: many runs rest at word frequencies, small models for thousands of steps. To use the \
-         token before a mask, attention must look one position back, and between random position embeddings there is no \
-         such direction; it has to be found first. Batch size, learning rate and masks change little about that. \
-         --initialization neighbours and --initialization counts begin with heads that look at the neighbours.</p>\n\
-         <p class=\"note\">Losses per token are comparable between runs of one vocabulary only: a larger vocabulary cuts the \
-         same text into fewer, harder tokens. Nats per character compare across vocabularies, on the same held-out \
-         text.</p>\n"
-    )
+        p.note {
+            "Losses per token are comparable between runs of one vocabulary only: a larger vocabulary cuts the same text \
+             into fewer, harder tokens. Nats per character compare across vocabularies, on the same held-out text."
+        }
+    }
 }
 
-fn held_out_table(run: &RunRecord) -> String {
+fn held_out_table(run: &RunRecord) -> Markup {
     if run.evaluations.is_empty() {
-        return "<p class=\"note\">Nothing was held out: give --eval-data.</p>\n".to_string();
+        return html! { p.note { "Nothing was held out: give --eval-data." } };
     }
     let header = [
         "step",
@@ -205,28 +206,26 @@ fn held_out_table(run: &RunRecord) -> String {
     let row = |record: &EvaluationRecord| {
         let e = &record.evaluation;
         let step = grouped(record.step) + if Some(record.step) == best { " (lowest loss)" } else { "" };
-        let figures = [
+        let values = [
             e.masked_lm_loss,
             e.masked_lm_nats_per_character,
             e.masked_lm_accuracy,
             e.next_sentence_loss,
             e.next_sentence_accuracy,
         ];
-        let mut row = vec![step];
-        row.extend(figures.iter().map(|x| if x.is_finite() { format!("{x:.4}") } else { "–".into() }));
-        row.push(grouped(e.instances));
-        row
+        let values = values.map(|x| if x.is_finite() { format!("{x:.4}") } else { "–".into() });
+        figures(&step, values.into_iter().chain([grouped(e.instances)]))
     };
-    table(&header, &run.evaluations.iter().map(row).collect::<Vec<_>>())
+    table(&header, run.evaluations.iter().map(row))
 }
 
-fn references() -> String {
-    let rows: Vec<Vec<String>> = REFERENCES.iter().map(|row| row.map(str::to_string).to_vec()).collect();
+fn references() -> Markup {
     let header = ["", "training", "masked LM accuracy", "masked LM loss", "next sentence accuracy"];
-    format!(
-        "<details><summary>What others reached, with vocabularies of 30,000 word pieces</summary>\n{}\
-         <p class=\"note\">{}</p></details>\n",
-        table(&header, &rows),
-        escape("An accuracy above 0.8 on little text means that it is known by heart.")
-    )
+    html! {
+        details {
+            summary { "What others reached, with vocabularies of 30,000 word pieces" }
+            (table(&header, REFERENCES.map(|[name, values @ ..]| figures(name, values))))
+            p.note { "An accuracy above 0.8 on little text means that it is known by heart." }
+        }
+    }
 }

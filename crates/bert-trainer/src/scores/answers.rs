@@ -6,12 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_storage::read_limited;
+use bert_storage::{Locate, read_limited};
 
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::finetune::DEV_LABELS;
-use crate::json_file::read_json;
-use crate::tasks::{Kind, Label, SeedSummary, Task};
+use crate::report_file::ReportFile;
+use crate::tasks::{Kind, Label, Task};
 
 /// The largest file that is read.
 const LARGEST: u64 = 1 << 30;
@@ -34,15 +34,10 @@ pub struct DevAnswers {
 /// Reads the answers in an output folder of `finetune`.
 ///
 /// # Errors
-/// [`Error::NoFinetuning`], [`Error::AnswersCorrupt`] naming file and line, or an error of reading.
+/// [`FolderProblem::NoFinetuning`], [`FolderProblem::AnswersCorrupt`] naming file and line, or an error of reading.
 pub fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
-    let path = folder.join("report.json");
-    if !path.exists() {
-        return Err(Error::NoFinetuning { path: folder.to_path_buf() });
-    }
-    let report = read_json(&path)?;
-    let dev: SeedSummary = serde_json::from_value(report["dev"].clone())
-        .map_err(|e| Error::CheckpointCorrupt { path: path.clone(), reason: format!("dev: {e}") })?;
+    let report = ReportFile::read(folder)?;
+    let dev = report.dev()?;
     if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
         let reason = format!("{}: task {} has no labels to compare", folder.display(), dev.task);
         return Err(Error::Configuration { flag: "paired", reason });
@@ -52,9 +47,9 @@ pub fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
     let runs = runs.collect::<Result<Vec<_>, Error>>()?;
     if runs.is_empty() {
-        return Err(Error::CheckpointCorrupt { path, reason: "it has no runs".to_string() });
+        return Err(Error::corrupt(&report.path, "it has no runs"));
     }
-    let digest = report["dev_digest"].as_str().unwrap_or_default().to_string();
+    let digest = report.value["dev_digest"].as_str().unwrap_or_default().to_string();
     Ok(DevAnswers { task: dev.task, names, labels, runs, digest })
 }
 
@@ -89,7 +84,7 @@ impl Files {
         };
         let file = format!("seed-{seed}/dev_{kind}.tsv");
         let lines = self.lines(&file, header)?;
-        let answer = |(line, text): &(usize, String)| {
+        let answer = |(line, text): &(u64, String)| {
             let answer = match (kind, header) {
                 ("predictions", 1) => text.split('\t').nth(1),
                 ("predictions", _) => text.split(" ||| ").next(),
@@ -106,13 +101,15 @@ impl Files {
         let expected = self.examples;
         match found == expected {
             true => Ok(()),
-            false => {
-                Err(self.wrong(file, found, format!("{found} examples here, {expected} in report.json")))
-            }
+            false => Err(self.wrong(
+                file,
+                found as u64,
+                format!("{found} examples here, {expected} in report.json"),
+            )),
         }
     }
 
-    fn label(&self, file: &str, line: usize, text: &str) -> Result<Label, Error> {
+    fn label(&self, file: &str, line: u64, text: &str) -> Result<Label, Error> {
         let label = match self.task.spec().kind {
             Kind::Classification { labels } => {
                 labels.iter().position(|label| *label == text).map(Label::Class)
@@ -124,7 +121,7 @@ impl Files {
     }
 
     /// The lines of a file with their numbers from 1, without the first `header`.
-    fn lines(&self, file: &str, header: usize) -> Result<Vec<(usize, String)>, Error> {
+    fn lines(&self, file: &str, header: usize) -> Result<Vec<(u64, String)>, Error> {
         let path = self.folder.join(file);
         if !path.exists() {
             let reason = "not there: this fine-tuning is of an earlier version, or a file was removed";
@@ -132,12 +129,12 @@ impl Files {
         }
         let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;
         let text = String::from_utf8(bytes).map_err(|_| self.wrong(file, 1, "invalid UTF-8".to_string()))?;
-        let lines = text.split_terminator('\n').enumerate().skip(header);
-        Ok(lines.map(|(at, line)| (at + 1, line.to_string())).collect())
+        let lines = (1..).zip(text.split_terminator('\n')).skip(header);
+        Ok(lines.map(|(number, line)| (number, line.to_string())).collect())
     }
 
-    fn wrong(&self, file: &str, line: usize, reason: String) -> Error {
-        Error::AnswersCorrupt { path: self.folder.join(file), line, reason }
+    fn wrong(&self, file: &str, line: u64, reason: String) -> Error {
+        FolderProblem::AnswersCorrupt(reason).at_line(self.folder.join(file), line).into()
     }
 }
 
@@ -163,16 +160,11 @@ pub(super) fn check_same(
     let (task, examples) = (second.task, second.labels.len());
     let (first_task, first_examples) = (first.task, first.labels.len());
     if (task, examples) != (first_task, first_examples) {
-        return Err(Error::DifferentDevSets {
-            path: path.to_path_buf(),
-            task,
-            examples,
-            first_task,
-            first_examples,
-        });
+        let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
+        return Err(problem.at(path).into());
     }
     let other = |difference: String| {
-        Err(Error::OtherDevSet { path: path.to_path_buf(), first: first_path.to_path_buf(), difference })
+        Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.at(path).into())
     };
     let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
     if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {

@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::answers::read_side;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::finetune::DEV_LABELS;
-use crate::json_file::read_json;
-use crate::tasks::{Label, SeedRun, SeedSummary, Statistics};
+use crate::report_file::ReportFile;
+use crate::tasks::{Label, SeedRun, SeedSummary, Statistics, decimals};
+use bert_storage::Locate;
 
 /// What of a configuration does not decide the scores of a seed.
 const PLACES: [&str; 10] = [
@@ -64,9 +65,10 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
         if let Some((_, _, first)) = found.first()
             && (first.task, first.examples) != (dev.task, dev.examples)
         {
-            let (path, task, examples) = (folder.clone(), dev.task, dev.examples);
+            let (task, examples) = (dev.task, dev.examples);
             let (first_task, first_examples) = (first.task, first.examples);
-            return Err(Error::DifferentDevSets { path, task, examples, first_task, first_examples });
+            let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
+            return Err(problem.at(folder).into());
         }
         match found.iter_mut().find(|(of_group, ..)| *of_group == settings) {
             Some((_, folders, group)) => {
@@ -105,14 +107,10 @@ fn add_interval(group: &mut Group) -> Result<(), Error> {
 
 /// The settings of a report that decide its scores, and its runs on dev.
 fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
-    let path = folder.join("report.json");
-    if !path.exists() {
-        return Err(Error::NoFinetuning { path: folder.to_path_buf() });
-    }
-    let report = read_json(&path)?;
-    let corrupt = |reason: String| Error::CheckpointCorrupt { path: path.clone(), reason };
-    let dev = serde_json::from_value(report["dev"].clone()).map_err(|e| corrupt(format!("dev: {e}")))?;
-    let config = report["config"].as_object().ok_or_else(|| corrupt("it has no \"config\"".to_string()))?;
+    let file = ReportFile::read(folder)?;
+    let (dev, report) = (file.dev()?, &file.value);
+    let none = || Error::corrupt(&file.path, "it has no \"config\"");
+    let config = report["config"].as_object().ok_or_else(none)?;
     let mut settings = config.clone();
     // What was left to the task's defaults is compared by its value.
     settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
@@ -129,7 +127,7 @@ fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
     let known = |run: &SeedRun| group.runs.iter().any(|of_group| of_group.seed == run.seed);
     if let Some(twice) = more.runs.iter().find(|run| known(run)) {
-        return Err(Error::SeedTwice { path: folder.to_path_buf(), seed: twice.seed });
+        return Err(FolderProblem::SeedTwice(twice.seed).at(folder).into());
     }
     let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
     runs.sort_by_key(|run| run.seed);
@@ -168,7 +166,7 @@ impl Collection {
         writeln!(f, "    mean      sd  median     max  seeds  degenerate  settings")?;
         for group in &self.groups {
             let Some(s) = main_statistics(&group.dev) else { continue };
-            let sd = s.sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
+            let sd = decimals(s.sd);
             let settings: Vec<String> =
                 group.settings.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
             writeln!(

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::scores::answers::check_same;
 use crate::scores::answers::read_side;
 use crate::significance::{McNemar, PairedTest, paired_test};
-use crate::tasks::{Label, Metric, Statistics, Task, score};
+use crate::tasks::{Label, Metric, Statistics, Task, decimals, score};
 
 /// One side of a comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -61,8 +61,9 @@ pub struct Comparison {
 /// Compares two output folders, or the two configurations that several are of.
 ///
 /// # Errors
-/// [`Error::Configuration`] when there are not two sides, [`Error::OtherDevSet`] and [`Error::DifferentDevSets`] when
-/// they were not scored on the same examples, and errors of reading.
+/// [`Error::Configuration`] when there are not two sides, [`OtherDevSet`](crate::FolderProblem::OtherDevSet) and
+/// [`DifferentDevSets`](crate::FolderProblem::DifferentDevSets) when they were not scored on the same examples, and
+/// errors of reading.
 pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let sides: Vec<Vec<PathBuf>> = match folders {
         [first, second] => vec![vec![first.clone()], vec![second.clone()]],
@@ -129,7 +130,7 @@ fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Statistics { mean, sd, .. } = self.statistics;
-        let sd = sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
+        let sd = decimals(sd);
         let folders: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
         write!(f, "{mean:.4}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
     }

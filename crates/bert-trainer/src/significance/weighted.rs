@@ -1,6 +1,6 @@
 //! Computes a run's metric on a resample from how often each example was drawn; the resample itself is never made.
 
-use crate::tasks::{Confusion, Label, Metric, pearson_of};
+use crate::tasks::{Confusion, Label, Metric, Ranked, pearson_of, spearman_of};
 
 /// One run's answers, prepared.
 pub(super) enum Weighted {
@@ -78,45 +78,8 @@ impl Weighted {
                 f64::from(sum(|answer| answer.0)) / f64::from(sum(|answer| answer.1).max(1))
             }
             Self::Pearson { answers, labels } => pearson_of(answers, labels, Some(weights)),
-            Self::Spearman { answers, labels } => match answers.finite && labels.finite {
-                true => pearson_of(&answers.ranks(weights), &labels.ranks(weights), Some(weights)),
-                false => 0.0,
-            },
+            Self::Spearman { answers, labels } => spearman_of(answers, labels, weights),
         }
-    }
-}
-
-/// Values in their order, so that the ranks of a resample need no sorting.
-pub(super) struct Ranked {
-    /// Examples by value, equal ones together.
-    ties: Vec<Vec<usize>>,
-    examples: usize,
-    finite: bool,
-}
-
-impl Ranked {
-    fn new(values: &[f64]) -> Self {
-        let mut order: Vec<usize> = (0..values.len()).collect();
-        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-        Self {
-            ties: order.chunk_by(|a, b| values[*a] == values[*b]).map(<[usize]>::to_vec).collect(),
-            examples: values.len(),
-            finite: values.iter().all(|value| value.is_finite()),
-        }
-    }
-
-    /// Ranks from 1, ties at their mean; those of examples that were not drawn mean nothing.
-    fn ranks(&self, weights: &[u32]) -> Vec<f64> {
-        let mut ranks = vec![0.0; self.examples];
-        let mut before = 0;
-        for tie in &self.ties {
-            let here: u32 = tie.iter().map(|&at| weights[at]).sum();
-            for &at in tie {
-                ranks[at] = f64::from(2 * before + here + 1) / 2.0;
-            }
-            before += here;
-        }
-        ranks
     }
 }
 

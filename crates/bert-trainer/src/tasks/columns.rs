@@ -4,9 +4,7 @@
 //! files with only the needed columns can both be read. CoLA's train and dev have no header, and any other official
 //! file can be read without its header.
 
-use std::path::Path;
-
-use super::error::TaskError;
+use super::error::TaskProblem;
 use super::task::Task;
 
 /// Where the columns of a task are.
@@ -17,6 +15,25 @@ pub(super) struct Layout {
     label: &'static [&'static str],
     /// Positions in files without a header.
     positions: &'static [Positions],
+}
+
+/// The place of a column in a header.
+pub(super) fn place(header: &[impl AsRef<str>], column: &'static str) -> Result<usize, TaskProblem> {
+    header.iter().position(|field| field.as_ref() == column).ok_or_else(|| TaskProblem::MissingColumn {
+        column,
+        header: header.iter().map(|field| field.as_ref().to_string()).collect(),
+    })
+}
+
+/// A row must have as many columns as the first one.
+pub(super) fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
+    match found == columns {
+        true => Ok(()),
+        false => {
+            let expected = format!("{columns} as in the first row");
+            Err(TaskProblem::WrongColumns { found, separator, expected })
+        }
+    }
 }
 
 /// The column of the example's number, in the files that have one.
@@ -126,41 +143,20 @@ impl Layout {
     }
 
     /// Positions by the names in the header.
-    pub(super) fn by_name(
-        &self,
-        fields: &[&str],
-        has_labels: bool,
-        path: &Path,
-    ) -> Result<Positions, TaskError> {
-        let find = |name: &str| fields.iter().position(|field| *field == name);
-        let find_any = |names: &[&str]| names.iter().find_map(|name| find(name));
-        let missing = |column| TaskError::MissingColumn {
-            path: path.into(),
-            column,
-            header: fields.iter().map(|field| field.to_string()).collect(),
-        };
-        let need = |name| find(name).ok_or_else(|| missing(name));
-        let label = match has_labels {
-            true => Some(find_any(self.label).ok_or_else(|| missing(self.label[0]))?),
-            false => None,
-        };
+    pub(super) fn by_name(&self, fields: &[&str], has_labels: bool) -> Result<Positions, TaskProblem> {
+        let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
         Ok(Positions {
             columns: fields.len(),
-            index: find_any(INDEX),
-            text_a: need(self.text_a)?,
-            text_b: self.text_b.map(need).transpose()?,
-            label,
+            index: INDEX.iter().find_map(|name| place(fields, name).ok()),
+            text_a: place(fields, self.text_a)?,
+            text_b: self.text_b.map(|name| place(fields, name)).transpose()?,
+            label: has_labels.then(|| place(fields, label)).transpose()?,
         })
     }
 
     /// Positions of the official layout with as many columns as line 1. A file without labels may be
     /// read as one (test files), and so may a file with labels, which are then left alone.
-    pub(super) fn by_count(
-        &self,
-        columns: usize,
-        has_labels: bool,
-        path: &Path,
-    ) -> Result<Positions, TaskError> {
+    pub(super) fn by_count(&self, columns: usize, has_labels: bool) -> Result<Positions, TaskProblem> {
         let same = |labelled: bool| {
             self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
         };
@@ -173,12 +169,8 @@ impl Layout {
                 .filter(|p| !has_labels || p.label.is_some())
                 .map(|p| p.columns.to_string())
                 .collect();
-            TaskError::WrongColumns {
-                path: path.into(),
-                line: 1,
-                found: columns,
-                expected: format!("a header, or {} columns", known.join(" or ")),
-            }
+            let expected = format!("a header, or {} columns", known.join(" or "));
+            TaskProblem::WrongColumns { found: columns, separator: "tab", expected }
         })?;
         if !has_labels {
             positions.label = None;

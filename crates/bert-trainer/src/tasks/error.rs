@@ -1,7 +1,7 @@
-//! Lists what can be wrong with a task's name, folder or files. Every variant that concerns a file names it, and
-//! its line where there is one (lines count from 1, as in editors).
+//! Lists what can be wrong with a task's name, folder or files. What concerns a file is a [`TaskProblem`] with its
+//! place; lines count from 1, as in editors.
 
-use std::path::PathBuf;
+use bert_storage::Located;
 
 use super::task::Task;
 use crate::tasks::split::Split;
@@ -10,12 +10,9 @@ use crate::tasks::split::Split;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// No task of this name.
-    #[error("unknown task \"{name}\"; known are {}", Task::names())]
-    UnknownTask {
-        /// The name that was given.
-        name: String,
-    },
+    /// No task of the name that was given.
+    #[error("unknown task \"{0}\"; known are {names}", names = Task::names())]
+    UnknownTask(String),
 
     /// The task has no such split, by its definition.
     #[error("task {task} has no {split} split")]
@@ -27,17 +24,29 @@ pub enum TaskError {
     },
 
     /// A task of answers or tags, where examples with a label are read.
-    #[error("task {task} has no examples with one label each")]
-    NotLabelled {
-        /// The task.
-        task: Task,
-    },
+    #[error("task {0} has no examples with one label each")]
+    NotLabelled(Task),
 
+    /// The names that were given to the columns of a table are not two or three different ones.
+    #[error("--columns: name TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {given})", given = .0.join(","))]
+    TableColumns(Vec<String>),
+
+    /// A file or folder was at fault.
+    #[error(transparent)]
+    File(#[from] Located<TaskProblem>),
+
+    /// A Parquet file was at fault.
+    #[error(transparent)]
+    Parquet(#[from] bert_data::Error),
+}
+
+/// What is wrong with a task's file or folder.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskProblem {
     /// The folder has none of the files that may hold the split.
-    #[error("{}: no {split} file of task {task} here (looked for {})", dir.display(), tried.join(", "))]
+    #[error("no {split} file of task {task} here (looked for {})", tried.join(", "))]
     MissingSplit {
-        /// The data folder.
-        dir: PathBuf,
         /// The task.
         task: Task,
         /// The split that was asked for.
@@ -46,66 +55,42 @@ pub enum TaskError {
         tried: Vec<String>,
     },
 
-    /// The operating system refused to open or read the file.
-    #[error("{}: cannot read: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
+    /// A folder has one split in several forms.
+    #[error("several {split} files ({}); name one: --{split}-file", found.join(", "))]
+    SeveralTables {
+        /// The split.
+        split: Split,
+        /// The files that are there.
+        found: Vec<String>,
     },
+
+    /// The operating system refused to open or read the file.
+    #[error("cannot read: {0}")]
+    Io(#[source] std::io::Error),
 
     /// A folder, a device or a pipe where a file is needed.
-    #[error("{}: not a regular file", path.display())]
-    NotAFile {
-        /// What is there instead.
-        path: PathBuf,
-    },
+    #[error("not a regular file")]
+    NotAFile,
 
-    /// A file larger than any task's: read, it would fill the memory.
-    #[error("{}: larger than {limit} bytes; is this the right file?", path.display())]
-    FileTooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit in bytes.
-        limit: u64,
-    },
+    /// A file larger than any task's, with the limit in bytes: read, it would fill the memory.
+    #[error("larger than {0} bytes; is this the right file?")]
+    FileTooLarge(u64),
 
     /// The file holds no example: no bytes at all, or a header alone.
-    #[error("{}: no examples in this file", path.display())]
-    NoExamples {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("no examples in this file")]
+    NoExamples,
 
-    /// A line longer than any example can be: most likely not a text file.
-    #[error("{}:{line}: line longer than {limit} bytes; is this the right file?", path.display())]
-    LineTooLong {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// The limit in bytes.
-        limit: usize,
-    },
+    /// A line longer than any example can be, with the limit in bytes: most likely not a text file.
+    #[error("line longer than {0} bytes; is this the right file?")]
+    LineTooLong(usize),
 
-    /// Bytes that are not UTF-8.
-    #[error("{}:{line}: invalid UTF-8 at byte {byte} of the line", path.display())]
-    InvalidUtf8 {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// First bad byte within the line, from 0.
-        byte: usize,
-    },
+    /// Bytes that are not UTF-8; the first bad byte within the line, from 0.
+    #[error("invalid UTF-8 at byte {0} of the line")]
+    InvalidUtf8(usize),
 
     /// The header lacks a column that the task needs.
-    #[error("{}:1: no column \"{column}\" in the header (columns here: {})", path.display(), header.join(", "))]
+    #[error("no column \"{column}\" in the header (columns here: {})", header.join(", "))]
     MissingColumn {
-        /// The file.
-        path: PathBuf,
         /// The column's name.
         column: &'static str,
         /// The columns that are there.
@@ -113,85 +98,34 @@ pub enum TaskError {
     },
 
     /// A row has more or fewer columns than the header, or than any known layout of the task.
-    #[error("{}:{line}: {found} tab-separated columns, expected {expected}", path.display())]
+    #[error("{found} {separator}-separated columns, expected {expected}")]
     WrongColumns {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
         /// Columns in this row.
         found: usize,
+        /// What stands between them: `comma`, `tab`.
+        separator: &'static str,
         /// What was expected, in words.
         expected: String,
     },
 
-    /// A row of a table has more or fewer fields than the header.
-    #[error("{}:{line}: {found} {separator}-separated fields, the header has {columns}", path.display())]
-    WrongFields {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// Fields in this row.
-        found: usize,
-        /// What stands between them: `comma`, `tab`.
-        separator: &'static str,
-        /// Fields of the header.
-        columns: usize,
-    },
-
     /// A quote in a CSV file where RFC 4180 has none.
-    #[error("{}:{line}: a quote inside a field; put the whole field in quotes and double those in it", path.display())]
-    StrayQuote {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-    },
+    #[error("a quote inside a field; put the whole field in quotes and double those in it")]
+    StrayQuote,
 
     /// A quoted field of a CSV file does not end.
-    #[error("{}:{line}: the quote that begins a field here is never closed", path.display())]
-    OpenQuote {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-    },
-
-    /// The columns of a table are not two or three different names.
-    #[error("--columns: name TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {})", columns.join(","))]
-    TableColumns {
-        /// The names that were given.
-        columns: Vec<String>,
-    },
+    #[error("the quote that begins a field here is never closed")]
+    OpenQuote,
 
     /// The name of a table's file says no form.
-    #[error("{}: a table's name ends in .csv, .tsv, .jsonl, .ndjson or .parquet", path.display())]
-    UnknownForm {
-        /// The file.
-        path: PathBuf,
-    },
-
-    /// A folder has one split in several forms.
-    #[error("{}: several {split} files ({}); name one: --{split}-file", dir.display(), found.join(", "))]
-    SeveralTables {
-        /// The data folder.
-        dir: PathBuf,
-        /// The split.
-        split: Split,
-        /// The files that are there.
-        found: Vec<String>,
-    },
+    #[error("a table's name ends in .csv, .tsv, .jsonl, .ndjson or .parquet")]
+    UnknownForm,
 
     /// The labels of a training file are no classes.
     #[error(
-        "{}: {found} different labels in column \"{column}\"; a classification has 2 to {most} (--labels names them, \
-         --regression takes numbers)",
-        path.display()
+        "{found} different labels in column \"{column}\"; a classification has 2 to {most} (--labels names them, \
+         --regression takes numbers)"
     )]
     Classes {
-        /// The file.
-        path: PathBuf,
         /// The column.
         column: &'static str,
         /// How many labels there are.
@@ -200,46 +134,25 @@ pub enum TaskError {
         most: usize,
     },
 
-    /// A Parquet file was at fault.
-    #[error(transparent)]
-    Parquet(#[from] bert_data::Error),
-
     /// A line of minBERT's format without its separator.
-    #[error("{}:{line}: expected \"LABEL ||| TEXT\"", path.display())]
-    MissingSeparator {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-    },
+    #[error("expected \"LABEL ||| TEXT\"")]
+    MissingSeparator,
 
     /// A line where a text should be.
-    #[error("{}:{line}: the line is empty, expected a text", path.display())]
-    EmptyText {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-    },
+    #[error("the line is empty, expected a text")]
+    EmptyText,
 
     /// A line of JSON Lines that is no object.
-    #[error("{}:{line}: not a JSON object: {reason}", path.display())]
-    NotJson {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// What the parser said.
-        reason: String,
-    },
+    #[error("not a JSON object: {0}")]
+    NotJson(#[from] serde_json::Error),
+
+    /// A JSON file of another form.
+    #[error("{0}")]
+    BadJson(#[source] serde_json::Error),
 
     /// A value of another kind than its column has.
-    #[error("{}:{line}: \"{column}\" is {found}, expected {expected}", path.display())]
+    #[error("\"{column}\" is {found}, expected {expected}")]
     WrongValue {
-        /// The file.
-        path: PathBuf,
-        /// The line; of a Parquet file the row, from 1.
-        line: usize,
         /// The column or key.
         column: String,
         /// What is there: `missing`, `a number`.
@@ -249,12 +162,8 @@ pub enum TaskError {
     },
 
     /// A label that the task does not have.
-    #[error("{}:{line}: unknown label \"{label}\"; the labels of task {task} are {}", path.display(), known.join(", "))]
+    #[error("unknown label \"{label}\"; the labels of task {task} are {}", known.join(", "))]
     UnknownLabel {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
         /// The task.
         task: Task,
         /// The label as it stands in the file.
@@ -264,12 +173,8 @@ pub enum TaskError {
     },
 
     /// A regression target that is not a number within the task's range.
-    #[error("{}:{line}: \"{label}\" is not a score of task {task} (a number from {min} to {max})", path.display())]
+    #[error("\"{label}\" is not a score of task {task} (a number from {min} to {max})")]
     BadScore {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
         /// The task.
         task: Task,
         /// The score as it stands in the file.
@@ -280,46 +185,30 @@ pub enum TaskError {
         max: f32,
     },
 
-    /// A JSON file of another form.
-    #[error("{}:{}:{}: {source}", path.display(), source.line(), source.column())]
-    BadJson {
-        /// The file.
-        path: PathBuf,
-        /// What the parser met.
-        #[source]
-        source: serde_json::Error,
-    },
+    /// A word without a tag.
+    #[error("the word {0:?} has no tag in a last column")]
+    MissingTag(String),
 
     /// A tag that no word of the training file has.
-    #[error("{}:{line}: the tag {tag:?} is not among those of the training file: {}", path.display(), known.join(", "))]
+    #[error("the tag {tag:?} is not among those of the training file: {}", known.join(", "))]
     UnknownTag {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
         /// The tag.
         tag: String,
         /// The tags of the training file.
         known: Vec<String>,
     },
 
-    /// A question without an answer in a task where every question has one.
-    #[error("{}: question {id} has no answer in its text: that is version 2.0, --task squad2", path.display())]
-    Unanswerable {
-        /// The file.
-        path: PathBuf,
-        /// The question's id.
-        id: String,
-    },
+    /// A question without an answer in a task where every question has one; the question's id.
+    #[error("question {0} has no answer in its text: that is version 2.0, --task squad2")]
+    Unanswerable(String),
+
+    /// A question without an answer in a set in which each has one; the question's id.
+    #[error("question {0} has no answer (a set of version 2.0 says \"is_impossible\": true)")]
+    NoAnswer(String),
 
     /// An answer that does not stand where the file says.
-    #[error(
-        "{}: question {id}: the text has {found:?} at character {answer_start}, not the answer {answer:?}",
-        path.display()
-    )]
+    #[error("question {id}: the text has {found:?} at character {answer_start}, not the answer {answer:?}")]
     AnswerNotInText {
-        /// The file.
-        path: PathBuf,
         /// The question's id.
         id: String,
         /// The answer.
@@ -329,26 +218,6 @@ pub enum TaskError {
         /// What is there.
         found: String,
     },
-
-    /// A word without a tag.
-    #[error("{}:{line}: the word {word:?} has no tag in a last column", path.display())]
-    MissingTag {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// The word.
-        word: String,
-    },
-
-    /// A question without an answer in a set in which each has one.
-    #[error("{}: question {id} has no answer (a set of version 2.0 says \"is_impossible\": true)", path.display())]
-    NoAnswer {
-        /// The file.
-        path: PathBuf,
-        /// The question's id.
-        id: String,
-    },
 }
 
 impl TaskError {
@@ -356,37 +225,13 @@ impl TaskError {
     /// when a file is missing or cannot be read.
     pub fn exit_code(&self) -> u8 {
         match self {
-            TaskError::UnknownTask { .. }
-            | TaskError::NoSuchSplit { .. }
-            | TaskError::NotLabelled { .. }
-            | TaskError::TableColumns { .. }
-            | TaskError::UnknownForm { .. }
-            | TaskError::SeveralTables { .. } => 2,
-            TaskError::Parquet(error) => error.exit_code(),
-            TaskError::MissingSplit { .. } | TaskError::Io { .. } => 1,
-            TaskError::NotAFile { .. }
-            | TaskError::FileTooLarge { .. }
-            | TaskError::NoExamples { .. }
-            | TaskError::LineTooLong { .. }
-            | TaskError::InvalidUtf8 { .. }
-            | TaskError::MissingColumn { .. }
-            | TaskError::WrongColumns { .. }
-            | TaskError::WrongFields { .. }
-            | TaskError::StrayQuote { .. }
-            | TaskError::OpenQuote { .. }
-            | TaskError::Classes { .. }
-            | TaskError::MissingSeparator { .. }
-            | TaskError::EmptyText { .. }
-            | TaskError::NotJson { .. }
-            | TaskError::WrongValue { .. }
-            | TaskError::UnknownLabel { .. }
-            | TaskError::BadScore { .. }
-            | TaskError::BadJson { .. }
-            | TaskError::AnswerNotInText { .. }
-            | TaskError::MissingTag { .. }
-            | TaskError::UnknownTag { .. }
-            | TaskError::Unanswerable { .. }
-            | TaskError::NoAnswer { .. } => 3,
+            Self::File(error) => match error.problem {
+                TaskProblem::MissingSplit { .. } | TaskProblem::Io(_) => 1,
+                TaskProblem::UnknownForm | TaskProblem::SeveralTables { .. } => 2,
+                _ => 3,
+            },
+            Self::Parquet(error) => error.exit_code(),
+            _ => 2,
         }
     }
 }

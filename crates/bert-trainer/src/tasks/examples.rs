@@ -6,8 +6,10 @@
 
 use std::path::Path;
 
-use super::error::TaskError;
-use super::lines::for_each_line;
+use bert_storage::Locate;
+
+use super::error::{TaskError, TaskProblem};
+use super::lines::{for_each_line, some};
 use super::spec::Kind;
 use super::swag::read_swag;
 use super::table::{find_table, read_table};
@@ -22,7 +24,7 @@ use crate::tasks::split::Split;
 /// file goes before a sample.
 ///
 /// # Errors
-/// [`TaskError::NoSuchSplit`] when the task has no such split, [`TaskError::MissingSplit`] when there is
+/// [`TaskError::NoSuchSplit`] when the task has no such split, [`TaskProblem::MissingSplit`] when there is
 /// no such file.
 pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let spec = task.spec();
@@ -43,7 +45,7 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
             tried.push(relative);
         }
     }
-    Err(TaskError::MissingSplit { dir: dir.into(), task, split, tried })
+    Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into())
 }
 
 /// Reads a split from a data folder, with labels where the published file has any that count.
@@ -65,21 +67,18 @@ pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Exampl
         return read_table(task, columns, path, has_labels);
     }
     if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
-        return Err(TaskError::NotLabelled { task });
+        return Err(TaskError::NotLabelled(task));
     }
     if task.spec().choices > 0 {
         return read_swag(path, has_labels);
     }
-    let mut reader = RowReader::new(task, path, has_labels);
+    let mut reader = RowReader::new(task, has_labels);
     let mut examples = Vec::new();
-    for_each_line(path, |line, text| {
-        examples.extend(reader.line(line, text)?);
+    for_each_line(path, |_, text| {
+        examples.extend(reader.line(text)?);
         Ok(())
     })?;
-    if examples.is_empty() {
-        return Err(TaskError::NoExamples { path: path.into() });
-    }
-    Ok(examples)
+    some(examples, path)
 }
 
 /// Reads a file to predict on: the task's test format, or any other file of the task, whose labels are

@@ -176,13 +176,16 @@ fn wrong_columns_and_labels_have_a_place() {
     let rte = |rest: &str| refusal(Task::Rte, true, format!("{header}{rest}"));
     assert_eq!(
         rte("0\ta\tb\tentailment\n1\ta\tentailment\n"),
-        "x.tsv:3: 3 tab-separated columns, expected 4 as in line 1"
+        "x.tsv:3: 3 tab-separated columns, expected 4 as in the first row"
     );
     assert_eq!(
         rte("0\ta\tb\tentailment\textra\n"),
-        "x.tsv:2: 5 tab-separated columns, expected 4 as in line 1"
+        "x.tsv:2: 5 tab-separated columns, expected 4 as in the first row"
     );
-    assert_eq!(rte("0\ta\tb\tentailment\n\n"), "x.tsv:3: 1 tab-separated columns, expected 4 as in line 1");
+    assert_eq!(
+        rte("0\ta\tb\tentailment\n\n"),
+        "x.tsv:3: 1 tab-separated columns, expected 4 as in the first row"
+    );
     assert_eq!(
         rte("0\ta\tb\tEntailment\n"),
         "x.tsv:2: unknown label \"Entailment\"; the labels of task rte are entailment, not_entailment"

@@ -8,7 +8,9 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::error::TaskError;
+use bert_storage::Locate;
+
+use super::error::{TaskError, TaskProblem};
 
 /// Longest line. The longest published row is some 10 KB.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -16,28 +18,30 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 /// Largest file. The largest published one, MNLI's training set, has some 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Calls `each` with the number (from 1) and text of every line of the file. A file that ends with LF
-/// has no line after it.
+/// Calls `each` with the number (from 1) and text of every line of the file, and gives its problems their place. A
+/// file that ends with LF has no line after it.
 pub(crate) fn for_each_line(
     path: &Path,
-    each: impl FnMut(usize, &str) -> Result<(), TaskError>,
+    mut each: impl FnMut(u64, &str) -> Result<(), TaskProblem>,
 ) -> Result<(), TaskError> {
-    lines_of(open_file(path)?, path, each)
+    lines_of(open_file(path)?, path, |line, text| {
+        each(line, text).map_err(|problem| problem.at_line(path, line).into())
+    })
 }
 
 /// Opens a task's file.
 ///
 /// # Errors
-/// [`TaskError::NotAFile`], [`TaskError::FileTooLarge`], [`TaskError::Io`].
+/// [`TaskProblem::NotAFile`], [`TaskProblem::FileTooLarge`], [`TaskProblem::Io`].
 pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
-    let io = |source| TaskError::Io { path: path.into(), source };
+    let io = |source| TaskProblem::Io(source).at(path);
     // Asked before opening: to open a pipe without a writer would wait for ever.
     let metadata = fs::metadata(path).map_err(io)?;
     if !metadata.is_file() {
-        return Err(TaskError::NotAFile { path: path.into() });
+        return Err(TaskProblem::NotAFile.at(path).into());
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Err(TaskError::FileTooLarge { path: path.into(), limit: MAX_FILE_BYTES });
+        return Err(TaskProblem::FileTooLarge(MAX_FILE_BYTES).at(path).into());
     }
     Ok(BufReader::new(File::open(path).map_err(io)?))
 }
@@ -46,16 +50,17 @@ pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
 pub(crate) fn lines_of<E: From<TaskError>>(
     mut reader: impl BufRead,
     path: &Path,
-    mut each: impl FnMut(usize, &str) -> Result<(), E>,
+    mut each: impl FnMut(u64, &str) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut bytes = Vec::new();
     for line in 1.. {
+        let wrong = |problem: TaskProblem| TaskError::from(problem.at_line(path, line));
         bytes.clear();
         reader
             .by_ref()
             .take(MAX_LINE_BYTES as u64 + 1)
             .read_until(b'\n', &mut bytes)
-            .map_err(|source| TaskError::Io { path: path.into(), source })?;
+            .map_err(|source| TaskError::from(TaskProblem::Io(source).at(path)))?;
         if bytes.is_empty() {
             break;
         }
@@ -63,13 +68,10 @@ pub(crate) fn lines_of<E: From<TaskError>>(
             bytes.pop_if(|last| *last == b'\r');
         }
         if bytes.len() > MAX_LINE_BYTES {
-            return Err(TaskError::LineTooLong { path: path.into(), line, limit: MAX_LINE_BYTES }.into());
+            return Err(wrong(TaskProblem::LineTooLong(MAX_LINE_BYTES)).into());
         }
-        let text = str::from_utf8(&bytes).map_err(|error| TaskError::InvalidUtf8 {
-            path: path.into(),
-            line,
-            byte: error.valid_up_to(),
-        })?;
+        let text =
+            str::from_utf8(&bytes).map_err(|error| wrong(TaskProblem::InvalidUtf8(error.valid_up_to())))?;
         let text = match line {
             1 => text.strip_prefix('\u{feff}').unwrap_or(text),
             _ => text,
@@ -79,17 +81,30 @@ pub(crate) fn lines_of<E: From<TaskError>>(
     Ok(())
 }
 
+/// What a file holds, which must be something.
+pub(crate) fn some<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
+    match found.is_empty() {
+        true => Err(TaskProblem::NoExamples.at(path).into()),
+        false => Ok(found),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(bytes: &[u8]) -> Result<Vec<(usize, String)>, TaskError> {
+    fn lines(bytes: &[u8]) -> Result<Vec<(u64, String)>, TaskError> {
         let mut lines = Vec::new();
         lines_of(bytes, Path::new("x.tsv"), |line, text| {
             lines.push((line, text.to_string()));
             Ok::<_, TaskError>(())
         })?;
         Ok(lines)
+    }
+
+    fn problem(error: &TaskError) -> &TaskProblem {
+        let TaskError::File(error) = error else { panic!("{error}") };
+        &error.problem
     }
 
     fn texts(bytes: &[u8]) -> Vec<String> {
@@ -134,10 +149,10 @@ mod tests {
     fn what_is_not_a_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let error = for_each_line(folder.path(), |_, _| Ok(())).unwrap_err();
-        assert!(matches!(error, TaskError::NotAFile { .. }));
+        assert!(matches!(problem(&error), TaskProblem::NotAFile));
         let missing = folder.path().join("none.tsv");
         let error = for_each_line(&missing, |_, _| Ok(())).unwrap_err();
-        assert!(matches!(error, TaskError::Io { .. }));
+        assert!(matches!(problem(&error), TaskProblem::Io(_)));
         assert_eq!(error.exit_code(), 1);
         assert!(error.to_string().contains("none.tsv: cannot read: "));
         // A sparse file: no disk is filled.
@@ -145,6 +160,6 @@ mod tests {
         let file = File::create(&huge).unwrap();
         file.set_len(MAX_FILE_BYTES + 1).unwrap();
         let error = for_each_line(&huge, |_, _| Ok(())).unwrap_err();
-        assert!(matches!(error, TaskError::FileTooLarge { .. }));
+        assert!(matches!(problem(&error), TaskProblem::FileTooLarge(_)));
     }
 }

@@ -179,26 +179,49 @@ pub(crate) fn pearson_of(predictions: &[f64], labels: &[f64], weights: Option<&[
 /// Spearman correlation: Pearson's of the ranks, equal values sharing their mean rank.
 pub fn spearman(predictions: &[f64], labels: &[f64]) -> f64 {
     check_lengths(predictions.len(), labels.len());
-    if !predictions.iter().chain(labels).all(|v| v.is_finite()) {
-        return 0.0;
-    }
-    pearson(&ranks(predictions), &ranks(labels))
+    spearman_of(&Ranked::new(predictions), &Ranked::new(labels), &vec![1; labels.len()])
 }
 
-/// Ranks from 1, ties at their mean.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut first = 0;
-    for tie in order.chunk_by(|a, b| values[*a] == values[*b]) {
-        let last = first + tie.len();
-        for at in tie {
-            ranks[*at] = (first + 1 + last) as f64 / 2.0;
-        }
-        first = last;
+/// [`spearman`] where each pair counts as often as `weights` says.
+pub(crate) fn spearman_of(predictions: &Ranked, labels: &Ranked, weights: &[u32]) -> f64 {
+    match predictions.finite && labels.finite {
+        true => pearson_of(&predictions.ranks(weights), &labels.ranks(weights), Some(weights)),
+        false => 0.0,
     }
-    ranks
+}
+
+/// Values in their order, so that the ranks of a resample need no sorting.
+pub(crate) struct Ranked {
+    /// Examples by value, equal ones together.
+    ties: Vec<Vec<usize>>,
+    examples: usize,
+    finite: bool,
+}
+
+impl Ranked {
+    pub(crate) fn new(values: &[f64]) -> Self {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+        Self {
+            ties: order.chunk_by(|a, b| values[*a] == values[*b]).map(<[usize]>::to_vec).collect(),
+            examples: values.len(),
+            finite: values.iter().all(|value| value.is_finite()),
+        }
+    }
+
+    /// Ranks from 1, ties at their mean; those of examples that were not drawn mean nothing.
+    fn ranks(&self, weights: &[u32]) -> Vec<f64> {
+        let mut ranks = vec![0.0; self.examples];
+        let mut before = 0;
+        for tie in &self.ties {
+            let here: u32 = tie.iter().map(|&at| weights[at]).sum();
+            for &at in tie {
+                ranks[at] = f64::from(2 * before + here + 1) / 2.0;
+            }
+            before += here;
+        }
+        ranks
+    }
 }
 
 fn ratio(numerator: f64, denominator: f64) -> f64 {
@@ -260,7 +283,7 @@ mod tests {
     fn correlations_by_hand() {
         close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
         close(spearman(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]), -1.0);
-        assert_eq!(ranks(&[5.0, 1.0, 5.0, 0.0]), [3.5, 2.0, 3.5, 1.0]);
+        assert_eq!(Ranked::new(&[5.0, 1.0, 5.0, 0.0]).ranks(&[1; 4]), [3.5, 2.0, 3.5, 1.0]);
         // scipy.stats 1.17.1: pearsonr and spearmanr of the same lists.
         let (x, y) = ([1.0, 2.0, 2.0, 4.0, 5.0], [2.0, 1.0, 3.0, 3.0, 5.0]);
         close(pearson(&x, &y), 0.8000946913656627);

@@ -19,7 +19,7 @@
 //! | how much a score says | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
 //! | runs -> summary | [`SeedSummary`] | `summary.rs` |
 //! | predictions -> files | [`write_predictions`] | `predictions.rs` |
-//! | every way in which a file can be wrong | [`TaskError`] | `error.rs` |
+//! | every way in which a file can be wrong | [`TaskError`], [`TaskProblem`] | `error.rs` |
 
 mod baseline;
 mod catalog;
@@ -48,20 +48,18 @@ mod format_tests;
 pub(crate) mod real_data_tests;
 
 pub use baseline::{binomial_standard_error, is_degenerate, majority_baseline};
-pub use error::TaskError;
+pub use error::{TaskError, TaskProblem};
 pub use example::{Example, Label, SplitFile};
 pub use examples::{find_split, labels_of, read_file, read_predict_file, read_split};
-pub(crate) use lines::{for_each_line, lines_of, open_file};
-pub(crate) use metrics::{Confusion, pearson_of};
+pub(crate) use lines::{for_each_line, lines_of, open_file, some};
+pub(crate) use metrics::{Confusion, Ranked, pearson_of, spearman_of};
 pub use metrics::{accuracy, confusion, f1, macro_f1, matthews, pearson, score, spearman};
 pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
-pub use predictions::{
-    write_errors, write_glue_submission, write_labels, write_minbert_predictions, write_predictions,
-    write_probabilities,
-};
+pub use predictions::{write_errors, write_labels, write_predictions, write_probabilities};
 pub use scores::{Metric, Scores};
 pub use spec::{Columns, Defaults, Kind, TaskSpec};
 pub use split::Split;
+pub(crate) use summary::decimals;
 pub use summary::{MetricSummary, SeedRun, SeedSummary, Statistics};
 pub use table::{Labels, describe as describe_table};
 pub use table_task::{TableDescription, TableTask};

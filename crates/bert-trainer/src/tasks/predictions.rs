@@ -9,66 +9,33 @@ use super::task::Task;
 use crate::tasks::example::Example;
 use crate::tasks::example::Label;
 
-/// Writes predictions in the form of the task's own community: minBERT's for SST-5 and CFIMDB, GLUE's submission form
-/// for all others.
-///
-/// # Errors
-/// Those of the writer.
-///
-/// # Panics
-/// Like [`write_glue_submission`].
-pub fn write_predictions(
-    out: &mut dyn Write,
-    task: Task,
-    examples: &[Example],
-    predictions: &[Label],
-) -> io::Result<()> {
-    match task.spec().predicts_in_rows() {
-        true => write_glue_submission(out, task, examples, predictions),
-        false => write_minbert_predictions(out, task, examples, predictions),
-    }
-}
-
-/// Writes `index<TAB>prediction` rows under that header, as GLUE's server wants them: the labels' words for
-/// RTE, QNLI and MNLI, 0 or 1 for the other classifications, for STS-B the score within its range and
-/// with 3 decimals. The file's name is [`super::TaskSpec::submission_file_name`].
+/// Writes predictions in the form of the task's own community. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, the form
+/// of minBERT's output, and of its input. All others: rows `index<TAB>prediction` under that header, as GLUE's server
+/// wants them: the labels' words for RTE, QNLI and MNLI, 0 or 1 for the other classifications, for STS-B the score
+/// within its range and with 3 decimals. GLUE's name of the file is [`super::TaskSpec::submission_file_name`].
 ///
 /// # Errors
 /// Those of the writer.
 ///
 /// # Panics
 /// When there is not one prediction of the task's kind for each example.
-pub fn write_glue_submission(
+pub fn write_predictions(
     out: &mut dyn Write,
     task: Task,
     examples: &[Example],
     predictions: &[Label],
 ) -> io::Result<()> {
     assert_eq!(examples.len(), predictions.len(), "one prediction each");
-    writeln!(out, "index\tprediction")?;
-    for (example, prediction) in examples.iter().zip(predictions) {
-        writeln!(out, "{}\t{}", example.index, in_file(task, *prediction))?;
+    let in_rows = task.spec().predicts_in_rows();
+    if in_rows {
+        writeln!(out, "index\tprediction")?;
     }
-    out.flush()
-}
-
-/// Writes `PREDICTION ||| TEXT` rows: the form of minBERT's output, and of its input.
-///
-/// # Errors
-/// Those of the writer.
-///
-/// # Panics
-/// Like [`write_glue_submission`].
-pub fn write_minbert_predictions(
-    out: &mut dyn Write,
-    task: Task,
-    examples: &[Example],
-    predictions: &[Label],
-) -> io::Result<()> {
-    assert_eq!(examples.len(), predictions.len(), "one prediction each");
     for (example, prediction) in examples.iter().zip(predictions) {
         let prediction = in_file(task, *prediction);
-        writeln!(out, "{prediction} ||| {}", example.text_a.trim())?;
+        match in_rows {
+            true => writeln!(out, "{}\t{prediction}", example.index)?,
+            false => writeln!(out, "{prediction} ||| {}", example.text_a.trim())?,
+        }
     }
     out.flush()
 }

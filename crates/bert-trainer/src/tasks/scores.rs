@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 /// A metric. All are fractions (1.0 is best), correlations run from -1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,18 +48,18 @@ impl fmt::Display for Metric {
 }
 
 /// Values by metric, in the order of the task's specification. In JSON a map: `{"f1": 0.81, ...}`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Scores(Vec<(Metric, f64)>);
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Scores(IndexMap<Metric, f64>);
 
 impl Scores {
     /// The value of `metric`, if it is among them.
     pub fn get(&self, metric: Metric) -> Option<f64> {
-        self.iter().find(|(name, _)| *name == metric).map(|(_, value)| value)
+        self.0.get(&metric).copied()
     }
 
     /// All values in order.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> {
-        self.0.iter().copied()
+        self.0.iter().map(|(&metric, &value)| (metric, value))
     }
 }
 
@@ -77,40 +76,6 @@ impl fmt::Display for Scores {
             write!(f, "{separator}{metric} {value:.4}")?;
         }
         Ok(())
-    }
-}
-
-impl Serialize for Scores {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (metric, value) in &self.0 {
-            map.serialize_entry(metric, value)?;
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Scores {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ScoresVisitor;
-
-        impl<'de> Visitor<'de> for ScoresVisitor {
-            type Value = Scores;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map from metric to number")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scores, A::Error> {
-                let mut scores = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    scores.push(entry);
-                }
-                Ok(Scores(scores))
-            }
-        }
-
-        deserializer.deserialize_map(ScoresVisitor)
     }
 }
 

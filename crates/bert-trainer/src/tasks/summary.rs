@@ -165,6 +165,32 @@ impl SeedSummary {
         }
         warnings
     }
+
+    /// The names of the metrics.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.metrics.iter().map(|m| m.metric.to_string()).collect()
+    }
+
+    /// A row for each seed, for each statistic over them and for the majority class: name, a value for each metric, note.
+    pub(crate) fn rows(&self) -> Vec<(String, Vec<String>, &'static str)> {
+        let of = |scores: &Scores| self.metrics.iter().map(|m| decimals(scores.get(m.metric))).collect();
+        let mut rows = Vec::new();
+        for run in &self.runs {
+            let note = if run.degenerate { "degenerate: one answer for all" } else { "" };
+            rows.push((run.seed.to_string(), of(&run.scores), note));
+        }
+        let mut statistic = |name: &str, value: fn(&Statistics) -> Option<f64>| {
+            let values = self.metrics.iter().map(|m| decimals(value(&m.statistics)));
+            rows.push((name.to_string(), values.collect(), ""));
+        };
+        statistic("mean", |s| Some(s.mean));
+        statistic("sd", |s| s.sd);
+        statistic("median", |s| Some(s.median));
+        statistic("min", |s| Some(s.min));
+        statistic("max", |s| Some(s.max));
+        rows.push(("majority".to_string(), of(&self.majority_baseline), ""));
+        rows
+    }
 }
 
 impl fmt::Display for SeedSummary {
@@ -172,32 +198,14 @@ impl fmt::Display for SeedSummary {
         let seeds = self.runs.len();
         let plural = if seeds == 1 { "" } else { "s" };
         writeln!(f, "{}: {} examples, {seeds} seed{plural}", self.task, self.examples)?;
-        let names: Vec<String> = self.metrics.iter().map(|m| m.metric.to_string()).collect();
+        let names = self.names();
         let width = names.iter().map(|name| name.len() + 2).max().unwrap_or(0).max(10);
-        let row = |f: &mut fmt::Formatter<'_>, name: &str, values: Vec<String>, note: &str| {
+        let mut row = |name: &str, values: &[String], note: &str| {
             let values: String = values.iter().map(|value| format!("{value:>width$}")).collect();
             writeln!(f, "{}", format!("  {name:<10}{values}  {note}").trim_end())
         };
-        row(f, "seed", names, "")?;
-        let metrics = || self.metrics.iter().map(|m| m.metric);
-        let scores = |scores: &Scores| {
-            let value = |metric| number(scores.get(metric));
-            metrics().map(value).collect::<Vec<_>>()
-        };
-        for run in &self.runs {
-            let note = if run.degenerate { "degenerate: one answer for all" } else { "" };
-            row(f, &run.seed.to_string(), scores(&run.scores), note)?;
-        }
-        let mut line = |name, value: fn(&Statistics) -> Option<f64>| {
-            let values = self.metrics.iter().map(|m| number(value(&m.statistics))).collect();
-            row(f, name, values, "")
-        };
-        line("mean", |s| Some(s.mean))?;
-        line("sd", |s| s.sd)?;
-        line("median", |s| Some(s.median))?;
-        line("min", |s| Some(s.min))?;
-        line("max", |s| Some(s.max))?;
-        row(f, "majority", scores(&self.majority_baseline), "")?;
+        row("seed", &names, "")?;
+        self.rows().iter().try_for_each(|(name, values, note)| row(name, values, note))?;
         if let Some(interval) = &self.interval {
             writeln!(f, "{}", interval.of_runs(seeds))?;
         }
@@ -209,7 +217,8 @@ impl fmt::Display for SeedSummary {
     }
 }
 
-fn number(value: Option<f64>) -> String {
+/// A score with four decimals, or a dash.
+pub(crate) fn decimals(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |value| format!("{value:.4}"))
 }
 

@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use super::error::TaskError;
-use super::lines::for_each_line;
-use super::table::CsvReader;
+use super::columns::{place, same_columns};
+use super::error::{TaskError, TaskProblem};
+use super::lines::some;
+use super::table::for_each_record;
 use crate::tasks::example::Example;
 use crate::tasks::example::Label;
 
@@ -23,35 +24,21 @@ struct Positions {
 }
 
 impl Positions {
-    fn find(path: &Path, header: &[String], has_labels: bool) -> Result<Self, TaskError> {
-        let at = |column: &'static str| {
-            let missing = || TaskError::MissingColumn { path: path.into(), column, header: header.to_vec() };
-            header.iter().position(|name| name == column).ok_or_else(missing)
-        };
+    fn find(header: &[String], has_labels: bool) -> Result<Self, TaskProblem> {
         let mut endings = [0; 4];
         for (ending, name) in endings.iter_mut().zip(ENDINGS) {
-            *ending = at(name)?;
+            *ending = place(header, name)?;
         }
-        let label = has_labels.then(|| at("label")).transpose()?;
-        Ok(Self { columns: header.len(), sent1: at("sent1")?, sent2: at("sent2")?, endings, label })
+        let label = has_labels.then(|| place(header, "label")).transpose()?;
+        let (sent1, sent2) = (place(header, "sent1")?, place(header, "sent2")?);
+        Ok(Self { columns: header.len(), sent1, sent2, endings, label })
     }
 
-    fn example(&self, path: &Path, line: usize, row: usize, fields: &[String]) -> Result<Example, TaskError> {
-        if fields.len() != self.columns {
-            let (found, columns) = (fields.len(), self.columns);
-            return Err(TaskError::WrongFields {
-                path: path.into(),
-                line,
-                found,
-                separator: "comma",
-                columns,
-            });
-        }
+    fn example(&self, row: usize, fields: &[String]) -> Result<Example, TaskProblem> {
+        same_columns(fields.len(), self.columns, "comma")?;
         let label = self.label.map(|at| match fields[at].parse::<usize>() {
             Ok(label) if label < ENDINGS.len() => Ok(Label::Class(label)),
-            _ => Err(TaskError::WrongValue {
-                path: path.into(),
-                line,
+            _ => Err(TaskProblem::WrongValue {
                 column: "label".to_string(),
                 found: "no number from 0 to 3",
                 expected: "the number of the right ending",
@@ -70,22 +57,16 @@ impl Positions {
 
 /// The examples of a file, as [`super::read_file`] gives them.
 pub(super) fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
-    let mut reader = CsvReader::new(path);
     let mut positions: Option<Positions> = None;
     let mut examples = Vec::new();
-    for_each_line(path, |line, text| {
-        let Some((line, fields)) = reader.line(line, text)? else { return Ok(()) };
+    for_each_record(path, |_, fields| {
         match &positions {
-            None => positions = Some(Positions::find(path, &fields, has_labels)?),
-            Some(positions) => examples.push(positions.example(path, line, examples.len(), &fields)?),
+            None => positions = Some(Positions::find(fields, has_labels)?),
+            Some(positions) => examples.push(positions.example(examples.len(), fields)?),
         }
         Ok(())
     })?;
-    reader.end()?;
-    match examples.is_empty() {
-        true => Err(TaskError::NoExamples { path: path.into() }),
-        false => Ok(examples),
-    }
+    some(examples, path)
 }
 
 #[cfg(test)]
@@ -118,7 +99,7 @@ mod tests {
         let error = |text: String, has_labels| read(&text, has_labels).unwrap_err();
         let labelled = error(format!("{HEADER}{row}4\n"), true);
         assert!(labelled.starts_with("val.csv:2: \"label\" is no number from 0 to 3"), "{labelled}");
-        assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated fields"));
+        assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated columns"));
         assert!(error("sent1,sent2\n".into(), false).starts_with("val.csv:1: no column \"ending0\""));
         assert!(error(HEADER.into(), true).contains("no examples"));
         // Without labels the column may be there or not.

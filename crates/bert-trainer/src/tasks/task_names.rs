@@ -20,7 +20,7 @@ impl FromStr for Task {
         Task::ALL
             .into_iter()
             .find(|task| plain(task.spec().name) == plain(name))
-            .ok_or_else(|| TaskError::UnknownTask { name: name.into() })
+            .ok_or_else(|| TaskError::UnknownTask(name.into()))
     }
 }
 

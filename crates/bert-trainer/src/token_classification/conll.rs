@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::tasks::{TaskError, for_each_line};
+use crate::tasks::{TaskError, TaskProblem, for_each_line, some};
 
 /// A sentence and the tags of its words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub struct Sentence {
     /// As many tags; empty where the file has none that count.
     pub tags: Vec<String>,
     /// The line of its first word.
-    pub line: usize,
+    pub line: u64,
 }
 
 /// Reads the sentences of a file. Without `has_tags` a line may be a word alone, and tags are left alone.
 ///
 /// # Errors
-/// [`TaskError::MissingTag`] with the line of a word without a tag, [`TaskError::NoExamples`], and those of reading
+/// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::NoExamples`], and those of reading
 /// lines.
 pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
     let mut sentences = Vec::new();
@@ -38,7 +38,7 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
             return Ok(());
         }
         if has_tags {
-            let missing = || TaskError::MissingTag { path: path.into(), line, word: word.into() };
+            let missing = || TaskProblem::MissingTag(word.into());
             sentence.tags.push(columns.next_back().ok_or_else(missing)?.to_string());
         }
         if sentence.words.is_empty() {
@@ -50,10 +50,7 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
     if !sentence.words.is_empty() {
         sentences.push(sentence);
     }
-    if sentences.is_empty() {
-        return Err(TaskError::NoExamples { path: path.into() });
-    }
-    Ok(sentences)
+    some(sentences, path)
 }
 
 /// The tags of some sentences, each once: `O` first, the others in order of their bytes.
@@ -98,6 +95,8 @@ mod tests {
         let error = read("Anna B-PER\nrows\n", true).unwrap_err();
         assert!(error.to_string().ends_with(":2: the word \"rows\" has no tag in a last column"), "{error}");
         assert_eq!(error.exit_code(), 3);
-        assert!(matches!(read("-DOCSTART- O\n\n", true).unwrap_err(), TaskError::NoExamples { .. }));
+        assert!(
+            read("-DOCSTART- O\n\n", true).unwrap_err().to_string().ends_with(": no examples in this file")
+        );
     }
 }

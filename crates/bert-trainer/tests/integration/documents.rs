@@ -55,6 +55,8 @@ fn evaluation_is_the_same_whatever_the_seed() {
     let (a, b) = (one.stored(0, 11).unwrap(), one.stored(11, rows).unwrap());
     assert_eq!([a.masked_lm_ids, b.masked_lm_ids].concat(), all.masked_lm_ids);
     let mut targets: Vec<i32> = Vec::new();
-    (0..rows).for_each(|row| targets.extend(two.stored_row(row).unwrap().masked_lm_ids));
+    (0..rows).for_each(|row| {
+        targets.extend(two.stored_row(row).unwrap().masked_lm_ids.iter().map(|&id| id as i32))
+    });
     assert_eq!(targets, all.masked_lm_ids);
 }

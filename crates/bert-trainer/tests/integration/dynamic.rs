@@ -67,7 +67,9 @@ fn evaluation_sees_the_same_masks_whatever_the_seed() {
     let (a, b) = (one.stored(0, 11).unwrap(), one.stored(11, rows).unwrap());
     assert_eq!([a.masked_lm_ids, b.masked_lm_ids].concat(), all.masked_lm_ids);
     let mut targets: Vec<i32> = Vec::new();
-    (0..rows).for_each(|row| targets.extend(two.stored_row(row).unwrap().masked_lm_ids));
+    (0..rows).for_each(|row| {
+        targets.extend(two.stored_row(row).unwrap().masked_lm_ids.iter().map(|&id| id as i32))
+    });
     assert_eq!(targets, all.masked_lm_ids);
 }
 

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
-use bert_storage::{Disk, FileSystem};
+use bert_storage::{Disk, FileSystem, Located};
 use bert_trainer::checkpoint::CheckpointFolder;
 use bert_trainer::config::PretrainConfig;
 use bert_trainer::export::{export_encoder_on, export_on};
 use bert_trainer::pretrain::{PretrainEvent, pretrain_on};
-use bert_trainer::{Error, StopFlag};
+use bert_trainer::{Error, FolderProblem, StopFlag};
 
 use crate::runs::{World, run_to_end};
 
@@ -110,7 +110,9 @@ fn a_full_disk_is_told_with_the_bytes_that_a_checkpoint_needs() {
         if !files.struck() {
             break;
         }
-        if let Err(error @ Error::CheckpointNeedsRoom { needed, .. }) = result {
+        if let Err(Error::Folder(error)) = result
+            && let Located { problem: FolderProblem::CheckpointNeedsRoom { needed, .. }, .. } = &error
+        {
             told += 1;
             let text = error.to_string();
             assert!(text.contains(&format!("needs about {needed} bytes")), "{text}");
@@ -121,6 +123,7 @@ fn a_full_disk_is_told_with_the_bytes_that_a_checkpoint_needs() {
                 .iter()
                 .map(|name| fs::metadata(folder.join("step-00000002").join(name)).unwrap().len())
                 .sum();
+            let needed = *needed;
             assert!(needed <= bytes && 10 * needed > 9 * bytes, "{needed} told, {bytes} needed");
         }
     }

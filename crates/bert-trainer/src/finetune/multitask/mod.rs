@@ -10,43 +10,34 @@ mod sampling;
 use std::fs;
 use std::path::PathBuf;
 
-use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks, Mode};
-use bert_storage::{Disk, create_folder, write_json_atomic};
+use bert_model::{BertForSequenceClassification, BertForSeveralTasks, Mode};
+use bert_storage::{Disk, Locate, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::finetune::progress::TaskEpoch;
-use crate::finetune::runs::report_of;
 pub use report::MultitaskReport;
 pub use sampling::Sampling;
 
 use self::sampling::task_of;
-use super::TrainedParameters;
 use super::config::{FinetuneConfig, Selection};
 use super::features::SampleOrder;
 use super::grid::{self, Cell};
 use super::identity::identity;
-use super::objectives::Objective;
-use super::objectives::Part;
 use super::objectives::labels::Labels;
+use super::objectives::{Objective, Part};
 use super::output::Output;
-use super::report::FinetuneReport;
-use super::runs::Runs;
+use super::runs::{Runs, write_output};
 use super::saved::{RunState, SavedRuns};
-use super::seed_run::micro_batches;
+use super::seed_run::{Training, num_train_steps};
+use super::setup::Opened;
 use super::start::start_model;
-use crate::checkpoint::resolve_model_folder;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
 use crate::finetune::progress::EpochReport;
-use crate::finetune::setup::Setup;
-use crate::optimizer::AdamW;
-use crate::schedule::Schedule;
 use crate::stop::StopFlag;
 use crate::tasks::{Kind, Task};
-use crate::text::Text;
-use crate::train_step::{MicroBatchLoss, train_step};
 
 /// Several tasks and how they are drawn.
 #[derive(Clone, Debug)]
@@ -145,28 +136,15 @@ pub fn multitask(
     let cells = configs.iter().map(|config| Ok(grid::cells(config)?.remove(0)));
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
-    let compute = resolved.precision.with(first.kernels);
-    let device = first.device.open()?.autodiff();
-    let start = resolve_model_folder(&first.checkpoint, &mut |error| {
-        tell(FinetuneEvent::Warning(error.to_string()));
-    })?;
-    let text = Text::open(&start)?;
-    let shape = BertConfig::read(start.join("config.json"))?;
     let longest = cells.iter().map(|cell| cell.resolved.max_seq_length).max().unwrap_or(0);
-    text.check_fits(&shape, longest)?;
-    let layers = shape.num_hidden_layers;
-    let setup = |cell| {
-        let Cell { config, resolved, .. }: &Cell = cell;
-        let max_seq_length = resolved.max_seq_length;
-        Setup { config, text: &text, start: &start, layers, max_seq_length, device: &device, compute }
-    };
-    let setups: Vec<Setup<'_>> = cells.iter().map(setup).collect();
-    let objectives: Objectives<'_> =
-        setups.iter().map(|&setup| Labels::read(setup)).collect::<Result<_, Error>>()?;
+    let opened = Opened::new(first, resolved.precision, longest, tell)?;
+    let objectives =
+        cells.iter().map(|cell| Labels::read(opened.setup(&cell.config, cell.resolved.max_seq_length)));
+    let objectives = objectives.collect::<Result<Objectives<'_>, Error>>()?;
     let mut model: Option<BertForSeveralTasks> = None;
     let mut model_configs = Vec::new();
-    for (&setup, objective) in setups.iter().zip(&objectives) {
-        let (of_task, config) = start_model(setup, objective, seed, tell)?;
+    for objective in &objectives {
+        let (of_task, config) = start_model(objective, seed, tell)?;
         model = Some(match model {
             None => BertForSeveralTasks::new(of_task),
             Some(model) => model.with_task(of_task),
@@ -175,7 +153,7 @@ pub fn multitask(
     }
     let model = model.expect("there are two tasks or more");
     if resume && !output.exists() {
-        return Err(Error::NothingToResume { path: output.clone() });
+        return Err(FolderProblem::NothingToResume.at(output).into());
     }
     // A kill between the first task's report and the table: all of it is written again.
     for report in configs.iter().map(|config| config.output.join("report.json")).filter(|_| resume) {
@@ -183,31 +161,24 @@ pub fn multitask(
             fs::remove_file(&report).map_err(|e| Error::io(&report, e))?;
         }
     }
-    create_folder(&Disk, output)?;
+    let folder = StagedFolder::new(&Disk, output);
+    folder.create()?;
     let outputs = configs.iter().map(|config| Output::open(&Disk, &config.output));
     let outputs: Vec<Output<'_>> = outputs.collect::<Result<_, Error>>()?;
-    let tasks = setups.iter().zip(&objectives);
-    let tasks = tasks.map(|(setup, objective)| identity(setup.config, &start, objective));
-    let tasks = tasks.collect::<Result<Vec<_>, Error>>()?;
+    let tasks = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
     let identity = json!({ "tasks": tasks, "sampling": sampling, "temperature": temperature, "seed": seed });
-    let saved = SavedRuns::open(&Disk, output, resume, &identity, false, tell)?;
+    let saved = SavedRuns::open(folder.clone(), resume, &identity, false, tell)?;
     let mut saved_run = saved.run(0, seed);
 
     let sizes: Vec<usize> = objectives.iter().map(Objective::items).collect();
     let batch_size = resolved.train_batch_size;
     let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
-    let all = sizes.iter().sum::<usize>() as f64;
-    let steps = ((all / batch_size as f64 * resolved.num_train_epochs) as u64).max(1);
-    let schedule = Schedule {
-        kind: first.schedule,
-        peak: resolved.learning_rate,
-        total_steps: steps,
-        warmup_steps: (steps as f64 * first.warmup_proportion) as u64,
-    };
-    let mut optimizer =
-        first.with_layer_rates(AdamW::new(first.optimizer(), &model).computing(compute), layers);
+    let steps = num_train_steps(sizes.iter().sum(), resolved);
+    let training = Training::new(first, resolved, seed, steps);
+    let setup = objectives[0].setup();
+    let mut optimizer = training.optimizer(&model, setup);
     let mut orders: Vec<SampleOrder> = sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
-    let (mut model, found) = saved_run.restore_from(model, &mut optimizer, &device, tell)?;
+    let (mut model, found) = saved_run.restore_from(model, &mut optimizer, setup.device, tell)?;
     let mut at = found.map_or_else(|| Progress::new(sizes.len()), |(_, at)| at);
     while at.step < steps {
         let epoch = at.step * epochs / steps;
@@ -215,40 +186,23 @@ pub fn multitask(
         let objective = &objectives[task];
         let items = orders[task].batch(at.taken[task] * batch_size as u64, batch_size);
         at.taken[task] += 1;
-        let parts = micro_batches(&items, first.gradient_accumulation_steps as usize);
-        let batches: Vec<_> = parts.into_iter().map(|items| objective.batch(items)).collect();
-        let targets = batches.iter().map(|batch| objective.targets(batch)).sum();
-        let loss = |model: &BertForSeveralTasks, batch: &_, mode: Mode| MicroBatchLoss {
-            total: objective.loss(&model.of_task(task), None, batch, targets, mode),
-            parts: vec![],
+        let loss = |model: &BertForSeveralTasks, batch: &_, targets: usize, mode: Mode| {
+            objective.loss(&model.of_task(task), None, batch, targets, mode)
         };
-        let learning_rate = schedule.learning_rate(at.step);
-        let (updated, done) =
-            train_step(model, &mut optimizer, &batches, loss, learning_rate, (seed, at.step));
-        model = updated;
+        let done = training.step(at.step, (model, &mut optimizer), (objective, &items), loss, tell)?;
+        model = done.0;
         at.step += 1;
-        let done = done.map_err(|failure| {
-            let (loss, gradient_norm) = (failure.report.loss, failure.report.gradient_norm);
-            Error::NotFinite { step: at.step, loss, gradient_norm }
-        })?;
-        at.losses[task].push(done.loss);
-        tell(FinetuneEvent::Step { seed, step: at.step, steps, loss: done.loss });
+        at.losses[task].push(done.1);
         let last = at.step == steps;
         let epoch_ends = last || at.step * epochs / steps > epoch;
         if epoch_ends {
             let after = at.end_epoch(&model.clone().valid(), configs, &objectives);
             tell(FinetuneEvent::TasksEvaluated { epoch: epoch + 1, tasks: after });
         }
-        let signal = stop.requested();
         if last {
             break;
         }
-        if (epoch_ends && saved_run.is_due()) || signal.is_some() || stop.take_checkpoint_request() {
-            saved_run.checkpoint(&model, &optimizer, &at, None)?;
-        }
-        if let Some(signal) = signal {
-            return Err(Error::Stopped { signal, step: at.step });
-        }
+        saved_run.pause(stop, epoch_ends, &at, (&model, &optimizer), None)?;
     }
 
     let plain = model.valid();
@@ -256,11 +210,11 @@ pub fn multitask(
     for (task, ((objective, output), model_config)) in tasks {
         let (model, history) = (plain.of_task(task), at.history(task, batch_size, sizes[task]));
         let runs = Runs::of_one(objective, seed, model, model_config, history);
-        finish(setups[task], objective, output, &cells[task], runs)?;
+        write_output(objective, output, &cells[task], runs, None)?;
     }
     let (sampling, temperature) = (*sampling, *temperature);
     let report = MultitaskReport { sampling, temperature, seed, epochs: at.epochs };
-    write_json_atomic(&output.join("multitask.json"), &report)?;
+    folder.write_json("multitask.json", &report)?;
     saved.remove()?;
     outputs.into_iter().try_for_each(Output::finish)?;
     Ok(report)
@@ -280,8 +234,7 @@ impl Progress {
     ) -> Vec<TaskEpoch> {
         let mut after = Vec::new();
         for (task, objective) in objectives.iter().enumerate() {
-            let answers = objective.answer(&model.of_task(task), Part::Dev);
-            let dev = objective.score(Part::Dev, &answers);
+            let (_, dev) = objective.scored(&model.of_task(task), Part::Dev);
             let losses = std::mem::take(&mut self.losses[task]);
             let train_loss = (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / losses.len() as f64);
             after.push(TaskEpoch { task: configs[task].task, steps: losses.len() as u64, train_loss, dev });
@@ -301,22 +254,4 @@ impl Progress {
         });
         epochs.collect()
     }
-}
-
-/// Writes what one of `finetune` leaves.
-fn finish<O: Objective>(
-    setup: Setup<'_>,
-    objective: &O,
-    output: &Output<'_>,
-    cell: &Cell,
-    runs: Runs<O>,
-) -> Result<(), Error> {
-    let model = runs.model(&output.folder)?;
-    let dev: Vec<_> = runs.finished.iter().map(|(run, answers)| (run.seed, &answers[&Part::Dev])).collect();
-    objective.write_dev(output, &dev)?;
-    objective.save_model(output, model, &runs.model_config)?;
-    let parameters = TrainedParameters::new(setup.config, model, setup.layers);
-    let report: FinetuneReport = report_of(setup, objective, cell, runs, parameters);
-    write_json_atomic(&output.folder.join("report.json"), &report)?;
-    Ok(())
 }

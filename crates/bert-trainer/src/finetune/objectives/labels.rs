@@ -1,7 +1,7 @@
 //! Implements the objective of classes and scores: classification or regression of a text or a pair, and multiple
 //! choice.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use bert_model::{
     Architecture, BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertInput, BertModel,
@@ -10,8 +10,8 @@ use bert_model::{
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
-use super::Objective;
-use super::Part;
+use super::sets::{Purpose, Sets};
+use super::{Objective, Part};
 use crate::error::Error;
 use crate::finetune::adapter;
 use crate::finetune::features::{ClassificationBatch, Features};
@@ -19,13 +19,13 @@ use crate::finetune::fusion::{self, FusionReport};
 use crate::finetune::identity::examples_digest;
 use crate::finetune::output::Output;
 use crate::finetune::setup::Setup;
-use crate::finetune::subset::{TrainingParts, divide};
 use crate::host::{int_vector, values};
 use crate::significance::{Calibration, calibration};
 use crate::tasks::{
-    Example, Kind, Label, Scores, SeedRun, SeedSummary, Split, confusion, is_degenerate, labels_of,
+    Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, confusion, is_degenerate, labels_of,
     majority_baseline, read_file, read_predict_file, score,
 };
+use crate::text::Text;
 
 const EVAL_BATCH: usize = 64;
 
@@ -58,16 +58,6 @@ impl Classifier for BertWithFeatureHead {
     }
 }
 
-impl Adapts for BertWithFeatureHead {
-    fn adapted(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
-        output.save_model("model", self, config, setup.text)
-    }
-}
-
 impl Classifier for BertForSequenceClassification {
     fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
         self.bert.forward(input, mode).pooled_output
@@ -94,7 +84,9 @@ pub(in crate::finetune) trait Adapts: Classifier {
     ///
     /// # Errors
     /// When it does not fit.
-    fn adapted(self, setup: Setup<'_>, fresh: &[&String], seed: u64) -> Result<Self, Error>;
+    fn adapted(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
+        Ok(self)
+    }
 
     /// How far the value matrices of fused adapters are from the identity, squared, `[1]`; `None` without fusion.
     fn fusion_distance(&self) -> Option<Tensor<1>> {
@@ -110,7 +102,9 @@ pub(in crate::finetune) trait Adapts: Classifier {
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error>;
+    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
+        output.save_model("model", self, config, setup.text)
+    }
 }
 
 impl Adapts for BertForSequenceClassification {
@@ -131,33 +125,15 @@ impl Adapts for BertForSequenceClassification {
     }
 }
 
-impl Adapts for BertForMultipleChoice {
-    fn adapted(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
-        Ok(self)
-    }
+impl Adapts for BertForMultipleChoice {}
 
-    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
-        output.save_model("model", self, config, setup.text)
-    }
-}
+impl Adapts for BertWithFeatureHead {}
 
-/// Labelled examples as texts and as the model sees them.
-struct LabelledSplit {
+/// Examples as texts and as the model sees them, and their labels where they have any.
+pub(in crate::finetune) struct LabelledSplit {
     examples: Vec<Example>,
     labels: Vec<Label>,
     features: Features,
-}
-
-impl LabelledSplit {
-    fn new(examples: Vec<Example>, setup: Setup<'_>) -> Self {
-        let labels = labels_of(&examples).unwrap_or_default();
-        let features = features(&examples, setup);
-        Self { examples, labels, features }
-    }
-}
-
-fn features(examples: &[Example], setup: Setup<'_>) -> Features {
-    Features::new(examples, &setup.text.tokenizer, &setup.text.vocabulary, setup.max_seq_length)
 }
 
 /// What a model says of labelled examples.
@@ -170,12 +146,7 @@ pub(in crate::finetune) struct LabelAnswers {
 
 /// A task of classes or scores.
 pub(in crate::finetune) struct Labels<'a, M> {
-    setup: Setup<'a>,
-    train: LabelledSplit,
-    training: TrainingParts,
-    parts: BTreeMap<Part, LabelledSplit>,
-    to_predict: Option<(Vec<Example>, Features)>,
-    is_sample: bool,
+    sets: Sets<'a, LabelledSplit>,
     model: std::marker::PhantomData<M>,
 }
 
@@ -186,54 +157,41 @@ impl<'a, M: Classifier> Labels<'a, M> {
     /// When one of them is missing or bad, with the line.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = setup.config.task;
-        let train_file = setup.needed_file(Split::Train)?;
-        let (train, held_out, training) = divide(setup.config, read_file(task, &train_file.path, true)?)?;
-        let dev_file = setup.needed_file(Split::Dev)?;
-        let mut parts = BTreeMap::new();
-        let mut add = |part, examples| parts.insert(part, LabelledSplit::new(examples, setup));
-        if training.held_out > 0 {
-            add(Part::HeldOut, held_out);
-        }
-        add(Part::Dev, read_file(task, &dev_file.path, true)?);
-        for (part, split) in [(Part::DevMismatched, Split::DevMismatched), (Part::Test, Split::Test)] {
-            if let Some(file) = setup.labelled_file(split)? {
-                add(part, read_file(task, &file.path, true)?);
-            }
-        }
-        let to_predict =
-            setup.config.predict.as_ref().map(|path| read_predict_file(task, path)).transpose()?;
-        Ok(Self {
-            train: LabelledSplit::new(train, setup),
-            training,
-            parts,
-            to_predict: to_predict.map(|examples| {
-                let features = features(&examples, setup);
-                (examples, features)
-            }),
-            is_sample: train_file.is_sample || dev_file.is_sample,
-            setup,
-            model: std::marker::PhantomData,
-        })
+        let read = |path: &Path, purpose| match purpose {
+            Purpose::Predict => Ok(read_predict_file(task, path)?),
+            Purpose::Train | Purpose::Score => Ok(read_file(task, path, true)?),
+        };
+        let set = |examples: Vec<Example>| {
+            let labels = labels_of(&examples).unwrap_or_default();
+            let Text { tokenizer, vocabulary, .. } = setup.text;
+            let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
+            LabelledSplit { examples, labels, features }
+        };
+        Ok(Self { sets: Sets::read(setup, read, set)?, model: std::marker::PhantomData })
+    }
+
+    fn task(&self) -> Task {
+        self.sets.setup.config.task
     }
 
     fn kind(&self) -> Kind {
-        self.setup.config.task.spec().kind
-    }
-
-    fn answers(&self, model: &M, features: &Features) -> LabelAnswers {
-        let outputs = predict(model, features, self.kind(), &self.setup.plain());
-        LabelAnswers { labels: decide(&outputs, self.kind()), outputs }
+        self.task().spec().kind
     }
 }
 
 impl<M: Adapts> Objective for Labels<'_, M> {
     type Model = M;
+    type Set = LabelledSplit;
     type Batch = ClassificationBatch;
     type Answers = LabelAnswers;
 
+    fn sets(&self) -> &Sets<'_, LabelledSplit> {
+        &self.sets
+    }
+
     fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
-        let spec = self.setup.config.task.spec();
-        let checkpoint = match self.setup.config.feature_head() {
+        let spec = self.task().spec();
+        let checkpoint = match self.setup().config.feature_head() {
             Some(head) => checkpoint.with_feature_head(head),
             None => checkpoint.without_feature_head(),
         };
@@ -247,19 +205,11 @@ impl<M: Adapts> Objective for Labels<'_, M> {
     }
 
     fn items(&self) -> usize {
-        self.train.features.len()
-    }
-
-    fn training(&self) -> TrainingParts {
-        self.training
-    }
-
-    fn is_sample(&self) -> bool {
-        self.is_sample
+        self.sets.train.features.len()
     }
 
     fn batch(&self, items: &[usize]) -> ClassificationBatch {
-        self.train.features.batch(items.to_vec())
+        self.sets.train.features.batch(items.to_vec())
     }
 
     fn targets(&self, batch: &ClassificationBatch) -> usize {
@@ -268,8 +218,8 @@ impl<M: Adapts> Objective for Labels<'_, M> {
 
     /// In evaluation mode they are the same every epoch, so they are computed once.
     fn frozen_outputs(&self, model: &M) -> Option<Tensor<2>> {
-        let table = || all_features(model, &self.train.features, &self.setup.plain());
-        (self.setup.config.freeze_encoder && model.features_are_fixed()).then(table)
+        let table = || all_features(model, &self.sets.train.features, &self.setup().plain());
+        (self.setup().config.freeze_encoder && model.features_are_fixed()).then(table)
     }
 
     fn loss(
@@ -280,12 +230,12 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         targets: usize,
         mode: Mode,
     ) -> Tensor<1> {
-        let device = self.setup.device;
+        let device = self.setup().device;
         let features = match frozen {
             Some(table) => table.clone().select(0, batch.rows(device)),
             None => model.features(batch.input(device), mode),
         };
-        let logits = model.logits(features, self.train.features.per_example(), mode);
+        let logits = model.logits(features, self.sets.train.features.per_example(), mode);
         let loss = match self.kind() {
             Kind::Regression { .. } => regression_loss(logits, batch.scores(device), targets as f64),
             _ => classification_loss(logits, batch.classes(device), targets as f64),
@@ -298,16 +248,13 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         }
     }
 
-    fn has(&self, part: Part) -> bool {
-        self.parts.contains_key(&part)
+    fn answer(&self, model: &M, set: &LabelledSplit) -> LabelAnswers {
+        let outputs = predict(model, &set.features, self.kind(), &self.setup().plain());
+        LabelAnswers { labels: decide(&outputs, self.kind()), outputs }
     }
 
-    fn answer(&self, model: &M, part: Part) -> LabelAnswers {
-        self.answers(model, &self.parts[&part].features)
-    }
-
-    fn score(&self, part: Part, answers: &LabelAnswers) -> Scores {
-        score(self.setup.config.task, &answers.labels, &self.parts[&part].labels)
+    fn score(&self, set: &LabelledSplit, answers: &LabelAnswers) -> Scores {
+        score(self.task(), &answers.labels, &set.labels)
     }
 
     fn is_degenerate(&self, answers: &LabelAnswers) -> bool {
@@ -315,65 +262,55 @@ impl<M: Adapts> Objective for Labels<'_, M> {
     }
 
     fn confusion(&self, dev: &LabelAnswers) -> Option<Vec<Vec<u64>>> {
-        confusion(self.setup.config.task, &dev.labels, &self.parts[&Part::Dev].labels)
+        confusion(self.task(), &dev.labels, &self.part(Part::Dev).labels)
     }
 
     fn calibration(&self, dev: &LabelAnswers) -> Option<Calibration> {
-        calibration(&self.parts[&Part::Dev].labels, &dev.labels, &dev.outputs)
+        calibration(&self.part(Part::Dev).labels, &dev.labels, &dev.outputs)
     }
 
-    fn summary(&self, part: Part, runs: Vec<SeedRun>, answers: &[&LabelAnswers]) -> SeedSummary {
-        let (task, split) = (self.setup.config.task, &self.parts[&part]);
-        let majority = majority_baseline(task, &self.train.labels, &split.labels);
+    fn summary(&self, set: &LabelledSplit, runs: Vec<SeedRun>, answers: &[&LabelAnswers]) -> SeedSummary {
+        let majority = majority_baseline(self.task(), &self.sets.train.labels, &set.labels);
         let answers: Vec<&[Label]> = answers.iter().map(|answers| answers.labels.as_slice()).collect();
-        SeedSummary::new(task, split.examples.len(), runs, majority).with_interval(&split.labels, &answers)
+        let summary = SeedSummary::new(self.task(), set.examples.len(), runs, majority);
+        summary.with_interval(&set.labels, &answers)
     }
 
-    fn train_digest(&self) -> String {
-        examples_digest(&self.train.examples)
-    }
-
-    fn digest(&self, part: Part) -> Option<String> {
-        self.parts.get(&part).map(|split| examples_digest(&split.examples))
+    fn digest(set: &LabelledSplit) -> String {
+        examples_digest(&set.examples)
     }
 
     fn prepared(&self, model: M, fresh: &[&String], seed: u64) -> Result<M, Error> {
-        model.adapted(self.setup, fresh, seed)
+        model.adapted(self.setup(), fresh, seed)
     }
 
     fn fusion(&self, model: &M) -> Result<Option<FusionReport>, Error> {
-        let folders = &self.setup.config.fusion;
+        let folders = &self.setup().config.fusion;
         match model.fused_encoder().filter(|_| !folders.is_empty()) {
             Some(encoder) => {
-                let dev = &self.parts[&Part::Dev].features;
-                fusion::report(folders, encoder, dev, &self.setup.plain()).map(Some)
+                let dev = &self.part(Part::Dev).features;
+                fusion::report(folders, encoder, dev, &self.setup().plain()).map(Some)
             }
             None => Ok(None),
         }
     }
 
-    fn write_dev(&self, output: &Output<'_>, runs: &[(u64, &LabelAnswers)]) -> Result<(), Error> {
-        let (task, examples) = (self.setup.config.task, &self.parts[&Part::Dev].examples);
-        output.write_dev_labels(task, examples)?;
-        runs.iter().try_for_each(|(seed, answers)| {
-            output.write_labels(
-                task,
-                &format!("seed-{seed}/dev_"),
-                examples,
-                &answers.labels,
-                &answers.outputs,
-            )
-        })
+    fn write(
+        &self,
+        output: &Output<'_>,
+        stem: &str,
+        set: &LabelledSplit,
+        answers: &LabelAnswers,
+    ) -> Result<(), Error> {
+        output.write_labels(self.task(), stem, &set.examples, &answers.labels, &answers.outputs)
     }
 
-    fn write_predictions(&self, output: &Output<'_>, model: &M) -> Result<(), Error> {
-        let Some((examples, features)) = &self.to_predict else { return Ok(()) };
-        let answers = self.answers(model, features);
-        output.write_labels(self.setup.config.task, "", examples, &answers.labels, &answers.outputs)
+    fn write_dev_labels(&self, output: &Output<'_>) -> Result<(), Error> {
+        output.write_dev_labels(self.task(), &self.part(Part::Dev).examples)
     }
 
     fn save_model(&self, output: &Output<'_>, model: &M, model_config: &BertConfig) -> Result<(), Error> {
-        model.save(self.setup, output, model_config)
+        model.save(self.setup(), output, model_config)
     }
 }
 

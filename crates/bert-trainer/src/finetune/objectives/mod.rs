@@ -9,58 +9,65 @@
 //! | a tag for every word | `tags.rs` | `BertForTokenClassification` |
 
 pub(super) mod labels;
+mod sets;
 pub(super) mod spans;
 pub(super) mod tags;
 
 use bert_model::{Architecture, BertConfig, Mode};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Int, Tensor};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::fusion::FusionReport;
 use super::output::Output;
-use super::subset::TrainingParts;
+use super::setup::Setup;
 use crate::error::Error;
+use crate::host::int_vector;
+use crate::padding::PaddedBatch;
 use crate::significance::Calibration;
 use crate::tasks::{Scores, SeedRun, SeedSummary};
+pub(super) use sets::Part;
+use sets::Sets;
 use std::collections::BTreeMap;
 
-/// A labelled set that models are scored on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Part {
-    /// What is held out of train to choose by.
-    HeldOut,
-    /// Dev.
-    Dev,
-    /// The second dev set, where the task has one.
-    DevMismatched,
-    /// Test, where its labels are published.
-    Test,
+/// Some sequences, and two numbers for each target in them.
+pub(super) struct TokenBatch {
+    padded: PaddedBatch,
+    targets: [Vec<i32>; 2],
+}
+
+impl TokenBatch {
+    fn targets(&self, device: &Device) -> [Tensor<1, Int>; 2] {
+        self.targets.each_ref().map(|numbers| int_vector(numbers, device))
+    }
 }
 
 /// A task's data as a model sees them, its loss and its scores.
 pub(super) trait Objective {
     /// BERT with the task's head.
     type Model: Architecture;
+    /// The items of a file.
+    type Set;
     /// Some training items, padded to one length.
     type Batch;
-    /// What a model says of a part.
+    /// What a model says of a set.
     type Answers: Clone + Serialize + DeserializeOwned;
 
+    /// The items of the task's files.
+    fn sets(&self) -> &Sets<'_, Self::Set>;
+
+    /// What the objective was made of.
+    fn setup(&self) -> Setup<'_> {
+        self.sets().setup
+    }
+
     /// The configuration of the checkpoint with the outputs of the task.
-    fn model_config(&self, checkpoint: BertConfig) -> BertConfig;
+    fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
+        checkpoint
+    }
 
     /// Items that an epoch trains on.
     fn items(&self) -> usize;
-
-    /// How the training file was divided.
-    fn training(&self) -> TrainingParts;
-
-    /// Whether a file is a sample, not the official one.
-    fn is_sample(&self) -> bool {
-        false
-    }
 
     /// The items of these numbers.
     fn batch(&self, items: &[usize]) -> Self::Batch;
@@ -84,13 +91,27 @@ pub(super) trait Objective {
     ) -> Tensor<1>;
 
     /// Whether there is such a part.
-    fn has(&self, part: Part) -> bool;
+    fn has(&self, part: Part) -> bool {
+        self.sets().parts.contains_key(&part)
+    }
 
-    /// What a model without autodiff says of a part.
-    fn answer(&self, model: &Self::Model, part: Part) -> Self::Answers;
+    /// The items of a part that is there.
+    fn part(&self, part: Part) -> &Self::Set {
+        &self.sets().parts[&part]
+    }
+
+    /// What a model without autodiff says of items.
+    fn answer(&self, model: &Self::Model, set: &Self::Set) -> Self::Answers;
 
     /// The scores of answers.
-    fn score(&self, part: Part, answers: &Self::Answers) -> Scores;
+    fn score(&self, set: &Self::Set, answers: &Self::Answers) -> Scores;
+
+    /// What a model without autodiff says of a part, and the scores of it.
+    fn scored(&self, model: &Self::Model, part: Part) -> (Self::Answers, Scores) {
+        let answers = self.answer(model, self.part(part));
+        let scores = self.score(self.part(part), &answers);
+        (answers, scores)
+    }
 
     /// Whether the answers are all the same.
     fn is_degenerate(&self, answers: &Self::Answers) -> bool;
@@ -106,13 +127,10 @@ pub(super) trait Objective {
     }
 
     /// The runs together.
-    fn summary(&self, part: Part, runs: Vec<SeedRun>, answers: &[&Self::Answers]) -> SeedSummary;
+    fn summary(&self, set: &Self::Set, runs: Vec<SeedRun>, answers: &[&Self::Answers]) -> SeedSummary;
 
-    /// Digests of the training items and of a part: those of other data differ.
-    fn train_digest(&self) -> String;
-
-    /// See [`Self::train_digest`]. `None` when there is no such part.
-    fn digest(&self, part: Part) -> Option<String>;
+    /// The digest of items: that of others differs.
+    fn digest(set: &Self::Set) -> String;
 
     /// Changes a model that was loaded before it is trained; `fresh` names what the checkpoint did not have.
     ///
@@ -130,17 +148,25 @@ pub(super) trait Objective {
         Ok(None)
     }
 
-    /// Writes the answers to dev of every run, and what they are compared with.
+    /// Writes answers into files whose names begin with `stem`.
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn write_dev(&self, output: &Output<'_>, runs: &[(u64, &Self::Answers)]) -> Result<(), Error>;
+    fn write(
+        &self,
+        output: &Output<'_>,
+        stem: &str,
+        set: &Self::Set,
+        answers: &Self::Answers,
+    ) -> Result<(), Error>;
 
-    /// Writes the answers to the file of `--predict`, where it is given.
+    /// Writes what answers to dev are compared with, where it is written.
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn write_predictions(&self, output: &Output<'_>, model: &Self::Model) -> Result<(), Error>;
+    fn write_dev_labels(&self, _output: &Output<'_>) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Writes the tuned model.
     ///
@@ -151,7 +177,9 @@ pub(super) trait Objective {
         output: &Output<'_>,
         model: &Self::Model,
         model_config: &BertConfig,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error> {
+        output.save_model("model", model, model_config, self.setup().text)
+    }
 }
 
 /// A run's answers to every labelled part but what was held out.

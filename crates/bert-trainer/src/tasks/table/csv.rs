@@ -2,9 +2,13 @@
 //! and doubled quotes. It refuses what the standard does not allow, because other readers would read it
 //! differently.
 
+use std::io::BufRead;
 use std::path::Path;
 
-use super::super::error::TaskError;
+use bert_storage::Locate;
+
+use super::super::error::{TaskError, TaskProblem};
+use super::super::lines::{lines_of, open_file};
 
 /// A quoted field that is longer than any text: most likely its second quote is missing.
 const MAX_FIELD_BYTES: usize = 1 << 20;
@@ -18,29 +22,47 @@ enum State {
     AfterQuote,
 }
 
-/// Makes records of the lines of one file.
-pub(in crate::tasks) struct CsvReader<'a> {
-    path: &'a Path,
+/// Calls `each` with every record of a file and the line on which it began, and gives its problems their place. A blank
+/// line between records is none.
+pub(in crate::tasks) fn for_each_record(
+    path: &Path,
+    each: impl FnMut(u64, &[String]) -> Result<(), TaskProblem>,
+) -> Result<(), TaskError> {
+    records_of(open_file(path)?, path, each)
+}
+
+fn records_of(
+    reader: impl BufRead,
+    path: &Path,
+    mut each: impl FnMut(u64, &[String]) -> Result<(), TaskProblem>,
+) -> Result<(), TaskError> {
+    let mut record = Record { state: State::FieldStart, line: 0, fields: Vec::new(), field: String::new() };
+    lines_of(reader, path, |line, text| -> Result<(), TaskError> {
+        let fields = record.take(line, text).map_err(|problem| problem.at_line(path, line))?;
+        if record.state == State::Quoted && record.field.len() > MAX_FIELD_BYTES {
+            return Err(TaskProblem::OpenQuote.at_line(path, record.line).into());
+        }
+        let taken = fields.map_or(Ok(()), |fields| each(record.line, &fields));
+        taken.map_err(|problem| problem.at_line(path, record.line).into())
+    })?;
+    match record.state {
+        State::Quoted => Err(TaskProblem::OpenQuote.at_line(path, record.line).into()),
+        _ => Ok(()),
+    }
+}
+
+/// A record of which a part is read.
+struct Record {
     state: State,
-    /// The line on which the record began.
-    line: usize,
+    /// The line on which it began.
+    line: u64,
     fields: Vec<String>,
     field: String,
 }
 
-impl<'a> CsvReader<'a> {
-    /// A reader for the file at `path`, which is used in messages alone.
-    pub(in crate::tasks) fn new(path: &'a Path) -> Self {
-        CsvReader { path, state: State::FieldStart, line: 0, fields: Vec::new(), field: String::new() }
-    }
-
-    /// Takes the next line; gives the record that ends with it, and the line on which that began. A blank line between
-    /// records is none.
-    pub(in crate::tasks) fn line(
-        &mut self,
-        line: usize,
-        text: &str,
-    ) -> Result<Option<(usize, Vec<String>)>, TaskError> {
+impl Record {
+    /// Takes the next line; gives the fields if the record ends with it.
+    fn take(&mut self, line: u64, text: &str) -> Result<Option<Vec<String>>, TaskProblem> {
         match self.state {
             // The end of the line before is part of the field.
             State::Quoted => self.field.push('\n'),
@@ -48,27 +70,16 @@ impl<'a> CsvReader<'a> {
             _ => self.line = line,
         }
         for c in text.chars() {
-            self.state = self.step(line, c)?;
+            self.state = self.step(c)?;
         }
         if self.state == State::Quoted {
-            return match self.field.len() > MAX_FIELD_BYTES {
-                true => Err(self.open_quote()),
-                false => Ok(None),
-            };
+            return Ok(None);
         }
         self.end_field();
-        Ok(Some((self.line, std::mem::take(&mut self.fields))))
+        Ok(Some(std::mem::take(&mut self.fields)))
     }
 
-    /// The file is over.
-    pub(in crate::tasks) fn end(self) -> Result<(), TaskError> {
-        match self.state {
-            State::Quoted => Err(self.open_quote()),
-            _ => Ok(()),
-        }
-    }
-
-    fn step(&mut self, line: usize, c: char) -> Result<State, TaskError> {
+    fn step(&mut self, c: char) -> Result<State, TaskProblem> {
         Ok(match (self.state, c) {
             (State::FieldStart, '"') => State::Quoted,
             (State::Quoted, '"') => State::AfterQuote,
@@ -84,9 +95,7 @@ impl<'a> CsvReader<'a> {
                 self.end_field();
                 State::FieldStart
             }
-            (State::AfterQuote, _) | (State::Plain, '"') => {
-                return Err(TaskError::StrayQuote { path: self.path.into(), line });
-            }
+            (State::AfterQuote, _) | (State::Plain, '"') => return Err(TaskProblem::StrayQuote),
             (_, c) => {
                 self.field.push(c);
                 State::Plain
@@ -98,24 +107,19 @@ impl<'a> CsvReader<'a> {
         self.fields.push(std::mem::take(&mut self.field));
         self.state = State::FieldStart;
     }
-
-    fn open_quote(&self) -> TaskError {
-        TaskError::OpenQuote { path: self.path.into(), line: self.line }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
-        let mut reader = CsvReader::new(Path::new("x.csv"));
+    fn records(text: &str) -> Result<Vec<(u64, Vec<String>)>, String> {
         let mut records = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            records.extend(reader.line(at + 1, line).map_err(|error| error.to_string())?);
-        }
-        reader.end().map_err(|error| error.to_string())?;
-        Ok(records)
+        let read = records_of(text.as_bytes(), Path::new("x.csv"), |line, fields| {
+            records.push((line, fields.to_vec()));
+            Ok(())
+        });
+        read.map(|()| records).map_err(|error| error.to_string())
     }
 
     #[test]

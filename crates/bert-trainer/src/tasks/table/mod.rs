@@ -8,14 +8,16 @@
 mod csv;
 mod rows;
 
-pub(super) use csv::CsvReader;
+pub(super) use csv::for_each_record;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use bert_storage::Locate;
+
 use super::catalog;
-use super::error::TaskError;
+use super::error::{TaskError, TaskProblem};
 use super::scores::Metric;
 use super::spec::{Kind, TaskSpec};
 use super::task::Task;
@@ -52,7 +54,7 @@ impl TableTask {
             || distinct.len() != description.columns.len()
             || description.columns.iter().any(String::is_empty)
         {
-            return Err(TaskError::TableColumns { columns: description.columns.clone() });
+            return Err(TaskError::TableColumns(description.columns.clone()));
         }
         let text = serde_json::to_string(description).expect("text and numbers");
         let key = (text, description.test_has_labels);
@@ -98,7 +100,7 @@ fn specification(description: &TableDescription) -> TaskSpec {
 /// given. `files` are the other labelled files, `test` the one that may have labels.
 ///
 /// # Errors
-/// [`TaskError::TableColumns`], [`TaskError::Classes`], and every way in which a file can be bad, with its line.
+/// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and every way in which a file can be bad, with its line.
 pub fn describe(
     columns: &[String],
     labels: Labels<'_>,
@@ -109,7 +111,7 @@ pub fn describe(
     let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
     let unread = TableTask::new(&description)?;
     let Some(names) = unread.spec().columns else {
-        return Err(TaskError::TableColumns { columns: columns.to_vec() });
+        return Err(TaskError::TableColumns(columns.to_vec()));
     };
     if let Some(test) = test {
         let rows = read_rows(test, names, false)?;
@@ -140,8 +142,8 @@ pub fn describe(
 fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, TaskError> {
     let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
     if !(2..=MOST_CLASSES).contains(&found.len()) {
-        let (path, column) = (path.into(), names.label);
-        return Err(TaskError::Classes { path, column, found: found.len(), most: MOST_CLASSES });
+        let (column, found, most) = (names.label, found.len(), MOST_CLASSES);
+        return Err(TaskProblem::Classes { column, found, most }.at(path).into());
     }
     let mut found: Vec<String> = found.into_iter().collect();
     if found.iter().all(|label| label.parse::<i64>().is_ok()) {
@@ -152,12 +154,9 @@ fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, T
 
 fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
     let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
-    score.filter(|score| score.is_finite()).ok_or_else(|| TaskError::WrongValue {
-        path: path.into(),
-        line: row.line,
-        column: names.label.to_string(),
-        found: "no number",
-        expected: "a score",
+    score.filter(|score| score.is_finite()).ok_or_else(|| {
+        let (column, found, expected) = (names.label.to_string(), "no number", "a score");
+        TaskProblem::WrongValue { column, found, expected }.at_line(path, row.line).into()
     })
 }
 
@@ -171,7 +170,8 @@ pub(super) fn read_table(
     let rows = read_rows(path, columns, has_labels)?.into_iter().enumerate();
     let example = |(at, row): (usize, Row)| {
         let label = row.label.filter(|_| has_labels);
-        let label = label.map(|label| label_of(task, path, row.line, &label)).transpose()?;
+        let label = label.map(|label| label_of(task, &label)).transpose();
+        let label = label.map_err(|problem| problem.at_line(path, row.line))?;
         Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, choices: vec![], label })
     };
     rows.map(example).collect()
@@ -182,9 +182,9 @@ pub(super) fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFi
     let tried: Vec<String> = ENDINGS.iter().map(|(_, endings)| format!("{split}.{}", endings[0])).collect();
     let found: Vec<String> = tried.iter().filter(|name| dir.join(name).exists()).cloned().collect();
     match &found[..] {
-        [] => Err(TaskError::MissingSplit { dir: dir.into(), task, split, tried }),
+        [] => Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into()),
         [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
-        _ => Err(TaskError::SeveralTables { dir: dir.into(), split, found }),
+        _ => Err(TaskProblem::SeveralTables { split, found }.at(dir).into()),
     }
 }
 

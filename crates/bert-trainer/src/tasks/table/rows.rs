@@ -4,11 +4,13 @@
 use std::path::Path;
 
 use bert_data::parquet::text_rows::text_rows;
+use bert_storage::Locate;
 use serde_json::{Map, Value};
 
-use super::super::error::TaskError;
-use super::super::lines::for_each_line;
-use super::csv::CsvReader;
+use super::super::columns::{Positions, place, same_columns};
+use super::super::error::{TaskError, TaskProblem};
+use super::super::lines::{for_each_line, some};
+use super::csv::for_each_record;
 use crate::tasks::spec::Columns;
 
 /// The forms of a table and the endings of their names; the first of each is looked for in a folder.
@@ -31,7 +33,7 @@ pub(super) enum Form {
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
     /// Its line; of a Parquet file its number from 1.
-    pub(super) line: usize,
+    pub(super) line: u64,
     pub(super) text_a: String,
     pub(super) text_b: Option<String>,
     /// Where the column is there and has a value.
@@ -40,155 +42,124 @@ pub(super) struct Row {
 
 /// All rows of a file; with `labelled` each must have a label.
 pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result<Vec<Row>, TaskError> {
-    let mut table = Table { path, columns, labelled, rows: Vec::new() };
+    let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
     let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match ENDINGS.iter().find(|(_, endings)| endings.contains(&end.as_str())) {
-        Some((Form::Csv, _)) => table.csv()?,
-        Some((Form::Tsv, _)) => table.tsv()?,
-        Some((Form::JsonLines, _)) => table.json_lines()?,
-        Some((Form::Parquet, _)) => table.parquet()?,
-        None => return Err(TaskError::UnknownForm { path: path.into() }),
+        Some((Form::Csv, _)) => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
+        Some((Form::Tsv, _)) => for_each_line(path, |line, text| {
+            let fields: Vec<&str> = text.split('\t').collect();
+            table.record(line, &fields, "tab")
+        })?,
+        Some((Form::JsonLines, _)) => for_each_line(path, |line, text| table.object(line, text))?,
+        Some((Form::Parquet, _)) => table.parquet(path)?,
+        None => return Err(TaskProblem::UnknownForm.at(path).into()),
     }
-    match table.rows.is_empty() {
-        true => Err(TaskError::NoExamples { path: path.into() }),
-        false => Ok(table.rows),
-    }
+    some(table.rows, path)
 }
 
-struct Table<'a> {
-    path: &'a Path,
+struct Table {
     columns: Columns,
     labelled: bool,
+    /// Known from the header on.
+    positions: Option<Positions>,
     rows: Vec<Row>,
 }
 
-/// Places of the columns in a header.
-#[derive(Clone, Copy)]
-struct Places {
-    columns: usize,
-    text_a: usize,
-    text_b: Option<usize>,
-    label: Option<usize>,
+/// Where the columns stand in a header.
+fn find(columns: Columns, labelled: bool, header: &[impl AsRef<str>]) -> Result<Positions, TaskProblem> {
+    let label = place(header, columns.label);
+    Ok(Positions {
+        columns: header.len(),
+        index: None,
+        text_a: place(header, columns.text_a)?,
+        text_b: columns.text_b.map(|name| place(header, name)).transpose()?,
+        label: if labelled { Some(label?) } else { label.ok() },
+    })
 }
 
-impl Places {
-    fn find(path: &Path, columns: Columns, labelled: bool, header: &[String]) -> Result<Self, TaskError> {
-        let find = |name: &str| header.iter().position(|field| field == name);
-        let missing =
-            |column| TaskError::MissingColumn { path: path.into(), column, header: header.to_vec() };
-        let need = |name| find(name).ok_or_else(|| missing(name));
-        Ok(Places {
-            columns: header.len(),
-            text_a: need(columns.text_a)?,
-            text_b: columns.text_b.map(need).transpose()?,
-            label: if labelled { Some(need(columns.label)?) } else { find(columns.label) },
-        })
-    }
-}
-
-impl Table<'_> {
-    fn csv(&mut self) -> Result<(), TaskError> {
-        let (path, mut places) = (self.path, None);
-        let mut reader = CsvReader::new(path);
-        for_each_line(path, |line, text| match reader.line(line, text)? {
-            Some((line, fields)) => self.record(&mut places, line, &fields, "comma"),
-            None => Ok(()),
-        })?;
-        reader.end()
-    }
-
-    fn tsv(&mut self) -> Result<(), TaskError> {
-        let mut places = None;
-        for_each_line(self.path, |line, text| {
-            let fields: Vec<String> = text.split('\t').map(str::to_string).collect();
-            self.record(&mut places, line, &fields, "tab")
-        })
-    }
-
+impl Table {
     /// The header, or a row under it.
     fn record(
         &mut self,
-        places: &mut Option<Places>,
-        line: usize,
-        fields: &[String],
+        line: u64,
+        fields: &[impl AsRef<str>],
         separator: &'static str,
-    ) -> Result<(), TaskError> {
-        let Some(places) = *places else {
-            *places = Some(Places::find(self.path, self.columns, self.labelled, fields)?);
+    ) -> Result<(), TaskProblem> {
+        let Some(positions) = self.positions else {
+            self.positions = Some(find(self.columns, self.labelled, fields)?);
             return Ok(());
         };
-        if fields.len() != places.columns {
-            let (path, found, columns) = (self.path.into(), fields.len(), places.columns);
-            return Err(TaskError::WrongFields { path, line, found, separator, columns });
-        }
-        let value = |at: usize| Some(fields[at].as_str());
-        self.row(line, value(places.text_a), places.text_b.and_then(value), places.label.and_then(value))
+        same_columns(fields.len(), positions.columns, separator)?;
+        let value = |at: usize| Some(fields[at].as_ref());
+        let (text_b, label) = (positions.text_b.and_then(value), positions.label.and_then(value));
+        self.row(line, value(positions.text_a), text_b, label)
     }
 
-    fn json_lines(&mut self) -> Result<(), TaskError> {
-        for_each_line(self.path, |line, text| {
-            let object: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
-                TaskError::NotJson { path: self.path.into(), line, reason: error.to_string() }
-            })?;
-            let Columns { text_a, text_b, label } = self.columns;
-            let text = |name: &str| match object.get(name) {
-                None | Some(Value::Null) => Ok(None),
-                Some(Value::String(text)) => Ok(Some(text.as_str())),
-                Some(_) => Err(self.wrong(line, name, "no text", "a text")),
-            };
-            let label = match object.get(label) {
-                None | Some(Value::Null) => None,
-                Some(Value::String(label)) => Some(label.clone()),
-                Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
-                Some(_) => return Err(self.wrong(line, label, "a list or an object", LABEL)),
-            };
-            let (text_a, text_b) = (text(text_a)?, text_b.map(text).transpose()?.flatten());
-            self.row(line, text_a, text_b, label.as_deref())
-        })
+    fn object(&mut self, line: u64, text: &str) -> Result<(), TaskProblem> {
+        let object: Map<String, Value> = serde_json::from_str(text)?;
+        let Columns { text_a, text_b, label } = self.columns;
+        let text = |name: &str| match object.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(wrong(name, "no text", "a text")),
+        };
+        let label = match object.get(label) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(label)) => Some(label.clone()),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+            Some(_) => return Err(wrong(label, "a list or an object", LABEL)),
+        };
+        let (text_a, text_b) = (text(text_a)?, text_b.map(text).transpose()?.flatten());
+        self.row(line, text_a, text_b, label.as_deref())
     }
 
-    fn parquet(&mut self) -> Result<(), TaskError> {
-        let (path, columns, labelled) = (self.path, self.columns, self.labelled);
+    fn parquet(&mut self, path: &Path) -> Result<(), TaskError> {
+        let (columns, labelled) = (self.columns, self.labelled);
         let choose = |names: &[String]| {
-            let places = Places::find(path, columns, labelled, names)?;
-            Ok([Some(places.text_a), places.text_b, places.label].into_iter().flatten().collect())
+            let found = find(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
+            Ok([Some(found.text_a), found.text_b, found.label].into_iter().flatten().collect())
         };
         let texts = 1 + usize::from(columns.text_b.is_some());
         text_rows(path, choose, |row, values| {
             let text_b = values[1..texts].first().copied().flatten();
-            self.row(row as usize, values[0], text_b, values.get(texts).copied().flatten())
+            let taken = self.row(row, values[0], text_b, values.get(texts).copied().flatten());
+            taken.map_err(|problem| problem.at_line(path, row).into())
         })
     }
 
     /// Takes a row whose values are found.
     fn row(
         &mut self,
-        line: usize,
+        line: u64,
         text_a: Option<&str>,
         text_b: Option<&str>,
         label: Option<&str>,
-    ) -> Result<(), TaskError> {
+    ) -> Result<(), TaskProblem> {
         let Columns { text_a: name_a, text_b: name_b, label: name } = self.columns;
-        let text_a = match text_a {
-            None => return Err(self.wrong(line, name_a, "missing", "a text")),
-            Some(text) if text.trim().is_empty() => return Err(self.wrong(line, name_a, "empty", "a text")),
-            Some(text) => text.to_string(),
-        };
+        let text_a = filled(text_a, name_a, "a text")?;
         if let (Some(name_b), None) = (name_b, text_b) {
-            return Err(self.wrong(line, name_b, "missing", "a text"));
+            return Err(wrong(name_b, "missing", "a text"));
         }
-        if self.labelled && label.is_none_or(|label| label.trim().is_empty()) {
-            let found = if label.is_none() { "missing" } else { "empty" };
-            return Err(self.wrong(line, name, found, LABEL));
+        if self.labelled {
+            filled(label, name, LABEL)?;
         }
         let owned = |text: Option<&str>| text.map(str::to_string);
-        self.rows.push(Row { line, text_a, text_b: owned(text_b), label: owned(label) });
+        self.rows.push(Row { line, text_a: text_a.to_string(), text_b: owned(text_b), label: owned(label) });
         Ok(())
     }
+}
 
-    fn wrong(&self, line: usize, column: &str, found: &'static str, expected: &'static str) -> TaskError {
-        TaskError::WrongValue { path: self.path.into(), line, column: column.to_string(), found, expected }
+/// A value that must be there and not blank.
+fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> Result<&'a str, TaskProblem> {
+    match value {
+        None => Err(wrong(column, "missing", expected)),
+        Some(text) if text.trim().is_empty() => Err(wrong(column, "empty", expected)),
+        Some(text) => Ok(text),
     }
+}
+
+fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
+    TaskProblem::WrongValue { column: column.to_string(), found, expected }
 }
 
 const LABEL: &str = "a label";
@@ -208,7 +179,7 @@ mod tests {
             .map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
     }
 
-    fn row(line: usize, text_a: &str, text_b: Option<&str>, label: Option<&str>) -> Row {
+    fn row(line: u64, text_a: &str, text_b: Option<&str>, label: Option<&str>) -> Row {
         let owned = |text: Option<&str>| text.map(str::to_string);
         Row { line, text_a: text_a.into(), text_b: owned(text_b), label: owned(label) }
     }
@@ -253,8 +224,16 @@ mod tests {
                 "text,labels\na,1\n",
                 "a.csv:1: no column \"label\" in the header (columns here: text, labels)",
             ),
-            ("a.csv", "text,label\na,1\nb\n", "a.csv:3: 1 comma-separated fields, the header has 2"),
-            ("a.tsv", "text\tlabel\na\t1\t2\n", "a.tsv:2: 3 tab-separated fields, the header has 2"),
+            (
+                "a.csv",
+                "text,label\na,1\nb\n",
+                "a.csv:3: 1 comma-separated columns, expected 2 as in the first row",
+            ),
+            (
+                "a.tsv",
+                "text\tlabel\na\t1\t2\n",
+                "a.tsv:2: 3 tab-separated columns, expected 2 as in the first row",
+            ),
             ("a.csv", "text,label\na,\n", "a.csv:2: \"label\" is empty, expected a label"),
             ("a.csv", "text,label\n ,1\n", "a.csv:2: \"text\" is empty, expected a text"),
             (

@@ -1,4 +1,7 @@
-//! Makes training steps on a made-up batch, for benchmarks: the cost of a step does not depend on the words.
+//! Makes training steps on a made-up batch, for tests and benchmarks: the cost of a step does not depend on the words.
+
+// Each program uses a part of it.
+#![allow(dead_code)]
 
 use std::time::Instant;
 
@@ -7,18 +10,20 @@ use bert_model::{
     PretrainingInput, classification_loss,
 };
 use bert_random::{Domain, Random, Stream};
+use bert_trainer::data_loader::PretrainingBatch;
+use bert_trainer::evaluation::{Evaluation, evaluate_batch};
+use bert_trainer::optimizer::{AdamW, AdamWConfig};
+use bert_trainer::pretrain::pretraining_objective;
+use bert_trainer::train_step::{MicroBatchLoss, train_step};
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 
-use crate::data_loader::PretrainingBatch;
-use crate::evaluation::{Evaluation, evaluate_batch};
-use crate::host::int_vector;
-use crate::optimizer::{AdamW, AdamWConfig};
-use crate::pretrain::pretraining_objective;
-use crate::train_step::{MicroBatchLoss, train_step};
+fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+}
 
 /// A model, its optimizer and one batch.
-pub struct SyntheticRun {
+pub(crate) struct SyntheticRun {
     model: Option<BertForPreTraining>,
     optimizer: AdamW,
     batch: PretrainingBatch,
@@ -28,7 +33,13 @@ pub struct SyntheticRun {
 
 impl SyntheticRun {
     /// A fresh model and a batch of random words, without padding.
-    pub fn new(config: &BertConfig, batch: usize, seq: usize, predictions: usize, device: &Device) -> Self {
+    pub(crate) fn new(
+        config: &BertConfig,
+        batch: usize,
+        seq: usize,
+        predictions: usize,
+        device: &Device,
+    ) -> Self {
         let device = device.clone().autodiff();
         let model = BertForPreTraining::new(config, 1, &device);
         let mut random = Stream::new(1, Domain::Test, &[]);
@@ -59,7 +70,7 @@ impl SyntheticRun {
     ///
     /// # Panics
     /// When the loss is not finite.
-    pub fn step(&mut self) -> f64 {
+    pub(crate) fn step(&mut self) -> f64 {
         let model = self.model.take().expect("put back by the step before");
         let loss = pretraining_objective(&self.batch, true, &self.device);
         let batches = std::slice::from_ref(&self.batch);
@@ -93,7 +104,7 @@ fn padded_input(config: &BertConfig, batch: usize, seq: usize, device: &Device) 
 }
 
 /// A classifier of two labels, its optimizer and one padded batch.
-pub struct SyntheticClassifier {
+pub(crate) struct SyntheticClassifier {
     model: Option<BertForSequenceClassification>,
     optimizer: AdamW,
     input: BertInput,
@@ -103,7 +114,7 @@ pub struct SyntheticClassifier {
 
 impl SyntheticClassifier {
     /// A fresh model and a batch of random words, padded like RTE's pairs.
-    pub fn new(config: &BertConfig, batch: usize, seq: usize, device: &Device) -> Self {
+    pub(crate) fn new(config: &BertConfig, batch: usize, seq: usize, device: &Device) -> Self {
         let device = device.clone().autodiff();
         let model = BertForSequenceClassification::new(config, 1, &device);
         let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
@@ -120,7 +131,7 @@ impl SyntheticClassifier {
     ///
     /// # Panics
     /// When the loss is not finite.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let model = self.model.take().expect("put back by the step before");
         let loss =
             |model: &BertForSequenceClassification, (input, labels): &(BertInput, Tensor<1, Int>), mode| {
@@ -138,7 +149,7 @@ impl SyntheticClassifier {
 }
 
 /// Passes over one padded batch without training: what it gives is the predicted classes.
-pub fn synthetic_classification(
+pub(crate) fn synthetic_classification(
     config: &BertConfig,
     batch: usize,
     seq: usize,
@@ -150,7 +161,7 @@ pub fn synthetic_classification(
 }
 
 /// Passes over one padded batch without training: what it gives is the sums that an evaluation adds up.
-pub fn synthetic_evaluation(
+pub(crate) fn synthetic_evaluation(
     config: &BertConfig,
     batch: usize,
     seq: usize,
@@ -173,7 +184,7 @@ pub fn synthetic_evaluation(
 
 /// Floating-point operations a second of a large matrix product on this device: what a step made of
 /// nothing but products could reach.
-pub fn matrix_product_rate(device: &Device) -> f64 {
+pub(crate) fn matrix_product_rate(device: &Device) -> f64 {
     const N: usize = 2048;
     let matrix = || Tensor::<2>::random([N, N], Distribution::Uniform(-1.0, 1.0), device);
     let (a, b) = (matrix(), matrix());

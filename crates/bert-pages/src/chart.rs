@@ -1,0 +1,213 @@
+//! Draws curves over an axis, with levels to compare them with, as an SVG.
+//!
+//! The chart has labelled axes, round ticks and a legend, in the colours of the page.
+
+use maud::{Markup, html};
+
+use crate::grouped;
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 306.0;
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = 888.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 258.0;
+
+/// How a curve is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A line.
+    Plain,
+    /// A pale line, for what a smoother one is drawn over.
+    Pale,
+    /// A line with a mark at every point, whose value is shown to the pointer.
+    Marked,
+    /// A broken line, for what is compared with.
+    Broken,
+}
+
+/// One line of a [`chart`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    name: String,
+    color: &'static str,
+    line: Line,
+    points: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    /// A curve in a CSS colour, with its points in the order of x. It is in the legend when it has a name; points that are
+    /// not finite are left out.
+    #[must_use]
+    pub fn new(name: impl Into<String>, color: &'static str, line: Line, points: Vec<(f64, f64)>) -> Self {
+        let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+        Self { name: name.into(), color, line, points: points.into_iter().filter(finite).collect() }
+    }
+
+    fn class(&self) -> Option<&'static str> {
+        match self.line {
+            Line::Plain | Line::Marked => None,
+            Line::Pale => Some("pale"),
+            Line::Broken => Some("broken"),
+        }
+    }
+}
+
+/// Curves over the axes `x` and `y`, with values to compare them with, drawn as broken horizontal lines; a note where
+/// there is nothing to draw.
+#[must_use]
+pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
+    if curves.iter().all(|curve| curve.points.is_empty()) {
+        return html! { p.note { "No points to draw yet." } };
+    }
+    let levels: Vec<_> = levels.iter().filter(|(_, value)| value.is_finite()).collect();
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let x_max = points().map(|point| point.0).fold(1e-9, f64::max);
+    let (low, high) = y_range(points().map(|point| point.1).chain(levels.iter().map(|level| level.1)));
+    let tenths = |value: f64| format!("{value:.1}");
+    let x_at = |value: f64| tenths(LEFT + (RIGHT - LEFT) * value / x_max);
+    let y_at = |value: f64| tenths(BOTTOM - (BOTTOM - TOP) * (value - low) / (high - low));
+    let rule = |value: f64, class: Option<&str>| {
+        html! { line class=[class] x1=(LEFT) x2=(RIGHT) y1=(y_at(value)) y2=(y_at(value)) {} }
+    };
+    html! {
+        p.legend {
+            @for curve in curves.iter().filter(|curve| !curve.name.is_empty()) {
+                span class=[curve.class()] style={ "--color:" (curve.color) } { (curve.name) }
+            }
+        }
+        div.scroll {
+            svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (y) " over " (x) } {
+                @for (value, text) in ticks(low, high) {
+                    (rule(value, None))
+                    text x=(LEFT - 8.0) y=(y_at(value)) dy="4" text-anchor="end" { (text) }
+                }
+                @for (value, text) in ticks(0.0, x_max) {
+                    text x=(x_at(value)) y=(BOTTOM + 18.0) text-anchor="middle" { (text) }
+                }
+                text x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 8.0) text-anchor="middle" { (x) }
+                text transform={ "translate(14 " ((TOP + BOTTOM) / 2.0) ") rotate(-90)" } text-anchor="middle" { (y) }
+                @for &&(name, value) in &levels {
+                    (rule(value, Some("level")))
+                    text.halo x=(RIGHT) y=(y_at(value)) dy="-5" text-anchor="end" {
+                        (name) (format_args!(" {value:.3}"))
+                    }
+                }
+                @for curve in curves {
+                    g class=[curve.class()] style={ "--color:" (curve.color) } {
+                        polyline points={ @for &(x, y) in &curve.points { (x_at(x)) "," (y_at(y)) " " } } {}
+                        @for &(x, y) in curve.points.iter().filter(|_| curve.line == Line::Marked) {
+                            circle cx=(x_at(x)) cy=(y_at(y)) r="3.5" {
+                                title { (tick_text(x, 0.01)) (format_args!(": {y:.4}")) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// From the lowest to the highest value with a margin, which ends at zero where no value is negative.
+fn y_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
+    let margin = 0.06 * (high - low).max(1e-6 * high.abs()).max(1e-9);
+    (if low >= 0.0 { (low - margin).max(0.0) } else { low - margin }, high + margin)
+}
+
+/// Round values between `low` and `high`, four to eight of them, with their texts.
+fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+    let rough = (high - low) / 6.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 2.5, 5.0].map(|m| m * power).into_iter().find(|s| *s >= rough).unwrap_or(10.0 * power);
+    let (first, last) = ((low / step).ceil() as i64, (high / step + 1e-9).floor() as i64);
+    (first..=last).map(|n| n as f64 * step).map(|value| (value, tick_text(value, step))).collect()
+}
+
+/// A value with the decimals its step needs: `0.25`, `1,500`, `2e-4`.
+fn tick_text(value: f64, step: f64) -> String {
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    if step < 1e-3 {
+        return format!("{value:.1e}").replace(".0e", "e");
+    }
+    let whole = |x: f64| (x - x.round()).abs() < 1e-6;
+    if value > 0.0 && whole(value) {
+        return grouped(value.round() as u64);
+    }
+    let decimals = (0..4).find(|d| whole(step * 10f64.powi(*d))).unwrap_or(4) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// At most `most` points: means over equal stretches, so that a long curve stays small.
+#[must_use]
+pub fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let stretch = points.len().div_ceil(most.max(1)).max(1);
+    points.chunks(stretch).map(mean).collect()
+}
+
+/// The mean over the `window` points around each point, fewer at both ends.
+#[must_use]
+pub fn smooth(points: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
+    let half = window / 2;
+    let around = |at: usize| &points[at.saturating_sub(half)..points.len().min(at + half + 1)];
+    points.iter().enumerate().map(|(at, point)| (point.0, mean(around(at)).1)).collect()
+}
+
+fn mean(points: &[(f64, f64)]) -> (f64, f64) {
+    let sum = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0, y + p.1));
+    (sum.0 / points.len() as f64, sum.1 / points.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(points: Vec<(f64, f64)>, name: &str) -> String {
+        let curve = Curve::new(name, "var(--a)", Line::Marked, points);
+        chart("step", "loss (nats)", &[curve], &[(name, 2.0), ("unknown", f64::NAN)]).into_string()
+    }
+
+    #[test]
+    fn axes_are_labelled_and_ticks_are_round() {
+        let svg = drawn(vec![(0.0, 1.0), (1500.0, 3.0), (2000.0, f64::NAN)], "training");
+        for text in [">step<", ">loss (nats)<", ">training<", ">500<", ">1,500<", ">1.5<", ">training 2.000<"]
+        {
+            assert!(svg.contains(text), "{text}\n{svg}");
+        }
+        assert!(svg.contains("<title>1,500: 3.0000</title>") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn ticks_are_multiples_of_a_round_step() {
+        let texts = |low, high| -> Vec<String> { ticks(low, high).into_iter().map(|t| t.1).collect() };
+        assert_eq!(texts(0.0, 10.0), ["0", "2", "4", "6", "8", "10"]);
+        assert_eq!(texts(0.0, 1200.0), ["0", "200", "400", "600", "800", "1,000", "1,200"]);
+        assert_eq!(texts(-0.3, 1.2), ["-0.25", "0", "0.25", "0.50", "0.75", "1"]);
+        assert_eq!(texts(0.48, 0.9), ["0.5", "0.6", "0.7", "0.8", "0.9"]);
+        assert_eq!(texts(0.0, 1e-3), ["0", "2e-4", "4e-4", "6e-4", "8e-4", "1e-3"]);
+        assert_eq!(texts(0.0, 9000.0), ["0", "2,000", "4,000", "6,000", "8,000"]);
+        assert!(texts(3.0, 3.0 + 1e-9).len() < 12);
+    }
+
+    #[test]
+    fn names_are_escaped_and_nothing_is_said_without_points() {
+        assert!(drawn(vec![(0.0, 1.0)], "<script>").contains("&lt;script&gt;"));
+        assert!(!drawn(vec![(0.0, 1.0)], "<script>").contains("<script>"));
+        assert!(drawn(vec![(0.0, f64::NAN)], "x").contains("No points"));
+    }
+
+    #[test]
+    fn thinning_and_smoothing_keep_means() {
+        let points: Vec<(f64, f64)> = (0..10).map(|i| (f64::from(i), f64::from(i))).collect();
+        assert_eq!(thin(&points, 5), [(0.5, 0.5), (2.5, 2.5), (4.5, 4.5), (6.5, 6.5), (8.5, 8.5)]);
+        assert_eq!(thin(&points, 100), points);
+        assert!(thin(&[], 5).is_empty());
+        let smoothed = smooth(&points, 3);
+        assert_eq!((smoothed[0].1, smoothed[5].1, smoothed[9].1), (0.5, 5.0, 8.5));
+        assert_eq!(smooth(&points, 1), points);
+    }
+}

@@ -1,0 +1,110 @@
+//! Makes pages for people: HTML with tables and charts, each page one file that loads nothing.
+//!
+//! Templates are those of the crate `maud`, which escapes every text in them. This crate knows nothing of what its pages
+//! are about.
+//!
+//! | what | with |
+//! |---|---|
+//! | a whole page, light or dark as the reader likes | [`page`] |
+//! | the figures to see first | [`tiles`] |
+//! | rows of words, figures, bars and shades | [`table()`], [`Cell`], [`bars`] |
+//! | curves over an axis | [`chart()`], [`Curve`], [`thin`], [`smooth`] |
+//! | tables and names in Markdown | [`markdown`] |
+//!
+//! ```
+//! use bert_pages::{Curve, Line, chart, figures, page, table};
+//! use maud::html;
+//!
+//! let losses = Curve::new("training", "var(--a)", Line::Plain, vec![(1.0, 9.2), (2.0, 8.7)]);
+//! let html = page("A run of <two> steps", &html! {
+//!     h2 { "Loss" }
+//!     (chart("step", "loss (nats)", &[losses], &[("uniform guess", 9.21)]))
+//!     (table(&["step", "loss"], [figures("1", ["9.2"]), figures("2", ["8.7"])]))
+//! });
+//! assert!(html.contains("<h1>A run of &lt;two&gt; steps</h1>"));
+//! ```
+
+mod chart;
+pub mod markdown;
+mod table;
+
+use maud::{Markup, PreEscaped, html};
+
+pub use chart::{Curve, Line, chart, smooth, thin};
+pub use table::{Cell, bars, figures, shade, table};
+
+/// A whole page with its title in plain text.
+#[must_use]
+pub fn page(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>"))
+        html lang="en" {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+            title { (title) }
+            style { (PreEscaped(include_str!("style.css"))) }
+            h1 { (title) }
+            (body)
+        }
+    };
+    page.into_string()
+}
+
+/// The figures to see first: what each is, its value, a remark.
+#[must_use]
+pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
+    html! {
+        div.tiles {
+            @for (name, value, remark) in tiles { div.tile { (name) b { (value) } (remark) } }
+        }
+    }
+}
+
+/// A whole number with commas between the thousands: 1234567 is `1,234,567`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let shown = [0, 999, 1000, 12_345, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_page_escapes_its_title_and_loads_nothing() {
+        let page = page("<b> & \"x\"", &tiles(&[]));
+        assert!(page.starts_with("<!doctype html>"));
+        assert!(page.contains("<title>&lt;b&gt; &amp; &quot;x&quot;</title>"));
+        for word in ["http://", "https://", "src=", "href=", "url(", "@import"] {
+            assert!(!page.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn text_is_escaped_everywhere() {
+        let evil = "<script>alert('x')</script>\"&";
+        let curve = Curve::new(evil, "var(--a)", Line::Marked, vec![(0.0, 1.0)]);
+        let bodies = [
+            tiles(&[(evil, evil.into(), evil.into())]),
+            table(&[evil], [vec![evil.into()], vec![Cell::Figure(evil.into())]]),
+            table(&[], [vec![Cell::Shaded(evil.into(), "var(--a)", 0.5)]]),
+            bars(evil, &[(evil.into(), 1)]),
+            chart(evil, evil, &[curve], &[(evil, 1.0)]),
+        ];
+        for body in bodies {
+            let page = page(evil, &body);
+            assert!(!page.contains("<script"), "{page}");
+            let shown = "&lt;script&gt;alert('x')&lt;/script&gt;&quot;&amp;";
+            assert!(page.matches(shown).count() > 2, "the title twice, and the text: {page}");
+        }
+    }
+}

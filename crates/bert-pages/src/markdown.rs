@@ -1,0 +1,34 @@
+//! Rows and names for Markdown.
+
+use std::borrow::Borrow;
+
+use maud::html;
+
+/// The rows of a table, each on a line.
+pub fn rows<S: Borrow<str>, const N: usize>(rows: impl IntoIterator<Item = [S; N]>) -> String {
+    rows.into_iter().map(|cells| format!("| {} |\n", cells.join(" | "))).collect()
+}
+
+/// Text without the characters that mean something in Markdown or HTML.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in html! { (text) }.into_string().chars() {
+        if "|`*[]\\#_".contains(c) {
+            out.push('\\');
+        }
+        out.push(if c.is_control() { ' ' } else { c });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_means_something_is_taken_from_text() {
+        assert_eq!(plain("a|b\n<c> & `d`"), "a\\|b &lt;c&gt; &amp; \\`d\\`");
+        assert_eq!(rows([["a", "1"], ["b", "2"]]), "| a | 1 |\n| b | 2 |\n");
+    }
+}

@@ -1,0 +1,114 @@
+//! Draws tables of words, figures, bars and shades.
+
+use maud::{Markup, Render, html};
+
+use crate::grouped;
+
+/// A text of more characters has a column that is wide enough to read it.
+const LONG: usize = 60;
+
+/// What stands in a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words, set left.
+    Text(String),
+    /// A figure, set right.
+    Figure(String),
+    /// A figure on the [`shade`] of a colour.
+    Shaded(String, &'static str, f64),
+    /// A bar with a length from 0 to 1.
+    Bar(f64),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl Render for Cell {
+    fn render(&self) -> Markup {
+        html! {
+            @match self {
+                Cell::Text(text) => td class=[(text.chars().count() > LONG).then_some("long")] { (text) },
+                Cell::Figure(figure) => td.n { (figure) },
+                Cell::Shaded(figure, color, strength) => {
+                    td.n style={ "background:" (shade(color, *strength)) } { (figure) }
+                }
+                Cell::Bar(length) => td { span.bar style=(format_args!("--share: {length:.3}")) {} },
+            }
+        }
+    }
+}
+
+/// A CSS colour on the paper, from nothing of it at 0 to all of it at 1.
+#[must_use]
+pub fn shade(color: &str, strength: f64) -> String {
+    format!("color-mix(in srgb,{color} {}%,transparent)", (100.0 * strength).round())
+}
+
+/// The cells of a row: a name and its figures.
+pub fn figures<F: Into<String>>(name: &str, figures: impl IntoIterator<Item = F>) -> Vec<Cell> {
+    let figures = figures.into_iter().map(|figure| Cell::Figure(figure.into()));
+    std::iter::once(name.into()).chain(figures).collect()
+}
+
+/// Rows under a header, which may be empty; its names stand as the cells of the first row below them do.
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
+    let mut rows = rows.into_iter().peekable();
+    let first = rows.peek().into_iter().flatten();
+    let mut classes = first.map(|cell| (!matches!(cell, Cell::Text(_))).then_some("n"));
+    let header: Vec<_> = header.iter().map(|name| (name, classes.next().flatten())).collect();
+    html! {
+        div.scroll {
+            table {
+                @if !header.is_empty() {
+                    tr { @for (name, class) in header { th class=[class] { (name) } } }
+                }
+                @for row in rows {
+                    tr { @for cell in row { (cell) } }
+                }
+            }
+        }
+    }
+}
+
+/// How many there are of each: a name, a count, its share, and a bar.
+#[must_use]
+pub fn bars(what: &str, counts: &[(String, u64)]) -> Markup {
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;
+    let all = counts.iter().map(|(_, count)| *count).sum::<u64>().max(1) as f64;
+    let row = |(name, count): &(String, u64)| {
+        let share = format!("{:.1} %", 100.0 * *count as f64 / all);
+        let mut row = figures(name, [grouped(*count), share]);
+        row.push(Cell::Bar(*count as f64 / most));
+        row
+    };
+    table(&["", what, "share", ""], counts.iter().map(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_their_names_are_set_right() {
+        let rows = [figures("a", ["1"]), vec!["b".into(), Cell::Shaded("2".into(), "red", 0.25)]];
+        let html = table(&["name", "count"], rows).into_string();
+        assert!(html.contains("<tr><th>name</th><th class=\"n\">count</th></tr>"), "{html}");
+        assert!(html.contains("<tr><td>a</td><td class=\"n\">1</td></tr>"), "{html}");
+        assert!(
+            html.contains("style=\"background:color-mix(in srgb,red 25%,transparent)\">2</td>"),
+            "{html}"
+        );
+        assert!(!table(&[], [figures("a", ["1"])]).into_string().contains("<th"));
+    }
+
+    #[test]
+    fn the_longest_bar_is_of_the_most() {
+        let html = bars("rows", &[("a".into(), 3000), ("b".into(), 1000)]).into_string();
+        assert!(html.contains("<td class=\"n\">3,000</td><td class=\"n\">75.0 %</td>"), "{html}");
+        assert!(html.contains("--share: 1.000\"") && html.contains("--share: 0.333\""), "{html}");
+        assert!(bars("rows", &[("none".into(), 0)]).into_string().contains("--share: 0.000"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Reads the files of a task, whatever its items are: train, what is held out of it, the labelled parts, and the file
+//! of `--predict`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::finetune::setup::Setup;
+use crate::finetune::subset::{TrainingParts, divide};
+use crate::tasks::Split;
+
+/// A labelled set that models are scored on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::finetune) enum Part {
+    /// What is held out of train to choose by.
+    HeldOut,
+    /// Dev.
+    Dev,
+    /// The second dev set, where the task has one.
+    DevMismatched,
+    /// Test, where its labels are published.
+    Test,
+}
+
+/// What a file is read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Train,
+    Score,
+    Predict,
+}
+
+/// The items of a task's files, as the files have them and as the model sees them.
+pub(in crate::finetune) struct Sets<'a, S> {
+    pub(in crate::finetune) setup: Setup<'a>,
+    pub(in crate::finetune) train: S,
+    pub(in crate::finetune) training: TrainingParts,
+    pub(super) parts: BTreeMap<Part, S>,
+    pub(in crate::finetune) to_predict: Option<S>,
+    /// Whether train or dev is a sample, not the official file.
+    pub(in crate::finetune) is_sample: bool,
+}
+
+impl<'a, S> Sets<'a, S> {
+    /// Reads every file with `read`, train before the others, and makes a set of the items of each.
+    ///
+    /// # Errors
+    /// When one of them is missing, and those of `read`.
+    pub(super) fn read<T>(
+        setup: Setup<'a>,
+        mut read: impl FnMut(&Path, Purpose) -> Result<Vec<T>, Error>,
+        set: impl Fn(Vec<T>) -> S,
+    ) -> Result<Self, Error> {
+        let train_file = setup.needed_file(Split::Train)?;
+        let (train, held_out, training) = divide(setup.config, read(&train_file.path, Purpose::Train)?)?;
+        let dev_file = setup.needed_file(Split::Dev)?;
+        let is_sample = train_file.is_sample || dev_file.is_sample;
+        let mut parts = BTreeMap::from([(Part::Dev, set(read(&dev_file.path, Purpose::Score)?))]);
+        if training.held_out > 0 {
+            parts.insert(Part::HeldOut, set(held_out));
+        }
+        for (part, split) in [(Part::DevMismatched, Split::DevMismatched), (Part::Test, Split::Test)] {
+            if let Some(file) = setup.labelled_file(split)? {
+                parts.insert(part, set(read(&file.path, Purpose::Score)?));
+            }
+        }
+        let to_predict = setup.config.predict.as_ref().map(|path| read(path, Purpose::Predict));
+        let to_predict = to_predict.transpose()?.map(&set);
+        Ok(Self { setup, train: set(train), training, parts, to_predict, is_sample })
+    }
+}

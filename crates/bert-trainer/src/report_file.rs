@@ -1,0 +1,49 @@
+//! Reads `report.json`, which a finished fine-tuning leaves in its folder.
+
+use std::path::{Path, PathBuf};
+
+use bert_storage::Locate;
+use serde_json::Value;
+
+use crate::error::{Error, FolderProblem};
+use crate::json_file::read_json;
+use crate::tasks::SeedSummary;
+
+/// The report of a fine-tuning.
+pub(crate) struct ReportFile {
+    /// Its file, for messages.
+    pub(crate) path: PathBuf,
+    /// All of it.
+    pub(crate) value: Value,
+}
+
+impl ReportFile {
+    /// The report in a fine-tuning's folder.
+    ///
+    /// # Errors
+    /// [`FolderProblem::NoFinetuning`], or when it cannot be read.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("report.json");
+        match path.exists() {
+            true => Ok(Self { value: read_json(&path)?, path }),
+            false => Err(FolderProblem::NoFinetuning.at(folder).into()),
+        }
+    }
+
+    /// The scores on one of its sets, where it was scored on that.
+    ///
+    /// # Errors
+    /// When they are not as they were written.
+    pub(crate) fn summary(&self, part: &str) -> Result<Option<SeedSummary>, Error> {
+        let read = serde_json::from_value(self.value[part].clone());
+        read.map_err(|error| Error::corrupt(&self.path, format!("{part}: {error}")))
+    }
+
+    /// The scores on dev, which every fine-tuning has.
+    ///
+    /// # Errors
+    /// When they are not there, or not as they were written.
+    pub(crate) fn dev(&self) -> Result<SeedSummary, Error> {
+        self.summary("dev")?.ok_or_else(|| Error::corrupt(&self.path, "it has no scores on dev"))
+    }
+}
