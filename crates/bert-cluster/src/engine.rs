@@ -1,0 +1,234 @@
+//! Runs a build on an engine: stage by stage, then checks the receipts and commits.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use ballista_core::execution_plans::execute_physical_plan;
+use ballista_core::extension::SessionConfigExt;
+use bert_data::{BuildConfig, Manifest, merge_with_scratch};
+use bert_storage::{is_url, on_disk};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, collect, common};
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::protobuf::PhysicalPlanNode;
+
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::operator::{plan, receipts};
+use crate::scheduler::Scheduler;
+use crate::work::{Receipt, Stage, Work};
+
+/// How often a stage is sent where its receipts were lost.
+const ATTEMPTS: usize = 10;
+
+/// Who runs the parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// DataFusion in this process: the same plan without a cluster.
+    DataFusion,
+    /// A cluster.
+    Ballista(Scheduler),
+}
+
+/// How long a job waits for executors.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name.strip_prefix("ballista://") {
+            Some(address) if address.contains(':') => {
+                Ok(Self::Ballista(Scheduler { address: address.to_owned(), patience: PATIENCE }))
+            }
+            None if name == "datafusion" => Ok(Self::DataFusion),
+            _ => Err(Error::UnknownEngine { name: name.to_owned() }),
+        }
+    }
+}
+
+impl std::fmt::Display for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::DataFusion => f.write_str("datafusion"),
+            Self::Ballista(scheduler) => write!(f, "ballista://{}", scheduler.address),
+        }
+    }
+}
+
+/// The settings of a job: one part a task, so that a lost executor costs little.
+fn session() -> SessionConfig {
+    let settings = SessionConfig::new_with_ballista()
+        .with_ballista_physical_extension_codec(Arc::new(Codec::default()))
+        .with_ballista_job_name("make-pretrain-data");
+    settings.set_str(ballista_core::config::BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, "1")
+}
+
+impl Engine {
+    /// The engine, where a job waits so long for executors, after the last or the first, before it fails.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        match self {
+            Self::Ballista(scheduler) => Self::Ballista(Scheduler { patience, ..scheduler }),
+            Self::DataFusion => self,
+        }
+    }
+
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, DataFusionError> {
+        match self {
+            Self::DataFusion => collect(plan, Arc::new(TaskContext::default())).await,
+            Self::Ballista(scheduler) => {
+                let (session, url) = (session(), format!("http://{}", scheduler.address));
+                let (config, codec) = (session.ballista_config(), Codec::default());
+                let receipts = execute_physical_plan::<PhysicalPlanNode>(
+                    url,
+                    &config,
+                    plan,
+                    &codec,
+                    String::new(),
+                    session,
+                );
+                let receipts = async { common::collect(receipts.await?).await };
+                tokio::select! {
+                    receipts = receipts => receipts,
+                    () = scheduler.lost() => {
+                        let seconds = scheduler.patience.as_secs();
+                        let said = format!("{} has had no executors for {seconds} s", scheduler.address);
+                        Err(DataFusionError::Execution(said))
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many parts it should run at the same time: all that there are, where the cluster decides.
+    fn partitions(&self, parts: u32) -> u32 {
+        match self {
+            Self::DataFusion => available_parallelism().map_or(1, |cores| cores.get() as u32).min(parts),
+            Self::Ballista(_) => parts,
+        }
+    }
+
+    /// Runs a stage and returns the receipt of each part.
+    async fn stage(&self, work: Work) -> Result<Vec<Receipt>> {
+        let parts = work.parts;
+        let failed = |source| Error::Engine { engine: self.to_string(), source: Box::new(source) };
+        let plan = plan(work, self.partitions(parts)).map_err(failed)?;
+        let mut attempts = 1;
+        let batches = loop {
+            match self.run(Arc::clone(&plan)).await {
+                Err(error) if attempts < ATTEMPTS && self.lost_receipts(&error) => attempts += 1,
+                done => break done.map_err(failed)?,
+            }
+        };
+        let receipts = receipts(&batches);
+        check(self, &receipts, parts)?;
+        Ok(receipts)
+    }
+
+    /// Whether receipts were lost with an executor after the job was done: the error is neither the job's nor the scheduler's.
+    /// Ballista makes lost results again for a next stage only, not for the client. Asked again, the parts that are finished
+    /// say so at once.
+    fn lost_receipts(&self, error: &DataFusionError) -> bool {
+        let Self::Ballista(scheduler) = self else { return false };
+        let said = error.to_string();
+        let of_job = said.contains("Job ") && said.contains(" failed: ");
+        !of_job && !said.contains(&scheduler.address)
+    }
+}
+
+/// Every part has one receipt, and none failed.
+fn check(engine: &Engine, receipts: &[Receipt], parts: u32) -> Result<()> {
+    for part in 1..=parts {
+        let found = receipts.iter().filter(|receipt| receipt.part == part).count();
+        if found != 1 {
+            return Err(Error::Receipts { engine: engine.to_string(), part, found });
+        }
+    }
+    for Receipt { part, failure, .. } in receipts {
+        if let Some((message, exit_code)) = failure {
+            return Err(Error::Part { part: *part, message: message.clone(), exit_code: *exit_code });
+        }
+    }
+    Ok(())
+}
+
+/// Paths as every machine of the cluster has them.
+fn absolute(config: &BuildConfig) -> BuildConfig {
+    let absolute = |path: &Path| match is_url(path) {
+        true => path.to_owned(),
+        false => std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned()),
+    };
+    let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
+    BuildConfig {
+        input: config.input.iter().map(|path| absolute(path)).collect(),
+        vocab: optional(&config.vocab),
+        output: optional(&config.output),
+        scratch: optional(&config.scratch),
+        ..config.clone()
+    }
+}
+
+/// Builds a data set in so many parts. `told` hears of each stage as it begins.
+///
+/// # Errors
+/// Any [`Error`]; the output folder then holds no new data set, and what is finished in it is used by the next attempt.
+pub async fn build(
+    engine: &Engine,
+    config: &BuildConfig,
+    parts: u32,
+    told: &mut dyn FnMut(&str),
+) -> Result<Manifest> {
+    config.check()?;
+    let config = absolute(config);
+    for stage in [Stage::Tokenize, Stage::Shards] {
+        told(&format!("{stage} in {parts} parts on {engine}"));
+        let receipts = engine.stage(Work::new(stage, &config, parts)).await?;
+        let seconds: f64 = receipts.iter().map(|receipt| receipt.seconds).sum();
+        let longest = receipts.iter().map(|receipt| receipt.seconds).fold(0.0, f64::max);
+        let count: u64 = receipts.iter().map(|receipt| receipt.count).sum();
+        let what = if stage == Stage::Tokenize { "tokens" } else { "rows" };
+        told(&format!("{count} {what}; {seconds:.1} s of work, the longest part {longest:.1} s"));
+    }
+    told("checking and committing");
+    let folder = config.output.clone().unwrap_or_default();
+    let scratch = config.scratch.clone();
+    let merged = move || merge_with_scratch(&folder, scratch.as_deref(), &mut |_| {});
+    let merged = tokio::task::spawn_blocking(merged).await;
+    Ok(merged.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_ran_twice_or_never_is_noticed() {
+        let receipt = |part| Receipt { part, ..Receipt::default() };
+        let checked = |parts: &[u32]| {
+            let receipts: Vec<_> = parts.iter().map(|&part| receipt(part)).collect();
+            check(&Engine::DataFusion, &receipts, 3).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(&[2, 3, 1]), Ok(()));
+        assert!(checked(&[1, 2, 3, 2]).unwrap_err().contains("2 receipts of part 2"));
+        assert!(checked(&[1, 2]).unwrap_err().contains("0 receipts of part 3"));
+        let failure = Some(("no input".to_owned(), 2));
+        let failed = check(&Engine::DataFusion, &[Receipt { failure, ..receipt(1) }], 1).unwrap_err();
+        assert_eq!((failed.to_string().as_str(), failed.exit_code()), ("part 1: no input", 2));
+    }
+
+    #[test]
+    fn engines_have_names() {
+        for name in ["datafusion", "ballista://host:50050"] {
+            assert_eq!(name.parse::<Engine>().unwrap().to_string(), name);
+        }
+        for name in ["ballista://host", "spark", ""] {
+            assert!(matches!(name.parse::<Engine>(), Err(Error::UnknownEngine { .. })), "{name}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What can go wrong on a cluster, beside what can go wrong on one machine.
+
+use datafusion::error::DataFusionError;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The builder, on this machine.
+    #[error(transparent)]
+    Build(#[from] bert_data::Error),
+    /// The builder, on a machine of the cluster.
+    #[error("part {part}: {message}")]
+    Part {
+        /// The part that failed.
+        part: u32,
+        /// What the builder said.
+        message: String,
+        /// The exit code that it has on one machine.
+        exit_code: u8,
+    },
+    /// The engine gave up or could not be reached.
+    #[error("{engine}: {source}; what is finished is kept, and the same command goes on from there")]
+    Engine {
+        /// The engine.
+        engine: String,
+        /// What it says.
+        source: Box<DataFusionError>,
+    },
+    /// The engine ran a part twice, or not at all.
+    #[error("{engine} returned {found} receipts of part {part}, but must return one; nothing was committed")]
+    Receipts {
+        /// The engine.
+        engine: String,
+        /// The part.
+        part: u32,
+        /// How many receipts it has.
+        found: usize,
+    },
+    /// An engine that does not exist.
+    #[error("unknown engine {name:?}; known are local, datafusion and ballista://HOST:PORT")]
+    UnknownEngine {
+        /// The name that was given.
+        name: String,
+    },
+    /// An address that other machines can reach, without a word that they may.
+    #[error(
+        "{host} can be reached from other machines, and whoever reaches it can run plans here; bind to 127.0.0.1, or \
+         give --trust-network where only trusted machines are"
+    )]
+    OpenToAll {
+        /// The address.
+        host: String,
+    },
+}
+
+impl Error {
+    /// The documented exit code of the programs.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Build(error) => error.exit_code(),
+            Self::Part { exit_code, .. } => *exit_code,
+            Self::Engine { .. } => 75,
+            Self::Receipts { .. } => 3,
+            Self::UnknownEngine { .. } | Self::OpenToAll { .. } => 2,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A Ballista scheduler, as a client sees it: where it is, and whether it has executors.
+//!
+//! Ballista ends a job when its last executor is lost. A job that is sent to a scheduler which never had one waits for ever;
+//! so does one whose scheduler was started anew. The client therefore asks.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How often a client asks.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The address of a scheduler, and how long a client waits for executors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduler {
+    pub(crate) address: String,
+    pub(crate) patience: Duration,
+}
+
+impl Scheduler {
+    /// Whether executors are registered. What is no answer to this question counts as yes: it is then the job that fails.
+    async fn has_executors(&self) -> bool {
+        let ask = async {
+            let mut stream = TcpStream::connect(&self.address).await?;
+            let request =
+                format!("GET /readyz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+            stream.write_all(request.as_bytes()).await?;
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).await?;
+            Ok::<_, std::io::Error>(status)
+        };
+        match timeout(POLL, ask).await {
+            Ok(Ok(status)) => &status != b"HTTP/1.1 503",
+            Ok(Err(error)) => error.kind() != std::io::ErrorKind::ConnectionRefused,
+            Err(_) => true,
+        }
+    }
+
+    /// Ends when there have been no executors for too long, and never otherwise.
+    pub(crate) async fn lost(&self) {
+        let mut last = Instant::now();
+        while last.elapsed() < self.patience {
+            sleep(POLL).await;
+            if self.has_executors().await {
+                last = Instant::now();
+            }
+        }
+    }
+}

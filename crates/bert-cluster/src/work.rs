@@ -1,0 +1,131 @@
+//! The unit of work: one part of one stage of a build.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
+use serde::{Deserialize, Serialize};
+
+/// How long a part waits for another process that works on it. A machine that lost its network may still hold the lock
+/// when the engine already runs the part elsewhere.
+const LOCK_WAIT: Duration = Duration::from_secs(20);
+const LOCK_POLL: Duration = Duration::from_millis(200);
+
+/// What all parts do before the next stage begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Files -> store of token ids.
+    Tokenize,
+    /// Store -> shards.
+    Shards,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tokenize => "tokenizing",
+            Self::Shards => "making shards",
+        })
+    }
+}
+
+/// A stage of a build: what an executor must know beside the number of a part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// The program that planned it; executors of another version refuse it.
+    pub program: String,
+    /// What is done.
+    pub stage: Stage,
+    /// The build.
+    pub config: BuildConfig,
+    /// Into how many parts it is divided.
+    pub parts: u32,
+}
+
+/// What a part came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Receipt {
+    /// The part, from 1.
+    pub part: u32,
+    /// Rows of its shards; tokens of its text while tokenizing.
+    pub count: u64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// What the builder said where it failed, and the exit code of that.
+    pub failure: Option<(String, u8)>,
+}
+
+/// A part is no longer wanted: what the builder's thread unwinds with.
+struct Cancelled;
+
+impl Work {
+    /// The version of the program that has this code.
+    pub const PROGRAM: &'static str = concat!("bert ", env!("CARGO_PKG_VERSION"));
+
+    /// A stage of a build in so many parts.
+    #[must_use]
+    pub fn new(stage: Stage, config: &BuildConfig, parts: u32) -> Self {
+        let threads = config.threads.max(1);
+        Self { program: Self::PROGRAM.to_owned(), stage, config: config.clone().with_threads(threads), parts }
+    }
+
+    /// Does one part. A failure that another attempt may mend is an error; any other is in the receipt, with the builder's
+    /// own words.
+    ///
+    /// # Errors
+    /// [`std::io::Error`]: a disk or network, or another process that holds the part.
+    ///
+    /// # Panics
+    /// Unwinds when `cancelled` becomes true.
+    pub fn run(&self, part: u32, cancelled: &AtomicBool) -> std::io::Result<Receipt> {
+        let start = Instant::now();
+        let config = self.config.clone().with_part(part as usize).with_parts(self.parts as usize);
+        let mut watch = |_: BuildProgress| {
+            if cancelled.load(Ordering::Relaxed) {
+                resume_unwind(Box::new(Cancelled));
+            }
+        };
+        let mut attempt = || match self.stage {
+            Stage::Tokenize => tokenize_part(&config, &mut watch).map(|text| text.tokens),
+            Stage::Shards => build_part(&config, &mut watch).map(|shards| shards.rows),
+        };
+        let done = loop {
+            match attempt() {
+                Err(error) if is_in_use(&error) && start.elapsed() < LOCK_WAIT => thread::sleep(LOCK_POLL),
+                done => break done,
+            }
+        };
+        let receipt = Receipt { part, seconds: start.elapsed().as_secs_f64(), ..Receipt::default() };
+        match done {
+            Ok(count) => Ok(Receipt { count, ..receipt }),
+            Err(error) if may_pass(&error) => Err(std::io::Error::other(message(&error))),
+            Err(error) => Ok(Receipt { failure: Some((message(&error), error.exit_code())), ..receipt }),
+        }
+    }
+}
+
+fn is_in_use(error: &bert_data::Error) -> bool {
+    matches!(error, bert_data::Error::Storage(bert_storage::Error::InUse { .. }))
+}
+
+/// Whether another attempt, here or on another machine, may go well.
+fn may_pass(error: &bert_data::Error) -> bool {
+    let of_system = error.exit_code() == 1 && causes(error).any(|cause| cause.is::<std::io::Error>());
+    matches!(error, bert_data::Error::Storage(_)) || of_system || error.exit_code() == 75
+}
+
+/// An error and what it comes from.
+fn causes(error: &bert_data::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
+}
+
+/// An error with its causes, those left out that it quotes.
+fn message(error: &bert_data::Error) -> String {
+    causes(error).skip(1).map(ToString::to_string).fold(error.to_string(), |text, cause| {
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}

@@ -1,0 +1,111 @@
+//! Executors that are killed, stand still or cannot write; killed schedulers.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::processes::{Cluster, Job, local};
+use crate::text::{Text, digests};
+
+/// Kills executors at random moments, as many as BERT_KILLS says, and starts others in their places.
+#[test]
+fn killed_executors_cost_nothing_but_time() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (wanted, seed) = (number("BERT_KILLS", 4), number("BERT_SEED", 42));
+    let mut draws = 0u64;
+    let mut draw = |most: u64| {
+        draws += 1;
+        mixed(seed, draws) % most
+    };
+    let text = Text::new(12, 900);
+    local(&text.config("local"));
+    let expected = digests(&text.path("local"));
+    let mut cluster = Cluster::start(2);
+    let (mut kills, mut builds) = (0, 0);
+    while kills < wanted {
+        let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
+        // At most four of a build, so that many builds begin and end among kills.
+        for _ in 0..4.min(wanted - kills) {
+            thread::sleep(Duration::from_millis(100 + draw(1200)));
+            if !job.is_running() {
+                break;
+            }
+            let victim = draw(2) as usize;
+            cluster.executors[victim].kill();
+            cluster.executors[victim] = cluster.executor();
+            kills += 1;
+        }
+        let (code, said) = job.end();
+        assert_eq!(code, 0, "after {kills} kills: {said}");
+        assert_eq!(digests(&text.path("out")), expected, "after {kills} kills");
+        std::fs::remove_dir_all(text.path("out")).unwrap();
+        builds += 1;
+    }
+    println!("executors: {kills} kills (seed {seed}) in {builds} builds, all with the bytes of one machine");
+}
+
+/// A draw that follows from its number.
+fn mixed(seed: u64, number: u64) -> u64 {
+    let bits = (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (bits ^ (bits >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
+}
+
+#[test]
+fn a_cluster_that_is_gone_is_told_and_the_job_goes_on_elsewhere() {
+    let text = Text::new(12, 900);
+    local(&text.config("local"));
+    let mut cluster = Cluster::start(1);
+    let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
+    thread::sleep(Duration::from_millis(600));
+    assert!(job.is_running());
+    cluster.executors.clear();
+    let (code, said) = job.end();
+    assert_eq!(code, 75, "{said}");
+    assert!(said.contains("the same command goes on"), "{said}");
+
+    let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
+    assert!(job.is_running());
+    cluster.restart_scheduler();
+    let (code, said) = job.end();
+    assert_eq!(code, 75, "{said}");
+
+    cluster.executors = vec![cluster.executor(), cluster.executor()];
+    crate::processes::build(&cluster.engine(), &text.config("out"), 12);
+    assert_eq!(digests(&text.path("out")), digests(&text.path("local")));
+}
+
+#[test]
+fn an_executor_that_stands_still_doubles_nothing() {
+    let text = Text::new(12, 900);
+    local(&text.config("local"));
+    let cluster = Cluster::start(2);
+    let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
+    thread::sleep(Duration::from_millis(700));
+    // Longer than the scheduler waits for a sign of life: its parts are given to the other one, and then it goes on with them.
+    cluster.executors[0].signal("STOP");
+    thread::sleep(Duration::from_secs(7));
+    assert!(job.is_running(), "it was stopped too late");
+    cluster.executors[0].signal("CONT");
+    let (code, said) = job.end();
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(digests(&text.path("out")), digests(&text.path("local")));
+}
+
+#[test]
+fn an_executor_that_cannot_write_is_told_or_replaced() {
+    let text = Text::new(12, 900);
+    local(&text.config("local"));
+    let mut cluster = Cluster::start(1);
+    cluster.executors.push(cluster.executor_with_full_disk());
+    let start = Instant::now();
+    let (code, said) = Job::send(&cluster.engine(), &text.config("out"), 12).end();
+    assert!(start.elapsed() < Duration::from_secs(60), "{said}");
+    if code != 0 {
+        assert_eq!(code, 75, "{said}");
+        assert!(said.contains("too large"), "{said}");
+        assert!(!text.path("out").join("manifest.json").exists());
+        // With the other one alone it goes on.
+        cluster.executors.pop();
+        crate::processes::build(&cluster.engine(), &text.config("out"), 12);
+    }
+    assert_eq!(digests(&text.path("out")), digests(&text.path("local")));
+}
