@@ -12,12 +12,14 @@
 use std::hint::black_box;
 
 use bert_trainer::DeviceName;
-use bert_trainer::synthetic::{synthetic_classification, synthetic_evaluation};
 use clap::{Parser, ValueEnum};
 use peer::Work;
+use synthetic::{synthetic_classification, synthetic_evaluation};
 
 #[path = "peers/peer.rs"]
 mod peer;
+#[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
+mod synthetic;
 
 #[global_allocator]
 static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;

@@ -9,12 +9,14 @@
 //! sides compute all of the padded places.
 
 use bert_trainer::DeviceName;
-use bert_trainer::synthetic::SyntheticClassifier;
 use clap::Parser;
 use peer::Work;
+use synthetic::SyntheticClassifier;
 
 #[path = "peers/peer.rs"]
 mod peer;
+#[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
+mod synthetic;
 
 #[global_allocator]
 static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;

@@ -12,12 +12,14 @@
 
 use bert_trainer::DeviceName;
 use bert_trainer::precision::PrecisionChoice;
-use bert_trainer::synthetic::{SyntheticRun, matrix_product_rate};
 use clap::Parser;
 use peer::Work;
+use synthetic::{SyntheticRun, matrix_product_rate};
 
 #[path = "peers/peer.rs"]
 mod peer;
+#[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
+mod synthetic;
 
 #[global_allocator]
 static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut stored = StoredRows::new(&data);
     let words = data.vocabulary();
     let row = stored.row(0)?;
-    let tokens: Vec<&str> = row.input_ids.iter().map(|&id| words.token(id as u32)).collect();
+    let tokens: Vec<&str> = row.input_ids.iter().map(|&id| words.token(id)).collect();
     println!("row 0: {}", tokens.join(" "));
     Ok(())
 }

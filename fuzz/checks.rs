@@ -188,12 +188,12 @@ pub(crate) fn pairs(bytes: &[u8]) {
 }
 
 fn check_row(row: &bert_data::Row<'_>, corpus: &[u32]) {
-    let mut ids: Vec<u32> = row.input_ids.iter().map(|&id| id as u32).collect();
+    let mut ids: Vec<u32> = row.input_ids.to_vec();
     let real = ids.len() - 3;
     let masks = row.masked_lm_positions.len();
     assert!((1..=3).contains(&masks), "{masks} masks");
     for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
-        ids[position as usize] = id as u32;
+        ids[position as usize] = id;
     }
     let (cls, sep) = (words().cls_id(), words().sep_id());
     let first = row.segment_ids.partition_point(|&segment| segment == 0);

@@ -263,7 +263,12 @@ fn adapters_are_fused_by_an_attention() {
     folder.ok("bert report fused");
     let page = folder.text("fused/report.html");
     assert_self_contained(&page);
-    assert!(page.contains("Attention over the adapters") && page.contains("<rect"));
+    assert!(page.contains("Attention over the adapters"));
+    assert_eq!(
+        page.matches("color-mix(in srgb,var(--a) ").count(),
+        2 * 2,
+        "a shade for each layer and adapter"
+    );
 
     let predicted = predicted(&folder, "--model fused");
     assert!([1, 2].iter().any(|seed| close(&predicted, &scored(&folder, &format!("fused/seed-{seed}")))));

@@ -46,6 +46,25 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
 }
 
 #[test]
+fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
+    let folder = Folder::new();
+    folder.write("train.txt", articles(0, 4));
+    folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
+    folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
+    let part = |index: usize| {
+        format!("make-pretrain-data {FLAGS} --output parts --scratch fast --part {index} --parts 2")
+    };
+    folder.ok(&format!("{} --tokenize-only", part(2)));
+    folder.ok(&part(1));
+    let said = folder.ok(&part(2)).stdout;
+    let merge = said.lines().last().and_then(|line| line.strip_prefix("when all parts are done: "));
+    assert_eq!(merge, Some("bert merge parts --scratch fast"), "{said}");
+    folder.ok(merge.expect("compared"));
+    assert!(folder.snapshot("whole") == folder.snapshot("parts"), "the union differs from the whole");
+    assert_eq!(folder.snapshot("fast").len(), 0);
+}
+
+#[test]
 fn a_budget_changes_no_byte_and_one_too_small_is_refused() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 4));

@@ -204,7 +204,7 @@ fn what_is_wrong_with_a_table() {
         (
             "--task table --columns text,label --data fields",
             3,
-            "train.csv:3: 3 comma-separated fields, the header has 2",
+            "train.csv:3: 3 comma-separated columns, expected 2 as in the first row",
         ),
         (
             "--task table --columns text,label --data one",
@@ -225,7 +225,7 @@ fn what_is_wrong_with_a_table() {
         (
             "--task table --columns text,label --data damaged",
             3,
-            "damaged/train.parquet is not readable as Parquet",
+            "damaged/train.parquet: not readable as Parquet",
         ),
         (
             "--task table --columns text,label --data dev --regression",

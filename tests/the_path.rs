@@ -192,7 +192,7 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     );
     folder.ok("bert report 'my run' --compare 'my run' --compare 'my run' --output new/place/both.html");
     assert_eq!(
-        folder.text("new/place/both.html").matches(">my run</text>").count(),
+        folder.text("new/place/both.html").matches(">my run</span>").count(),
         4,
         "two charts, two runs"
     );

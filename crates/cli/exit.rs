@@ -9,7 +9,7 @@
 //! | 4 | checkpoint invalid or of another shape |
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
-//! | 75 | too early: other parts of a build have not tokenized their text yet |
+//! | 75 | try again later: other parts of a build have not tokenized their text yet; a store is away |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::io::Write;
@@ -65,6 +65,21 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
+    }
+}
+
+/// Prints a result: with `--json` as one JSON object, else in words.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_result<T: serde::Serialize>(
+    json: bool,
+    value: &T,
+    words: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    match json {
+        true => print_json(value),
+        false => print(words(value).trim_end()),
     }
 }
 

@@ -78,9 +78,11 @@ impl Progress {
             None => say(&text),
         }
     }
+}
 
+impl Drop for Progress {
     /// Takes the bar away.
-    pub fn finish(&self) {
+    fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -21,17 +21,17 @@ pub fn write_results<T>(
         let mut out = BufWriter::with_capacity(1 << 16, stdout());
         let written = write(&mut out).and_then(|value| match out.flush() {
             Ok(()) => Ok(value),
-            Err(source) => Err(Error::Results { source }),
+            Err(source) => Err(Error::Results(source)),
         });
         return match written {
-            Err(Error::Results { source }) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
+            Err(Error::Results(source)) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
             other => Ok(Some(other?)),
         };
     };
     make_parents(path)?;
     let mut file = AtomicFile::create(&Disk, path)?;
     let value = write(&mut file).map_err(|error| match error {
-        Error::Results { source } => Error::Io { path: path.to_path_buf(), source },
+        Error::Results(source) => Error::Io { path: path.to_path_buf(), source },
         other => other,
     })?;
     file.commit()?;

@@ -69,16 +69,16 @@ fn text_and_vocabulary() {
         &folder,
         &format!("make-pretrain-data {flags} --vocab vocab.txt --output out --input"),
         &[
-            ("none.txt", 2, "input none.txt does not exist"),
-            ("*.none", 2, "input pattern \"*.none\" matches no file"),
-            ("hollow", 2, "input folder hollow holds no files"),
-            ("train.txt train.txt", 2, "input train.txt is named twice"),
+            ("none.txt", 2, "none.txt: this input does not exist"),
+            ("*.none", 2, "*.none: this input pattern matches no file"),
+            ("hollow", 2, "hollow: this input folder holds no files"),
+            ("train.txt train.txt", 2, "train.txt: this input is named twice"),
             ("empty.txt", 3, "the input holds no text"),
             ("blank.txt empty.txt", 3, "the input holds no text: 2 file(s)"),
             ("lonely.txt", 3, "no instance can be made"),
             ("latin1.txt --strict-utf8", 3, "latin1.txt:2: invalid UTF-8"),
-            ("cut.gz", 3, "cut.gz is damaged gzip data"),
-            ("cut.zst", 3, "cut.zst is damaged zstd data"),
+            ("cut.gz", 3, "cut.gz: damaged gzip data"),
+            ("cut.zst", 3, "cut.zst: damaged zstd data"),
         ],
     );
     check_with(
@@ -86,7 +86,7 @@ fn text_and_vocabulary() {
         &format!("make-pretrain-data {flags} --input train.txt --output out --vocab"),
         &[
             ("none.txt", 1, "none.txt"),
-            ("empty.txt", 3, "vocabulary empty.txt is empty"),
+            ("empty.txt", 3, "empty.txt: the vocabulary is empty"),
             ("without-CLS.txt", 3, "has no [CLS]"),
             ("without-SEP.txt", 3, "has no [SEP]"),
             ("without-MASK.txt", 3, "has no [MASK]"),
@@ -99,10 +99,10 @@ fn text_and_vocabulary() {
         &folder,
         &format!("make-pretrain-data {flags} --input train.txt --vocab vocab.txt --output"),
         &[
-            ("notes", 2, "output folder notes holds other data (notes.txt)"),
-            ("notes --overwrite", 2, "output folder notes holds other data (notes.txt)"),
+            ("notes", 2, "notes: this output folder holds other data (notes.txt)"),
+            ("notes --overwrite", 2, "notes: this output folder holds other data (notes.txt)"),
             ("data", 2, "already holds a finished data set: use --overwrite"),
-            ("train.txt", 2, "output train.txt is not a folder"),
+            ("train.txt", 2, "train.txt: the output is not a folder"),
         ],
     );
     check_with(
@@ -111,7 +111,7 @@ fn text_and_vocabulary() {
         &[
             ("--input train.txt", 2, "--output"),
             ("--output out.txt", 2, "--input"),
-            ("--input none.txt --output out.txt", 2, "input none.txt does not exist"),
+            ("--input none.txt --output out.txt", 2, "none.txt: this input does not exist"),
             ("--input empty.txt --output out.txt", 3, "the input holds no text"),
             ("--input latin1.txt --strict-utf8 --output out.txt", 3, "latin1.txt:2: invalid UTF-8"),
             ("--input train.txt --vocab-size 8 --output out.txt", 2, "--vocab-size is 8"),

@@ -29,9 +29,9 @@ fn data_folders() {
         "make-pretrain-data --input other.txt --vocab other-vocab.txt --max-seq-length 32 --output other",
     );
     let broken = [
-        ("none", 3, "none holds no manifest.json: it is no finished data set"),
-        ("hollow", 3, "hollow holds no manifest.json"),
-        ("cut", 3, "cut/manifest.json is not a valid manifest"),
+        ("none", 3, "none: no manifest.json in this folder: it is no finished data set"),
+        ("hollow", 3, "hollow: no manifest.json in this folder"),
+        ("cut", 3, "cut/manifest.json: not a valid manifest"),
         ("outside", 3, "\"../train-00000-of-00003.parquet\", which is not a plain file name"),
         ("future", 3, &format!("format version 99, this program reads {FORMAT_VERSION}")),
         ("counts", 3, "the sum of the shards' rows is"),
@@ -90,4 +90,21 @@ fn damaged_shards_are_found() {
     folder.ok(&format!("{} --resume", lines[0]));
     // What fails before there are weights leaves no run.
     folder.ok(lines[1]);
+}
+
+/// With the feature `object-stores` they are read, for which `bert-cluster` has the tests.
+#[cfg(not(feature = "object-stores"))]
+#[test]
+fn urls_need_a_feature() {
+    let folder = Folder::with_data();
+    let said = "built without the feature `object-stores`";
+    check(
+        &folder,
+        &[
+            ("make-pretrain-data --input s3://bucket/text --vocab vocab.txt --output out", 1, said),
+            ("bert inspect gs://bucket/data", 1, said),
+            ("bert verify az://bucket/data", 1, said),
+            ("pretrain --data https://host.example/data --model tiny --steps 2 --output out", 1, said),
+        ],
+    );
 }

@@ -13,7 +13,7 @@ fn flags_of_pretrain() {
         "pretrain",
         &[
             ("--nonsense", 2, "unexpected argument '--nonsense'"),
-            ("", 2, "--data <DIR>"),
+            ("", 2, "--data <DIR|URL>"),
             ("--data data --steps 2 --output out", 2, "--model <SIZE|FILE>"),
             ("--data data --model tiny --output out", 2, "--steps <N>"),
             ("--data data --model tiny --init-checkpoint x --steps 2 --output out", 2, "cannot be used with"),

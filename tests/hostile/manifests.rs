@@ -34,7 +34,7 @@ fn refused() {
     folder.copy("data", "binary");
     folder.write("binary/manifest.json", b"\x80\x02}q\0.");
     let unsafe_name = |name: &str, file: &str| {
-        format!("{name}/manifest.json names {file:?}, which is not a plain file name")
+        format!("{name}/manifest.json: it names {file:?}, which is not a plain file name")
     };
     let rows = [
         ("parent", unsafe_name("parent", "../data/train-00000-of-00003.parquet")),
@@ -43,7 +43,7 @@ fn refused() {
         ("hidden", unsafe_name("hidden", ".lock")),
         ("nul", unsafe_name("nul", "a\0b")),
         ("itself", unsafe_name("itself", "manifest.json")),
-        ("gone", "gone/train-00003-of-00003.parquet is missing, though the manifest names it".to_string()),
+        ("gone", "gone/train-00003-of-00003.parquet: missing, though the manifest names it".to_string()),
         (
             "overflow",
             "overflow/manifest.json: the sum of the shards' rows is 18446744073709551615, expected ..."
@@ -55,13 +55,13 @@ fn refused() {
                 .to_string(),
         ),
         ("rows", "rows/manifest.json: the sum of the shards' rows is ..., expected 1".to_string()),
-        ("version", "version/manifest.json has format version 99, this program reads ...".to_string()),
-        ("more", "more/manifest.json is not a valid manifest: unknown field `run`, ...".to_string()),
-        ("edited", "edited/manifest.json is ...".to_string()),
-        ("unsealed", "unsealed/manifest.json is damaged: it does not begin with a seal...".to_string()),
+        ("version", "version/manifest.json: format version 99, this program reads ...".to_string()),
+        ("more", "more/manifest.json: not a valid manifest: unknown field `run`, ...".to_string()),
+        ("edited", "edited/manifest.json: ...".to_string()),
+        ("unsealed", "unsealed/manifest.json: damaged: it does not begin with a seal...".to_string()),
         (
             "binary",
-            "binary/manifest.json is not a valid manifest: expected value at line 1 column 1".to_string(),
+            "binary/manifest.json: not a valid manifest: expected value at line 1 column 1".to_string(),
         ),
     ];
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();

@@ -27,11 +27,11 @@ fn what_is_no_file() {
         &folder,
         &format!("{BUILD} --vocab vocab.txt --output out --input"),
         &[
-            ("pipe", 2, "input pipe is neither a regular file nor a folder"),
-            ("/dev/zero", 2, "input /dev/zero is neither a regular file nor a folder"),
-            ("loop", 2, "input loop does not exist"),
-            ("dangling", 2, "input dangling does not exist"),
-            ("pipes", 2, "input folder pipes holds no files"),
+            ("pipe", 2, "pipe: this input is neither a regular file nor a folder"),
+            ("/dev/zero", 2, "/dev/zero: this input is neither a regular file nor a folder"),
+            ("loop", 2, "loop: this input does not exist"),
+            ("dangling", 2, "dangling: this input does not exist"),
+            ("pipes", 2, "pipes: this input folder holds no files"),
         ],
     );
     checked += check(

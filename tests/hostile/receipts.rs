@@ -68,8 +68,8 @@ fn refused() {
     folder.write(&format!("binary/{FIRST}"), b"\x80\x02}q\0.");
     copy("gone");
     std::fs::remove_file(folder.at("gone/train-00001-of-00003.parquet")).expect("removed");
-    let unsafe_name = |name: &str, file: &str| format!("{name}/{FIRST} names {file:?}, which is not ...");
-    let broken = |name: &str| format!("{name}/{FIRST} is damaged: ...");
+    let unsafe_name = |name: &str, file: &str| format!("{name}/{FIRST}: it names {file:?}, which is not ...");
+    let broken = |name: &str| format!("{name}/{FIRST}: damaged: ...");
     let rows = [
         ("seed", "part 2 does not belong to the others: it has other options".to_string()),
         ("passes", "part 2 does not belong to the others: it has other options".to_string()),
@@ -80,16 +80,16 @@ fn refused() {
         ("second", "part 1 does not belong to the others: it has other number".to_string()),
         ("many", unsafe_name("many", "train-00000-of-00003.parquet")),
         ("none", unsafe_name("none", "train-00000-of-00003.parquet")),
-        ("lengths", "lengths/.part-00001-of-00002.json is not the receipt of a part that this program made: no shards, or counts of...".to_string()),
+        ("lengths", "lengths/.part-00001-of-00002.json: not the receipt of a part that this program made: no shards, or counts of...".to_string()),
         ("rows", "the law of conservation is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
         ("shard-rows", "the law of conservation is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...".to_string()),
         ("instances", "instances/manifest.json: the sum of the shards' rows is ..., expected 18446744073709551615".to_string()),
-        ("digest", "digest/train-00000-of-00003.parquet has BLAKE3 ..., the manifest says 000...".to_string()),
-        ("more", "more/.part-00001-of-00002.json is not the receipt of a part that this program made: unknown field `run`, ...".to_string()),
+        ("digest", "digest/train-00000-of-00003.parquet: BLAKE3 ..., the manifest says 000...".to_string()),
+        ("more", "more/.part-00001-of-00002.json: not the receipt of a part that this program made: unknown field `run`, ...".to_string()),
         ("edited", broken("edited")),
         ("unsealed", broken("unsealed")),
         ("binary", broken("binary")),
-        ("gone", "gone/train-00001-of-00003.parquet is missing, though the manifest names it".to_string()),
+        ("gone", "gone/train-00001-of-00003.parquet: missing, though the manifest names it".to_string()),
     ];
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
     assert_eq!(check(&folder, "bert merge", &rows), 19);

@@ -108,17 +108,17 @@ fn parquet_files() {
     folder.write("children.parquet", with_footer(&[b"\x29\x1c", &one[..], b"\0"].concat()));
     folder.write("lz4.parquet", include_bytes!("lz4.parquet"));
     folder.write("brotli.parquet", include_bytes!("brotli.parquet"));
-    let unreadable = "is not readable as Parquet: ...";
+    let unreadable = ": not readable as Parquet: ...";
     let rows = [
-        ("text", "is no Parquet file: it does not begin with PAR1"),
+        ("text", ": no Parquet file: it does not begin with PAR1"),
         ("short", unreadable),
         ("footer", unreadable),
-        ("cut", "is not readable as Parquet: ...it does not end with PAR1"),
-        ("latin1", ", after row 0: not readable as Parquet: ...non UTF-8 data..."),
-        ("groups", "is not readable as Parquet: ...a list of 2147483647 where 1 bytes are left"),
-        ("deep", "is not readable as Parquet: ...structs or lists too deep in each other"),
-        ("nested", "is not readable as Parquet: ...columns 65 deep in each other"),
-        ("children", "is not readable as Parquet: ...600000000 columns in others where there are 1 in all"),
+        ("cut", ": not readable as Parquet: ...it does not end with PAR1"),
+        ("latin1", ": after row 0: not readable as Parquet: ...non UTF-8 data..."),
+        ("groups", ": not readable as Parquet: ...a list of 2147483647 where 1 bytes are left"),
+        ("deep", ": not readable as Parquet: ...structs or lists too deep in each other"),
+        ("nested", ": not readable as Parquet: ...columns 65 deep in each other"),
+        ("children", ": not readable as Parquet: ...600000000 columns in others where there are 1 in all"),
         ("other", ": column \"text\" is missing (columns: title), expected text (see --text-column)"),
         ("numbers", ": column \"text\" is int32, expected text (see --text-column)"),
         ("lists", ": column \"text\" is list(int32...), expected text (see --text-column)"),
@@ -126,7 +126,7 @@ fn parquet_files() {
         ("row", ": row 1 is longer than 67108864 bytes"),
         (
             "page",
-            "is not readable as Parquet: ...a page has 340787... bytes, more than 268435456; write the file again \
+            ": not readable as Parquet: ...a page has 340787... bytes, more than 268435456; write the file again \
              with smaller pages",
         ),
         (
@@ -136,10 +136,7 @@ fn parquet_files() {
         ("lz4", ": compressed with lz4_raw; snappy, gzip and zstd are read, and no compression"),
         ("brotli", ": compressed with brotli; snappy, gzip and zstd are read, and no compression"),
     ];
-    let rows = rows.map(|(name, said)| {
-        let space = if said.starts_with([':', ',']) { "" } else { " " };
-        (format!("{name}.parquet"), format!("{name}.parquet{space}{said}"))
-    });
+    let rows = rows.map(|(name, said)| (format!("{name}.parquet"), format!("{name}.parquet{said}")));
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (name.as_str(), 3, said.as_str())).collect();
     let line = format!("{BUILD} --vocab vocab.txt --output out --strict-rows --input");
     assert_eq!(check(&folder, &line, &rows), 18);

@@ -92,8 +92,8 @@ fn plain_and_compressed() {
         &folder,
         &format!("{BUILD} --vocab vocab.txt --output out --input"),
         &[
-            ("none.txt", 2, "input none.txt does not exist"),
-            ("'a[b'", 2, "input pattern \"a[b\" is not valid..."),
+            ("none.txt", 2, "none.txt: this input does not exist"),
+            ("'a[b'", 2, "a[b: this input pattern is not valid..."),
             ("empty.txt", 3, "the input holds no text: 1 file(s), 0 line(s), not one token"),
             ("spaces.txt", 3, "the input holds no text: 1 file(s), 4 line(s), not one token"),
             (
@@ -101,7 +101,11 @@ fn plain_and_compressed() {
                 3,
                 "latin1.txt:2: invalid UTF-8 (without --strict-utf8 it would be replaced and counted)",
             ),
-            ("utf16.txt", 3, "utf16.txt is text in UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"),
+            (
+                "utf16.txt",
+                3,
+                "utf16.txt: this is text in UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)",
+            ),
             (
                 "latin.txt",
                 3,
@@ -114,22 +118,22 @@ fn plain_and_compressed() {
                 3,
                 "nul.txt:3: a NUL byte (without --strict-utf8 it would be dropped and counted)",
             ),
-            ("cut.gz", 3, "cut.gz is damaged gzip data: ..."),
+            ("cut.gz", 3, "cut.gz: damaged gzip data: ..."),
             (
                 "flipped.gz",
                 3,
-                "flipped.gz is damaged gzip data: corrupt gzip stream does not have a matching checksum",
+                "flipped.gz: damaged gzip data: corrupt gzip stream does not have a matching checksum",
             ),
-            ("trailing.gz", 3, "trailing.gz is damaged gzip data: ..."),
-            ("cut.zst", 3, "cut.zst is damaged zstd data: ..."),
-            ("fake.zst", 3, "fake.zst is damaged zstd data: ..."),
-            ("window.zst", 3, "window.zst is damaged zstd data: ..."),
-            ("cut.bz2", 3, "cut.bz2 is damaged bzip2 data: ..."),
-            ("trailing.bz2", 3, "trailing.bz2 is damaged bzip2 data: ..."),
-            ("fake.bz2", 3, "fake.bz2 is damaged bzip2 data: ..."),
-            ("cut.xz", 3, "cut.xz is damaged xz data: ..."),
-            ("trailing.xz", 3, "trailing.xz is damaged xz data: ..."),
-            ("window.xz", 3, "window.xz is damaged xz data: ..."),
+            ("trailing.gz", 3, "trailing.gz: damaged gzip data: ..."),
+            ("cut.zst", 3, "cut.zst: damaged zstd data: ..."),
+            ("fake.zst", 3, "fake.zst: damaged zstd data: ..."),
+            ("window.zst", 3, "window.zst: damaged zstd data: ..."),
+            ("cut.bz2", 3, "cut.bz2: damaged bzip2 data: ..."),
+            ("trailing.bz2", 3, "trailing.bz2: damaged bzip2 data: ..."),
+            ("fake.bz2", 3, "fake.bz2: damaged bzip2 data: ..."),
+            ("cut.xz", 3, "cut.xz: damaged xz data: ..."),
+            ("trailing.xz", 3, "trailing.xz: damaged xz data: ..."),
+            ("window.xz", 3, "window.xz: damaged xz data: ..."),
             (
                 "bomb.bz2",
                 3,
@@ -189,7 +193,7 @@ fn known_formats() {
         "an XML dump of a wiki: extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)",
     ];
     let rows: Vec<String> =
-        files.iter().zip(said).map(|((name, _), said)| format!("{name} is {said}")).collect();
+        files.iter().zip(said).map(|((name, _), said)| format!("{name}: this is {said}")).collect();
     files.iter().for_each(|(name, bytes)| folder.write(name, bytes));
     let rows: Vec<_> = files.iter().zip(&rows).map(|((name, _), said)| (*name, 3, said.as_str())).collect();
     for line in [
@@ -204,7 +208,7 @@ fn known_formats() {
     folder.write("bert.bin", &program[..8 << 20]);
     folder.write("part.bin", &program[1 << 20..9 << 20]);
     let rows = [
-        ("bert.bin", 3, "bert.bin is a program: it holds no text"),
+        ("bert.bin", 3, "bert.bin: this is a program: it holds no text"),
         ("part.bin", 3, "part.bin: ... lines are not UTF-8 text, ..."),
     ];
     assert_eq!(check(&folder, &format!("{BUILD} --vocab vocab.txt --output out --input"), &rows), 2);

@@ -22,10 +22,10 @@ fn refused() {
         &[
             ("twice.txt", 3, "twice.txt:...: token \"[CLS]\" is already on line 3"),
             ("blank.txt", 3, "blank.txt:...: token \"\" is already on line ..."),
-            ("blanks.txt", 3, "vocabulary blanks.txt is empty"),
+            ("blanks.txt", 3, "blanks.txt: the vocabulary is empty"),
             ("latin1.txt", 3, "latin1.txt:...: invalid UTF-8 in a vocabulary"),
-            ("nul.txt", 3, "vocabulary nul.txt (1 tokens) has no [UNK]"),
-            ("lower.txt", 3, "vocabulary lower.txt (... tokens) has no [UNK]"),
+            ("nul.txt", 3, "nul.txt: the vocabulary (1 tokens) has no [UNK]"),
+            ("lower.txt", 3, "lower.txt: the vocabulary (... tokens) has no [UNK]"),
             ("large.txt", 1, "cannot read vocabulary large.txt: it is larger than 67108864 bytes"),
         ],
     );

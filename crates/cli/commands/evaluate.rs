@@ -15,7 +15,7 @@ use clap::Args as ClapArgs;
 
 use crate::commands::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder};
-use crate::exit::{print, print_json};
+use crate::exit::print_result;
 use crate::progress::say;
 
 /// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
@@ -70,8 +70,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         say(&format!("warning: {slow}"));
     }
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
-    match args.json {
-        true => print_json(&evaluation),
-        false => print(&evaluation_line(&evaluation)),
-    }
+    print_result(args.json, &evaluation, evaluation_line)
 }

@@ -10,7 +10,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::{at_least, model_folder};
-use crate::exit::{print, print_json};
+use crate::exit::print_result;
 
 /// Predict the words at `[MASK]` in a text.
 #[derive(ClapArgs, Debug)]
@@ -48,10 +48,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
              the text: 'the capital of France is [MASK].'"
         );
     }
-    match args.json {
-        true => print_json(&Masks { masks: filled }),
-        false => print(&filled.iter().map(show).collect::<Vec<_>>().join("\n")),
-    }
+    print_result(args.json, &Masks { masks: filled }, |filled| {
+        filled.masks.iter().map(show).collect::<Vec<_>>().join("\n")
+    })
 }
 
 #[derive(Serialize)]

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use bert_trainer::StopFlag;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
 use clap::Parser;
 
-use crate::exit::{print, print_json};
+use crate::exit::print_result;
 use crate::progress::{Progress, duration};
 use crate::saved_config;
 use crate::signals::stop_on_signals;
@@ -55,14 +56,22 @@ impl Args {
 /// What fine-tuning returns.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let mut view = View::new(&args.config, args.quiet);
-    let report = finetune(&args.config, args.resume, &stop, &mut |event| view.show(&event));
-    view.finish();
-    let report = report?;
-    match args.json {
-        true => print_json(&report),
-        false => print(&summary(&report)),
-    }
+    let report = tune(&args.config, args.resume, args.quiet, &stop)?;
+    print_result(args.json, &report, summary)
+}
+
+/// Fine-tunes, and draws its events.
+///
+/// # Errors
+/// What fine-tuning returns.
+pub fn tune(
+    config: &FinetuneConfig,
+    resume: bool,
+    quiet: bool,
+    stop: &StopFlag,
+) -> anyhow::Result<FinetuneReport> {
+    let mut view = View::new(config, quiet);
+    Ok(finetune(config, resume, stop, &mut |event| view.show(&event))?)
 }
 
 /// Draws a fine-tuning's events.
@@ -120,11 +129,6 @@ impl View {
             }
             FinetuneEvent::Warning(text) => self.progress.warn(text),
         }
-    }
-
-    /// Takes the bar away.
-    pub fn finish(&self) {
-        self.progress.finish();
     }
 }
 

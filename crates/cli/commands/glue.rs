@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use bert_model::read_pretrained_config;
 use bert_storage::write_json_atomic;
 use bert_trainer::DeviceName;
-use bert_trainer::finetune::{FinetuneConfig, finetune};
+use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};
 use bert_trainer::tasks::{Split, Task, find_split};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::finetune::View;
+use crate::commands::finetune::tune;
 use crate::commands::{model_folder, tuning_of};
 use crate::exit::{print, print_json};
 use crate::progress::say;
@@ -103,8 +103,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
     if !args.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
-        let (path, hint) = (args.output.clone(), "choose another --output, or go on with --resume");
-        return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
+        let (what, hint) = ("other files", "choose another --output, or go on with --resume");
+        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
     let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
     // The others may begin where it ends.
@@ -116,11 +116,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if !args.quiet {
             say(&format!("{task}: {}", config.output.display()));
         }
-        let mut view = View::new(config, args.quiet);
-        let report =
-            finetune(config, args.resume && config.output.exists(), &stop, &mut |event| view.show(&event));
-        view.finish();
-        report?;
+        tune(config, args.resume && config.output.exists(), args.quiet, &stop)?;
     }
     let table = GlueTable::read(&args.output, &tasks, &model)?;
     let device = configs.first().map_or(DeviceName::Flex, |config| config.device);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_data::{Manifest, Vocabulary};
+use bert_data::{DataSet, Vocabulary};
 use bert_trainer::export::export_fresh;
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use bert_trainer::text::Text;
@@ -50,10 +50,10 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (fresh, model, text) = match (&args.data, &args.vocab) {
         (Some(data), _) => {
-            let manifest = Manifest::read(data)?;
-            let model = named_model(&args.model, manifest.vocabulary.size)?;
-            let text = Text::of_data(data, &manifest)?;
-            (FreshWeights::new(args.initialization, data, &model, args.seed)?, model, text)
+            let data = DataSet::open(data)?;
+            let model = named_model(&args.model, data.manifest().vocabulary.size)?;
+            let text = Text::of_data(data.folder(), data.manifest())?;
+            (FreshWeights::new(args.initialization, &data, &model, args.seed)?, model, text)
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");

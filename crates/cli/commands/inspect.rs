@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bert_storage::is_url;
 use clap::Args as ClapArgs;
 
 use crate::commands::write_page;
-use crate::exit::{print, print_json};
+use crate::exit::{print, print_json, print_result};
 
 /// Show a data folder: instances as words with masks marked, counts, frequent tokens, digests.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Folder made by make-pretrain-data.
+    /// Folder made by make-pretrain-data, or its URL.
     data: PathBuf,
 
     /// How many instances to show; default: 3, on a page 20.
@@ -50,14 +51,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;
-    match args.json {
-        true => print_json(&inspection),
-        false => print(inspection.to_string().trim_end()),
-    }
+    print_result(args.json, &inspection, ToString::to_string)
 }
 
-/// `DATA.html` in the folder that holds the data folder.
+/// `DATA.html` in the folder that holds the data folder, if that is on a disk.
 fn beside(data: &Path) -> anyhow::Result<PathBuf> {
+    if is_url(data) {
+        anyhow::bail!("name the page's file: --html FILE");
+    }
     let data = data.canonicalize().with_context(|| format!("cannot open {}", data.display()))?;
     let mut name = data.file_name().context("name the page's file: --html FILE")?.to_owned();
     name.push(".html");

@@ -6,6 +6,7 @@ use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, build};
 use clap::Parser;
 use serde_json::Value;
 
+use crate::commands::engine;
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, say};
 use crate::saved_config;
@@ -38,6 +39,15 @@ pub struct Args {
     /// it too, and ends with exit code 75 where the share of another part is not there yet.
     #[arg(long, requires = "part", conflicts_with = "dry_run")]
     tokenize_only: bool,
+
+    /// Who makes it: this program (local), a cluster (ballista://HOST:PORT) or the cluster's plan in one process (datafusion); see
+    /// docs/cluster.md.
+    #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", conflicts_with_all = ["part", "dry_run", "preview"])]
+    engine: String,
+
+    /// Into how many parts an engine divides the work: a few times the cores of the cluster.
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99_999))]
+    tasks: u32,
 }
 
 impl Args {
@@ -73,16 +83,17 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             false => print(estimate.to_string().trim_end()),
         };
     }
+    if args.engine != engine::LOCAL {
+        let manifest = engine::build(&args.engine, args.tasks, &args.config, args.quiet)?;
+        return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.json);
+    }
     if let Some(warning) = bert_data::casing_warning(&args.config)? {
         say(&format!("WARNING: {warning}"));
     }
-    let mut view = View::new(args.quiet);
     if args.config.part.is_some() {
-        return run_part(&args, view);
+        return run_part(&args);
     }
-    let outcome = build(&args.config, &mut |progress| view.show(progress));
-    view.finish();
-    let outcome = outcome?;
+    let outcome = shown(args.quiet, |tell| build(&args.config, tell))?;
     if !args.json {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
@@ -112,12 +123,11 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
+fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.tokenize_only {
-        let text = bert_data::tokenize_part(&args.config, &mut |progress| view.show(progress));
-        view.finish();
-        let bert_data::PartText { documents, tokens, .. } = text?;
+        let bert_data::PartText { documents, tokens, .. } =
+            shown(args.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
         return match args.json {
             true => {
                 let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
@@ -129,9 +139,7 @@ fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
             )),
         };
     }
-    let outcome = bert_data::build_part(&args.config, &mut |progress| view.show(progress));
-    view.finish();
-    let outcome = outcome?;
+    let outcome = shown(args.quiet, |tell| bert_data::build_part(&args.config, tell))?;
     if args.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(
@@ -144,28 +152,37 @@ fn run_part(args: &Args, mut view: View) -> anyhow::Result<()> {
     if outcome.shards == 0 {
         say("there are more parts than shards: this one had nothing to write");
     }
+    let scratch = args.config.scratch.as_ref().map(|folder| format!(" --scratch {}", folder.display()));
     print(&format!(
-        "part {part} of {parts}: {}, {}: {folder}\nwhen all parts are done: bert merge {folder}",
+        "part {part} of {parts}: {}, {}: {folder}\nwhen all parts are done: bert merge {folder}{}",
         count(outcome.shards, "shard"),
         count(outcome.rows as usize, "row"),
+        scratch.unwrap_or_default(),
         folder = outcome.output.display()
     ))
 }
 
+/// Builds, and draws its progress.
+///
+/// # Errors
+/// What the build returns.
+pub fn shown<T>(
+    quiet: bool,
+    build: impl FnOnce(&mut dyn FnMut(BuildProgress)) -> Result<T, bert_data::Error>,
+) -> anyhow::Result<T> {
+    let mut view = View { quiet, shown: None };
+    Ok(build(&mut |progress| view.show(progress))?)
+}
+
 /// Draws a build's progress.
-pub struct View {
+struct View {
     quiet: bool,
     shown: Option<(BuildStage, Progress)>,
 }
 
 impl View {
-    /// A view of a build.
-    pub fn new(quiet: bool) -> Self {
-        Self { quiet, shown: None }
-    }
-
     /// Shows how far it is.
-    pub fn show(&mut self, at: BuildProgress) {
+    fn show(&mut self, at: BuildProgress) {
         let (done, total) = (at.done, at.total);
         let kept = match at.stage {
             BuildStage::KeptText => Some(format!("the tokenized text ({done} documents)")),
@@ -173,17 +190,17 @@ impl View {
             _ => None,
         };
         if at.stage == BuildStage::ChangedText {
-            self.finish();
+            self.shown = None;
             say("the text has changed since this build was stopped: everything is made anew");
             return;
         }
         if let Some(kept) = kept {
-            self.finish();
+            self.shown = None;
             say(&format!("continuing: kept {kept}"));
             return;
         }
         if self.shown.as_ref().is_none_or(|(stage, _)| *stage != at.stage) {
-            self.finish();
+            self.shown = None;
             let title = match at.stage {
                 BuildStage::Reading => "reading (bytes)",
                 BuildStage::Instances => "pairs, masks, shards (buckets)",
@@ -193,13 +210,6 @@ impl View {
         }
         if let Some((_, progress)) = &mut self.shown {
             progress.set(at.done, "");
-        }
-    }
-
-    /// Takes the bar away.
-    pub fn finish(&mut self) {
-        if let Some((_, progress)) = self.shown.take() {
-            progress.finish();
         }
     }
 }

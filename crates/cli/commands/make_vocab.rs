@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_data::html::grouped;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_pages::grouped;
 use bert_storage::write_atomic;
 use clap::Args as ClapArgs;
 
@@ -49,9 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let trained = train_vocabulary(&args.input, &args.config, &mut |done, all| {
         progress.get_or_insert_with(|| Progress::new("reading (bytes)", all, args.quiet)).set(done, "");
     });
-    if let Some(progress) = progress {
-        progress.finish();
-    }
+    drop(progress);
     let trained = trained?;
     let words = &trained.tokens;
     write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;

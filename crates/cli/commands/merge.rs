@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use bert_storage::Disk;
 use clap::Parser;
 
 use super::make_pretrain_data::show;
@@ -11,7 +10,7 @@ use crate::progress::Progress;
 /// Check the parts that `make-pretrain-data --part` made, and commit them as one data set.
 #[derive(Parser, Debug)]
 pub struct Args {
-    /// The folder that the parts share.
+    /// The folder or URL that was the parts' --output.
     data: PathBuf,
 
     /// The parts' --scratch: the tokenized text in it is removed.
@@ -30,13 +29,11 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Those of [`bert_data::merge_on`].
+/// Those of [`bert_data::merge_with_scratch`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut progress = Progress::new("merging", 0, args.quiet);
-    let manifest = bert_data::merge_on(&Disk, &args.data, &mut |at| progress.set_shards(at))?;
-    progress.finish();
-    if let Some(scratch) = &args.scratch {
-        bert_data::clear_scratch(&Disk, scratch)?;
-    }
+    let scratch = args.scratch.as_deref();
+    let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;
+    drop(progress);
     show(&manifest, &args.data, args.json)
 }

@@ -1,6 +1,7 @@
 //! The commands: one module each, with an `Args` struct and a `run` function.
 
 pub mod attention;
+pub mod engine;
 pub mod evaluate;
 pub mod export;
 pub mod features;

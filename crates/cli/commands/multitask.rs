@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 
 use crate::commands::finetune::View;
 use crate::commands::tuning_of;
-use crate::exit::{print, print_json};
+use crate::exit::print_result;
 use crate::signals::stop_on_signals;
 
 /// Fine-tune one encoder on several tasks at once, a classifier each; every task's folder in --output is like one of finetune.
@@ -73,17 +73,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };
     config.check()?;
     if args.output.join("multitask.json").exists() {
-        let (path, hint) = (args.output.clone(), "choose another --output");
-        return Err(bert_trainer::Error::OutputExists { path, what: "a finished multitask run", hint }.into());
+        let (what, hint) = ("a finished multitask run", "choose another --output");
+        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
     let mut view = View::new(&config.tasks[0], args.quiet);
     let report = multitask(&config, args.resume, &stop, &mut |event| view.show(&event));
-    view.finish();
-    let report = report?;
-    match args.json {
-        true => print_json(&report),
-        false => print(&report.to_string()),
-    }
+    drop(view);
+    print_result(args.json, &report?, ToString::to_string)
 }
 
 /// What `finetune` would be told of a task.

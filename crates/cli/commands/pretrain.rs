@@ -11,7 +11,7 @@ use bert_trainer::report::run_findings;
 use clap::Parser;
 
 use crate::commands::report::say_findings;
-use crate::exit::{print, print_json};
+use crate::exit::print_result;
 use crate::progress::{Progress, duration};
 use crate::saved_config;
 use crate::signals::stop_on_signals;
@@ -58,15 +58,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let mut view = View::new(args.config.steps, args.quiet);
     let outcome = pretrain(&args.config, args.resume, &stop, &mut |event| view.show(event));
-    view.finish();
+    drop(view);
     let outcome = outcome?;
     if !args.quiet {
         say_findings(&run_findings(&args.config.output)?);
     }
-    match args.json {
-        true => print_json(&outcome),
-        false => print(&summary(&outcome)),
-    }
+    print_result(args.json, &outcome, summary)
 }
 
 /// Draws a run's events.
@@ -113,11 +110,6 @@ impl View {
             }
             PretrainEvent::Warning(text) => self.progress.warn(&text),
         }
-    }
-
-    /// Takes the bar away.
-    pub fn finish(&self) {
-        self.progress.finish();
     }
 
     fn step_line(&self, metrics: &StepMetrics) -> String {

@@ -15,15 +15,15 @@ use bert_storage::write_atomic;
 use bert_trainer::baselines::{Baselines, baselines};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
-use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection, finetune};
+use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
 use bert_trainer::tasks::Metric;
 use bert_trainer::{PretrainConfig, StopFlag};
 use clap::Args as ClapArgs;
 
-use crate::commands::finetune::View as FinetuneView;
-use crate::commands::make_pretrain_data::View as BuildView;
+use crate::commands::finetune::tune;
+use crate::commands::make_pretrain_data::shown;
 use crate::commands::pretrain::View as PretrainView;
 use crate::commands::write_page;
 use crate::exit::print;
@@ -96,9 +96,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let at = |name: &str| args.output.join(name);
     if std::fs::read_dir(&args.output).is_ok_and(|mut entries| entries.next().is_some()) {
-        let path = args.output.clone();
-        let hint = "choose another --output";
-        return Err(bert_trainer::Error::OutputExists { path, what: "other files", hint }.into());
+        let (what, hint) = ("other files", "choose another --output");
+        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
     let with_pretraining = tuning(args, "finetune", false)?;
     let without = tuning(args, "finetune-without-pretraining", true)?;
@@ -126,8 +125,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None,
     )?;
     stage("4/5 fine-tuning on sentences of three subjects, with and without the pre-training");
-    let tuned = tune(&with_pretraining, args.quiet, &stop)?;
-    let fresh = tune(&without, args.quiet, &stop)?;
+    let tuned = tune(&with_pretraining, false, args.quiet, &stop)?;
+    let fresh = tune(&without, false, args.quiet, &stop)?;
     stage("5/5 pages");
     for folder in ["pretrain", "finetune"] {
         write_page(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
@@ -200,11 +199,7 @@ fn data_config(folder: &Path, part: &str) -> BuildConfig {
 }
 
 fn make_data(config: &BuildConfig, quiet: bool) -> anyhow::Result<()> {
-    let mut view = BuildView::new(quiet);
-    let built = build(config, &mut |progress| view.show(progress));
-    view.finish();
-    built?;
-    Ok(())
+    shown(quiet, |tell| build(config, tell)).map(drop)
 }
 
 fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Evaluation)> {
@@ -223,7 +218,7 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
         }
         view.show(event);
     });
-    view.finish();
+    drop(view);
     outcome?;
     let last = evaluations.last().cloned().context("no evaluation was made")?;
     Ok((evaluations.swap_remove(0), last))
@@ -247,13 +242,6 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
     // Checked now, not after minutes of pre-training.
     config.resolve()?;
     Ok(config)
-}
-
-fn tune(config: &FinetuneConfig, quiet: bool, stop: &StopFlag) -> anyhow::Result<FinetuneReport> {
-    let mut view = FinetuneView::new(config, quiet);
-    let report = finetune(config, false, stop, &mut |event| view.show(&event));
-    view.finish();
-    Ok(report?)
 }
 
 fn table(found: &Found) -> String {

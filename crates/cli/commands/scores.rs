@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bert_trainer::scores::{collect, compare};
 use clap::Args as ClapArgs;
 
-use crate::exit::{print, print_json};
+use crate::exit::print_result;
 
 /// Put fine-tunings of one task together: the seeds of a job array, the cells of a grid.
 ///
@@ -34,14 +34,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = compare(&args.folders)?;
-        return match args.json {
-            true => print_json(&comparison),
-            false => print(&comparison.to_string()),
-        };
+        return print_result(args.json, &comparison, ToString::to_string);
     }
     let collection = collect(&args.folders)?;
-    match args.json {
-        true => print_json(&collection),
-        false => print(collection.to_string().trim_end()),
-    }
+    print_result(args.json, &collection, ToString::to_string)
 }

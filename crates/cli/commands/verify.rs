@@ -12,7 +12,7 @@ use crate::progress::Progress;
 /// Check every file of a data folder, or every checkpoint of a run, against its digest.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Data folder, run or checkpoint.
+    /// Data folder, which may be a URL, run or checkpoint.
     folder: PathBuf,
 
     /// No progress on stderr.
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut progress = Progress::new("checking", 0, args.quiet);
     let verification = bert_data::verify_with(&args.folder, true, &mut |at| progress.set_shards(at))?;
-    progress.finish();
+    drop(progress);
     print(verification.to_string().trim_end())?;
     verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
 }

@@ -1,0 +1,47 @@
+//! `--engine`: hands a build to `bert-cluster`, a program of its own, so that this one needs nothing of an engine.
+
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio, exit};
+
+use anyhow::{Context, bail};
+use bert_data::{BuildConfig, Manifest};
+
+/// The engine that is this program.
+pub const LOCAL: &str = "local";
+
+const PROGRAM: &str = "bert-cluster";
+
+/// Beside this program, or on the PATH.
+fn program() -> PathBuf {
+    let beside = std::env::current_exe().map(|own| own.with_file_name(PROGRAM));
+    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
+}
+
+/// Builds a data set on an engine, in so many parts. Ends the process where the build fails: `bert-cluster` has said why, and
+/// its exit code is this program's.
+///
+/// # Errors
+/// When `bert-cluster` cannot be started.
+pub fn build(engine: &str, tasks: u32, config: &BuildConfig, quiet: bool) -> anyhow::Result<Manifest> {
+    let mut command = Command::new(program());
+    command.args(["--engine", engine, "--tasks", &tasks.to_string()]).stdin(Stdio::piped());
+    if quiet {
+        command.arg("--quiet");
+    }
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "--engine {engine} needs the program {PROGRAM} beside this one or on the PATH: cargo build --release \
+             --manifest-path crates/bert-cluster/Cargo.toml"
+        ),
+        child => child.with_context(|| format!("cannot start {PROGRAM}"))?,
+    };
+    let mut options = child.stdin.take().context("no pipe")?;
+    options.write_all(&serde_json::to_vec(config)?).with_context(|| format!("cannot write to {PROGRAM}"))?;
+    drop(options);
+    let status = child.wait()?;
+    if !status.success() {
+        exit(status.code().unwrap_or(1));
+    }
+    Ok(Manifest::read(config.output.as_deref().context("a build has an output")?)?)
+}
