@@ -1,8 +1,12 @@
 //! `bert multitask`: one encoder, several tasks.
 
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
 use serde_json::json;
 
-use crate::common::{Folder, ended, number};
+use crate::common::{Ended, Folder, ended, number};
 use crate::tasks::with_entailment;
 
 fn with_two_tasks() -> Folder {
@@ -118,16 +122,7 @@ fn a_stopped_run_goes_on_to_the_same_bits() {
     folder.ok(&format!("{line} whole {flags}"));
     for (signal, code) in [("-TERM", Some(143)), ("-KILL", None)] {
         let name = format!("stopped{signal}");
-        let mut child = folder.start(&format!("{line} {name} {flags}"));
-        while !folder.at(&format!("{name}/.runs")).exists() {
-            assert!(child.try_wait().expect("a process").is_none(), "it ended early");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(150));
-        let pid = child.id().to_string();
-        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.expect("kill runs").success());
-        let ended = ended("bert multitask", child.wait_with_output().expect("it ends"));
+        let ended = stopped_midway(&folder, &name, &format!("{line} {name} {flags}"), signal);
         assert_eq!(ended.code, code, "{}", ended.stderr);
         if code.is_some() {
             assert!(ended.stderr.contains("a checkpoint was written"), "{}", ended.stderr);
@@ -142,4 +137,28 @@ fn a_stopped_run_goes_on_to_the_same_bits() {
     }
     let nothing = folder.run(&format!("{line} nowhere --resume {flags}"));
     assert_eq!(nothing.code, Some(1), "{}", nothing.stderr);
+}
+
+/// Starts a run in the folder `name` until a signal found it between its first step and its last.
+fn stopped_midway(folder: &Folder, name: &str, line: &str, signal: &str) -> Ended {
+    let mut patience = Duration::from_millis(100);
+    for _ in 0..20 {
+        let mut child = folder.start(line);
+        while !folder.at(&format!("{name}/.runs")).exists() {
+            assert!(child.try_wait().expect("a process").is_none(), "it ended before it began");
+            sleep(Duration::from_millis(5));
+        }
+        sleep(patience);
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
+        let ended = ended(line, child.wait_with_output().expect("it ends"));
+        match ended.code {
+            None if signal == "-KILL" => return ended,
+            Some(0) => patience /= 2,
+            _ if ended.stderr.contains("a checkpoint was written") => return ended,
+            _ => patience *= 2,
+        }
+        std::fs::remove_dir_all(folder.at(name)).expect("removed");
+    }
+    panic!("it was never stopped between two steps");
 }

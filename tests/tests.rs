@@ -25,6 +25,7 @@ mod parts; // a data set made in parts, and with little memory, is the same data
 mod probe; // a word changed, and which predictions flip
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod resume; // stopped, killed, corrupted: continued bit for bit
+mod resume_finetuning; // the same of a fine-tuning
 mod said; // warnings with their figures, the share of [UNK], the room on disk
 mod tables; // fine-tuning on tables of one's own, in every form
 mod tasks; // fine-tuning: reports, predictions, what is trained and what is not
