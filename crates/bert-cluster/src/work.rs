@@ -114,8 +114,13 @@ fn is_in_use(error: &bert_data::Error) -> bool {
 
 /// Whether another attempt, here or on another machine, may go well.
 fn may_pass(error: &bert_data::Error) -> bool {
-    let of_system = error.exit_code() == 1 && causes(error).any(|cause| cause.is::<std::io::Error>());
-    matches!(error, bert_data::Error::Storage(_)) || of_system || error.exit_code() == 75
+    let of_system = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    // No machine has another key.
+    if of_system().any(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied && cause.get_ref().is_some()) {
+        return false;
+    }
+    let of_disk = error.exit_code() == 1 && of_system().next().is_some();
+    matches!(error, bert_data::Error::Storage(_)) || of_disk || error.exit_code() == 75
 }
 
 /// An error and what it comes from.

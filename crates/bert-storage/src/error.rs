@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::disk_full::is_disk_full;
-use crate::objects::is_temporary;
+use crate::objects::is_transient;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -57,7 +57,7 @@ impl Error {
         match self {
             Self::InUse { .. } => 6,
             Self::Differs { .. } => 3,
-            Self::Io { source, .. } if is_temporary(source) => 75,
+            Self::Io { source, .. } if is_transient(source) => 75,
             Self::Io { .. } | Self::DiskFull { .. } => 1,
         }
     }

@@ -10,7 +10,7 @@ fn unsupported<T>() -> io::Result<T> {
 
 /// No error is.
 #[must_use]
-pub fn is_temporary(_: &io::Error) -> bool {
+pub fn is_transient(_: &io::Error) -> bool {
     false
 }
 

@@ -9,6 +9,8 @@ use bert_data::{BuildConfig, Manifest};
 
 /// The engine that is this program.
 pub const LOCAL: &str = "local";
+/// The parts of a build on an engine, where nothing is said.
+pub const TASKS: u32 = 16;
 
 const PROGRAM: &str = "bert-cluster";
 

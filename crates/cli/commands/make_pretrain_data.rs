@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, build};
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use serde_json::Value;
 
 use crate::commands::engine;
@@ -45,9 +46,10 @@ pub struct Args {
     #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", conflicts_with_all = ["part", "dry_run", "preview"])]
     engine: String,
 
-    /// Into how many parts an engine divides the work: a few times the cores of the cluster.
-    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99_999))]
-    tasks: u32,
+    /// Into how many parts an engine divides the work: a few times the cores of the cluster; 16 if
+    /// nothing is said.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99_999))]
+    tasks: Option<u32>,
 }
 
 impl Args {
@@ -69,6 +71,10 @@ impl Args {
 /// # Errors
 /// What the build returns.
 pub fn run(args: Args) -> anyhow::Result<()> {
+    if args.engine == engine::LOCAL && args.tasks.is_some() {
+        let said = "--tasks divides the work of an engine: give --engine too, or --part and --parts instead";
+        return Err(Args::command().error(ErrorKind::MissingRequiredArgument, said).into());
+    }
     args.config.check()?;
     if let Some(warning) = args.config.cap_warning() {
         say(&format!("warning: {warning}"));
@@ -84,7 +90,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         };
     }
     if args.engine != engine::LOCAL {
-        let manifest = engine::build(&args.engine, args.tasks, &args.config, args.quiet)?;
+        let tasks = args.tasks.unwrap_or(engine::TASKS);
+        let manifest = engine::build(&args.engine, tasks, &args.config, args.quiet)?;
         return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.json);
     }
     if let Some(warning) = bert_data::casing_warning(&args.config)? {

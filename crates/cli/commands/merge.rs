@@ -13,7 +13,7 @@ pub struct Args {
     /// The folder or URL that was the parts' --output.
     data: PathBuf,
 
-    /// The parts' --scratch: the tokenized text in it is removed.
+    /// The parts' --scratch: the tokenized text in it is removed. Needed where the output is a URL.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 

@@ -104,17 +104,17 @@ pub enum Columns {
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
+    /// Text: files, folders, patterns or URLs of an object store; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
     /// or JSON Lines (.jsonl, .ndjson, .json) and Parquet with one document of running text in each row.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ','))]
     pub input: Vec<PathBuf>,
 
-    /// Folder for the shards and their manifest; must be new or empty.
+    /// Folder or URL for the shards and their manifest; must be new or empty.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: Option<PathBuf>,
 
-    /// WordPiece vocabulary, one token per line.
+    /// WordPiece vocabulary, one token per line: a file or a URL.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "vocab-file", value_name = "FILE"))]
     #[setters(into)]
     pub vocab: Option<PathBuf>,

@@ -2,7 +2,7 @@
 //!
 //! A store is made from the usual variables of the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`), or given by [`mount`].
 //! What fails for a moment is asked for again, with longer and longer pauses; an error that remains after that is
-//! [temporary](is_temporary). An object appears whole or not at all, also one that is sent in parts.
+//! [transient](is_transient). An object appears whole or not at all, also one that is sent in parts.
 
 mod reader;
 mod upload;
@@ -39,7 +39,7 @@ struct StoreError {
 
 /// Whether another attempt, later, may go well: the store could not be reached or did not answer.
 #[must_use]
-pub fn is_temporary(error: &io::Error) -> bool {
+pub fn is_transient(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
     inner.is_some_and(|error| error.temporary)
 }
@@ -163,11 +163,17 @@ pub(crate) fn size(url: &Path) -> io::Result<u64> {
     Ok(Object::of(url)?.head()?.0)
 }
 
+/// How long a request is repeated.
+fn patience() -> Result<Duration, object_store::Error> {
+    let Ok(said) = std::env::var(PATIENCE) else { return Ok(Duration::from_secs(180)) };
+    said.parse().map(Duration::from_secs).map_err(|_| object_store::Error::NotSupported {
+        source: format!("{PATIENCE} is {said:?}, and has to be a number of whole seconds").into(),
+    })
+}
+
 /// The store of a host, with what the environment says of it.
 fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
-    let seconds = std::env::var(PATIENCE).ok().and_then(|seconds| seconds.parse().ok());
-    let retry =
-        RetryConfig { retry_timeout: Duration::from_secs(seconds.unwrap_or(180)), ..Default::default() };
+    let retry = RetryConfig { retry_timeout: patience()?, ..Default::default() };
     Ok(match scheme {
         "s3" | "s3a" => {
             let endpoints = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];

@@ -233,7 +233,7 @@ fn executors_read_from_a_store_and_write_to_it() {
     let (code, said) =
         Job::send_with("datafusion", &config.with_output(bucket.join("new")), 2, environment).end();
     assert!(
-        code == 75 && said.contains("SignatureDoesNotMatch") && !said.contains("anotherSecret"),
+        code == 1 && said.contains("SignatureDoesNotMatch") && !said.contains("anotherSecret"),
         "{code}: {said}"
     );
 }

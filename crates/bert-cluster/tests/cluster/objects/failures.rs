@@ -121,7 +121,7 @@ fn a_large_object_is_whole_or_not_there() {
         });
         let bucket = server.bucket(network.address);
         let error = objects::upload(&file, &bucket.join("large")).unwrap_err();
-        assert!(objects::is_temporary(&error), "{error}");
+        assert!(objects::is_transient(&error), "{error}");
         network.set(|| Fate::Good);
         assert!(objects::list(&bucket).unwrap().is_empty(), "nothing is visible");
         objects::upload(&file, &bucket.join("large")).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bert_storage::objects::{is_temporary, list, mount, put, put_new, remove, upload};
+use bert_storage::objects::{is_transient, list, mount, put, put_new, remove, upload};
 use bert_storage::{ObjectCache, digest_bytes, open_stream, size};
 use object_store::memory::InMemory;
 
@@ -49,7 +49,7 @@ fn objects_are_read_listed_and_made_once() {
     }
     assert!(remove(&at("a")).unwrap());
     let gone = size(&at("a")).unwrap_err();
-    assert!(gone.kind() == io::ErrorKind::NotFound && !is_temporary(&gone));
+    assert!(gone.kind() == io::ErrorKind::NotFound && !is_transient(&gone));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn an_object_that_changes_while_it_is_read_is_an_error() {
     reader.read_exact(&mut [0; 10]).unwrap();
     put(url, vec![2; 30 << 20]).unwrap();
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
-    assert!(is_temporary(&error), "{error}");
+    assert!(is_transient(&error), "{error}");
 }
 
 #[test]
