@@ -1,26 +1,31 @@
-//! Matrix products in bf16 with sums in f32, by the AVX-512 BF16 instructions.
+//! Matrix products in bf16 with sums in f32, by AMX tiles or by the AVX-512 BF16 instructions.
 //!
-//! [`multiply`] computes `c = beta c + alpha a b` for f32 matrices in strided slices. It rounds every element of a
-//! and b to bf16 (to nearest, ties to even, subnormals to zero); `vdpbf16ps` then adds two products at a time to a
-//! sum in f32. The terms of one element are added in an order that depends on k alone, never on the threads.
-//! [`supported`] says whether the processor has these instructions; without them [`multiply`] panics.
+//! [`multiply`] computes `c = a b` or `c = c + a b` for f32 matrices in strided slices. It rounds every element of a
+//! and b to bf16 (to nearest, ties to even, subnormals to zero) and sums their products in f32, by the [`Unit`] of
+//! the processor that is fastest: [`tiles`] where there are any, else [`registers`]. [`supported`] says whether there
+//! is a unit; without one [`multiply`] panics.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication": [`pack`] lays the
-//! factors out in panels, and [`tile`] computes an `8 x 32` piece of c in registers. A panel of b stays in the
-//! first-level cache, a block of a in the second.
+//! factors out in panels, and a unit computes a piece of c in registers. A panel of b stays in the first-level cache,
+//! a block of a in the second. A factor of several products can be [`Packed`] once for all of them.
+//!
+//! The terms of an element are added in the order of k, 2 or 32 at a time by the unit, whatever the threads are.
 
 mod pack;
+mod registers;
+mod tiles;
 
-use std::arch::x86_64::*;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
 use crate::matrix::{Matrix, Threads};
-use crate::pool::scratch;
-use pack::{A_LANES, B_LANES, Source};
+use crate::pool::{Scratch, scratch};
+use pack::{B_LANES, Layout, Source};
+use tiles::{SIDE, Tiles};
 
-/// Longest stretch of k that is multiplied at once: a panel of b is then 32 KiB of the 48 KiB of a first cache.
-const DEPTH: usize = 512;
+/// Bytes of a that stay in a first cache of 48 KiB beside a panel of b.
+const FIRST_CACHE: usize = 32 << 10;
 /// Most rows of a that are packed at once: 256 KiB of a second cache.
 const ROWS: usize = 256;
 /// Fewest rows of a task, as far as there are so many.
@@ -29,65 +34,389 @@ const FEWEST_ROWS: usize = 64;
 /// Panels of b that a task packs.
 const PANELS: usize = 4;
 
-/// Whether the processor has the instructions.
-pub(crate) fn supported() -> bool {
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// `vdpbf16ps` on vector registers.
+    Registers,
+    /// `tdpbf16ps` on tile registers.
+    Tiles,
+}
+
+impl Unit {
+    /// The fastest one that is there. Tiles multiply sixteen times as many numbers at once as registers do.
+    fn best() -> Option<Self> {
+        let has = has_registers();
+        (has && tiles::supported()).then_some(Self::Tiles).or(has.then_some(Self::Registers))
+    }
+
+    /// Longest stretch of k that is multiplied at once. A panel of b is then 32 KiB of a first cache of 48 KiB, or 16 KiB
+    /// beside as much of a, which tiles read as often. The bits do not depend on it.
+    fn depth(self) -> usize {
+        match self {
+            Self::Registers => 512,
+            Self::Tiles => 256,
+        }
+    }
+
+    /// Stretches of k of equal length.
+    fn stretch(self, k: usize) -> usize {
+        let stretches = k.div_ceil(self.depth()).max(1);
+        k.div_ceil(stretches).max(1).next_multiple_of(2 * pack::PAIRS)
+    }
+
+    fn layout(self, side: Side) -> Layout {
+        match (side, self) {
+            (Side::Left, Self::Registers) => Layout::Narrow,
+            (Side::Left, Self::Tiles) => Layout::Squares,
+            (Side::Right, _) => Layout::Wide,
+        }
+    }
+}
+
+/// Whether the processor has AVX-512 BF16, which packing needs too.
+fn has_registers() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512bf16")
 }
 
-/// `c = beta c + alpha a b`, where c has `m` rows that are `c_row` apart, and `n` columns.
+/// Whether the processor has the instructions.
+pub(crate) fn supported() -> bool {
+    Unit::best().is_some()
+}
+
+/// Whether products run on AMX tiles.
+pub(crate) fn on_tiles() -> bool {
+    Unit::best() == Some(Unit::Tiles)
+}
+
+/// Which factor of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// a, whose lanes are rows of c.
+    Left,
+    /// b, whose lanes are columns of c.
+    Right,
+}
+
+impl Side {
+    /// A part of a factor of so many lanes along k.
+    fn source(self, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
+        let (lane, step) = match self {
+            Self::Left => (matrix.row, matrix.column),
+            Self::Right => (matrix.column, matrix.row),
+        };
+        Source { data: matrix.data, lane, step, lanes, first, depth }
+    }
+}
+
+/// A factor in bf16, laid out for the products that it is used in: stretch by stretch along k.
+pub(crate) struct Packed {
+    words: Scratch,
+    unit: Unit,
+    side: Side,
+    lanes: usize,
+    k: usize,
+    stretch: usize,
+}
+
+impl Packed {
+    /// A factor whose stretches of `stretch` along k are still to be written ([`Self::stretches_mut`]).
+    pub(crate) fn new(side: Side, lanes: usize, k: usize, stretch: usize) -> Self {
+        Self::for_unit(Unit::best().expect(MISSING), side, lanes, k, stretch)
+    }
+
+    fn for_unit(unit: Unit, side: Side, lanes: usize, k: usize, stretch: usize) -> Self {
+        let pairs = k / stretch * pairs(stretch) + pairs(k % stretch);
+        Self { words: scratch(pairs * lanes.next_multiple_of(SIDE)), unit, side, lanes, k, stretch }
+    }
+
+    /// A whole factor.
+    pub(crate) fn whole(threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
+        Self::whole_for(Unit::best().expect(MISSING), threads, side, matrix, lanes, k)
+    }
+
+    fn whole_for(unit: Unit, threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
+        let stretch = unit.stretch(k);
+        let mut packed = Self::for_unit(unit, side, lanes, k, stretch);
+        let words = packed.words_of_stretch();
+        for (index, words) in packed.words.chunks_mut(words).enumerate() {
+            let first = index * stretch;
+            let source = side.source(matrix, lanes, first, stretch.min(k - first));
+            pack_all(threads, source, unit.layout(side), bytemuck::cast_slice_mut(words));
+        }
+        packed
+    }
+
+    /// The stretches in order, each to be written by [`Filler::fill`].
+    pub(crate) fn stretches_mut(&mut self) -> (Filler, impl IndexedParallelIterator<Item = &mut [f32]>) {
+        let filler = Filler { unit: self.unit, side: self.side };
+        let words = self.words_of_stretch();
+        (filler, self.words.par_chunks_mut(words))
+    }
+
+    /// Of each but the last; at least one.
+    fn words_of_stretch(&self) -> usize {
+        (pairs(self.stretch) * self.lanes.next_multiple_of(SIDE)).max(1)
+    }
+
+    /// The words of one stretch.
+    fn words(&self, index: usize) -> &[u32] {
+        let lanes = self.lanes.next_multiple_of(SIDE);
+        let from = index * pairs(self.stretch) * lanes;
+        let depth = self.stretch.min(self.k - index * self.stretch);
+        bytemuck::cast_slice(&self.words[from..from + pairs(depth) * lanes])
+    }
+}
+
+/// Writes stretches of a [`Packed`] factor.
+#[derive(Clone, Copy)]
+pub(crate) struct Filler {
+    unit: Unit,
+    side: Side,
+}
+
+impl Filler {
+    /// Writes some lanes of one stretch, from the part of the factor that these lanes and this stretch make. It is `k`
+    /// long, and the lanes begin at a multiple of [`SIDE`].
+    pub(crate) fn fill(self, stretch: &mut [f32], part: Matrix, lanes: Range<usize>, k: usize) {
+        assert_eq!(lanes.start % SIDE, 0, "lanes within a panel");
+        let pairs = pairs(k);
+        let words = &mut stretch[lanes.start * pairs..][..lanes.len().next_multiple_of(SIDE) * pairs];
+        let source = self.side.source(part, lanes.len(), 0, k);
+        pack(source, self.unit.layout(self.side), 0, bytemuck::cast_slice_mut(words));
+    }
+}
+
+/// Pairs that a stretch of k fills.
+fn pairs(k: usize) -> usize {
+    k.div_ceil(2).next_multiple_of(pack::PAIRS)
+}
+
+/// One factor of a product.
+#[derive(Clone, Copy)]
+pub(crate) enum Factor<'a> {
+    /// To be packed for this product.
+    Plain(Matrix<'a>),
+    /// Packed before.
+    Packed(&'a Packed),
+}
+
+const MISSING: &str = "the processor has no AVX-512 BF16";
+
+/// `c = a b`, or `c = c + a b` with `add`, where c has `m` rows that are `c_row` apart, and `n` columns.
 ///
-/// One stride of each factor has to be 1.
+/// One stride of each plain factor has to be 1.
 pub(crate) fn multiply(
+    threads: Threads,
+    sizes: (usize, usize, usize),
+    c: (&mut [f32], usize),
+    add: bool,
+    a: Factor,
+    b: Factor,
+) {
+    multiply_by(Unit::best().expect(MISSING), threads, sizes, c, add, a, b);
+}
+
+fn multiply_by(
+    unit: Unit,
     threads: Threads,
     (m, n, k): (usize, usize, usize),
     (c, c_row): (&mut [f32], usize),
-    beta: f32,
-    alpha: f32,
-    a: Matrix,
-    b: Matrix,
+    add: bool,
+    a: Factor,
+    b: Factor,
 ) {
-    assert!(supported(), "the processor has no AVX-512 BF16");
     if m == 0 || n == 0 {
         return;
     }
     let c = &mut c[..(m - 1) * c_row + n];
-    if k == 0 {
-        c.chunks_mut(c_row).for_each(|c| c[..n].iter_mut().for_each(|c| *c *= beta));
-        return;
+    if k == 0 && !add {
+        c.chunks_mut(c_row).for_each(|c| c[..n].fill(0.0));
     }
-    // Stretches of equal length.
-    let depth = k.div_ceil(k.div_ceil(DEPTH)).next_multiple_of(32);
-    let columns = n.next_multiple_of(B_LANES);
+    let stretch = match (a, b) {
+        (Factor::Plain(_), Factor::Plain(_)) => unit.stretch(k),
+        (Factor::Packed(packed), Factor::Plain(_)) | (Factor::Plain(_), Factor::Packed(packed)) => {
+            packed.stretch
+        }
+        (Factor::Packed(a), Factor::Packed(b)) => {
+            assert_eq!(a.stretch, b.stretch, "factors packed for different products");
+            a.stretch
+        }
+    };
+    for (side, factor, lanes) in [(Side::Left, a, m), (Side::Right, b, n)] {
+        if let Factor::Packed(packed) = factor {
+            assert_eq!((packed.unit, packed.side, packed.lanes, packed.k), (unit, side, lanes, k));
+        }
+    }
     let rows = rows_per_task(threads, m);
-    let mut b_packed = scratch(depth / 2 * columns);
-    for first in (0..k).step_by(depth) {
-        let depth = depth.min(k - first);
-        let pairs = depth.div_ceil(2);
-        let b_packed: &mut [u32] = bytemuck::cast_slice_mut(&mut b_packed[..pairs * columns]);
-        let source = Source { data: b.data, lane: b.column, step: b.row, lanes: n, first, depth };
-        each(threads, b_packed, PANELS * pairs * B_LANES, |(index, packed)| {
-            #[expect(unsafe_code, reason = "a function for AVX-512 BF16, called where it was detected")]
-            // SAFETY: `supported` holds.
-            unsafe {
-                pack::panels::<B_LANES>(source, index * PANELS * B_LANES, packed);
-            }
-        });
-        let b_packed = &*b_packed;
-        let beta = if first == 0 { beta } else { 1.0 };
+    // Stretches that are taken together, so that c is read and written less often.
+    let together = (unit.depth() / stretch).max(1);
+    let columns = n.next_multiple_of(B_LANES);
+    let mut b_scratch = match b {
+        Factor::Plain(_) => {
+            Some(scratch(pairs(stretch.min(k)) * together.min(k.div_ceil(stretch)) * columns))
+        }
+        Factor::Packed(_) => None,
+    };
+    for first in (0..k).step_by(together * stretch) {
+        let parts: Vec<(usize, usize)> = (first..k.min(first + together * stretch))
+            .step_by(stretch)
+            .map(|first| (first, stretch.min(k - first)))
+            .collect();
+        let mut b_scratch: Option<&mut [u32]> =
+            b_scratch.as_mut().map(|words| bytemuck::cast_slice_mut(words));
+        let b_words: Vec<&[u32]> = parts
+            .iter()
+            .map(|&(first, depth)| match b {
+                Factor::Packed(packed) => packed.words(first / stretch),
+                Factor::Plain(matrix) => {
+                    let all = b_scratch.take().expect("room for a plain factor");
+                    let (words, rest) = all.split_at_mut(pairs(depth) * columns);
+                    b_scratch = Some(rest);
+                    let source = Side::Right.source(matrix, n, first, depth);
+                    pack_all(threads, source, Layout::Wide, words);
+                    &*words
+                }
+            })
+            .collect();
+        let add = add || first > 0;
         each(threads, c, rows * c_row, |(index, c)| {
             let top = index * rows;
             let height = rows.min(m - top);
-            let mut a_packed = scratch(pairs * height.next_multiple_of(2 * A_LANES));
-            let a_packed: &mut [u32] = bytemuck::cast_slice_mut(&mut a_packed);
-            let source = Source { data: a.data, lane: a.row, step: a.column, lanes: m, first, depth };
-            #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
-            // SAFETY: `supported` holds.
-            unsafe {
-                pack::panels::<A_LANES>(source, top, a_packed);
-                block((height, n, pairs), (c, c_row), beta, alpha, a_packed, b_packed);
-            }
+            let lanes = height.next_multiple_of(SIDE);
+            let all_pairs = parts.iter().map(|(_, depth)| pairs(*depth)).sum::<usize>();
+            let mut a_scratch = match a {
+                Factor::Plain(_) => Some(scratch(all_pairs * lanes)),
+                Factor::Packed(_) => None,
+            };
+            let mut room: Option<&mut [u32]> =
+                a_scratch.as_mut().map(|words| bytemuck::cast_slice_mut(words));
+            let factors: Vec<Stretch> = parts
+                .iter()
+                .zip(&b_words)
+                .map(|(&(first, depth), &b)| {
+                    let pairs = pairs(depth);
+                    let a = match a {
+                        Factor::Packed(packed) => {
+                            &packed.words(first / stretch)[top * pairs..][..lanes * pairs]
+                        }
+                        Factor::Plain(matrix) => {
+                            let all = room.take().expect("room for a plain factor");
+                            let (words, rest) = all.split_at_mut(pairs * lanes);
+                            room = Some(rest);
+                            pack(
+                                Side::Left.source(matrix, m, first, depth),
+                                unit.layout(Side::Left),
+                                top,
+                                words,
+                            );
+                            &*words
+                        }
+                    };
+                    Stretch { a, b, pairs }
+                })
+                .collect();
+            block(unit, (height, n), (c, c_row), add, &factors);
         });
+    }
+}
+
+/// Packed parts of both factors.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    a: &'a [u32],
+    b: &'a [u32],
+    pairs: usize,
+}
+
+impl<'a> Stretch<'a> {
+    /// The lanes from `row` of a and from `column` of b on that make a piece.
+    fn piece(&self, row: usize, rows: usize, column: usize) -> (&'a [u32], &'a [u32]) {
+        let Self { a, b, pairs } = self;
+        (&a[row * pairs..(row + rows) * pairs], &b[column * pairs..(column + B_LANES) * pairs])
+    }
+}
+
+fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
+    #[expect(unsafe_code, reason = "a function for AVX-512 BF16, called where it was detected")]
+    // SAFETY: a unit is there, and both need these instructions.
+    unsafe {
+        pack::pack(source, layout, first, packed);
+    }
+}
+
+/// [`pack`] of all lanes.
+fn pack_all(threads: Threads, source: Source, layout: Layout, packed: &mut [u32]) {
+    each(threads, packed, PANELS * source.pairs() * B_LANES, |(index, packed)| {
+        pack(source, layout, index * PANELS * B_LANES, packed);
+    });
+}
+
+/// Some rows of c.
+fn block(unit: Unit, sizes: (usize, usize), c: (&mut [f32], usize), add: bool, factors: &[Stretch]) {
+    #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
+    // SAFETY: a unit is there, and both need these instructions.
+    unsafe {
+        match unit {
+            Unit::Registers => registers::block(sizes, c, add, factors),
+            Unit::Tiles => tile_block(sizes, c, add, factors),
+        }
+    }
+}
+
+/// [`block`] on tiles: as many rows at a time as stay in the first cache while the panels of b pass by.
+#[target_feature(enable = "avx512f")]
+fn tile_block((m, n): (usize, usize), (c, c_row): (&mut [f32], usize), add: bool, factors: &[Stretch]) {
+    let tiles = Tiles::configure();
+    let bytes_of_row = factors.iter().map(|factors| size_of::<u32>() * factors.pairs).sum::<usize>();
+    let rows = (FIRST_CACHE / bytes_of_row / SIDE * SIDE).max(SIDE);
+    for top in (0..m).step_by(rows) {
+        for column in (0..n).step_by(SIDE) {
+            for row in (top..m.min(top + rows)).step_by(SIDE) {
+                let c = &mut c[row * c_row + column..];
+                tile_piece(
+                    &tiles,
+                    (row, column),
+                    ((m - row).min(SIDE), (n - column).min(SIDE)),
+                    (c, c_row),
+                    add,
+                    factors,
+                );
+            }
+        }
+    }
+}
+
+/// The piece of c that begins at a row and a column of the factors.
+#[inline]
+fn tile_piece(
+    tiles: &Tiles,
+    (row, column): (usize, usize),
+    (rows, columns): (usize, usize),
+    (c, c_row): (&mut [f32], usize),
+    add: bool,
+    factors: &[Stretch],
+) {
+    if (rows, columns) == (SIDE, SIDE) {
+        for (i, factors) in factors.iter().enumerate() {
+            let (a, b) = factors.piece(row, SIDE, column);
+            tiles.product(a, b, (&mut *c, c_row), add || i > 0);
+        }
+        return;
+    }
+    let mut edge = [0.0; SIDE * SIDE];
+    if add {
+        for (edge, c) in edge.chunks_mut(SIDE).zip(c.chunks(c_row)).take(rows) {
+            edge[..columns].copy_from_slice(&c[..columns]);
+        }
+    }
+    for (i, factors) in factors.iter().enumerate() {
+        let (a, b) = factors.piece(row, SIDE, column);
+        tiles.product(a, b, (&mut edge, SIDE), add || i > 0);
+    }
+    for (edge, c) in edge.chunks(SIDE).zip(c.chunks_mut(c_row)).take(rows) {
+        c[..columns].copy_from_slice(&edge[..columns]);
     }
 }
 
@@ -97,7 +426,7 @@ fn rows_per_task(threads: Threads, m: usize) -> usize {
         Threads::One => ROWS,
         Threads::All => m.div_ceil(4 * rayon::current_num_threads()).clamp(FEWEST_ROWS, ROWS),
     };
-    rows.next_multiple_of(2 * A_LANES)
+    rows.next_multiple_of(SIDE)
 }
 
 /// Does the work on every chunk, numbered, on one thread or all.
@@ -110,80 +439,6 @@ fn each<T: Send>(
     match threads {
         Threads::One => items.chunks_mut(chunk).enumerate().for_each(work),
         Threads::All => items.par_chunks_mut(chunk).enumerate().for_each(work),
-    }
-}
-
-/// One packed block of a times all of a packed stretch of b.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn block(
-    (m, n, pairs): (usize, usize, usize),
-    (c, c_row): (&mut [f32], usize),
-    beta: f32,
-    alpha: f32,
-    a: &[u32],
-    b: &[u32],
-) {
-    for (panel, b) in b.chunks_exact(pairs * B_LANES).enumerate() {
-        let column = panel * B_LANES;
-        let columns = (n - column).min(B_LANES);
-        for (index, a) in a.chunks_exact(pairs * A_LANES).take(m.div_ceil(A_LANES)).enumerate() {
-            let row = index * A_LANES;
-            let sums = tile(a, b);
-            let c = &mut c[row * c_row + column..];
-            for (i, sums) in sums.into_iter().take(m - row).enumerate() {
-                let c = &mut c[i * c_row..][..columns];
-                store(c, beta, alpha, sums);
-            }
-        }
-    }
-}
-
-/// Eight rows of a times 32 columns of b.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn tile(a: &[u32], b: &[u32]) -> [[__m512; 2]; A_LANES] {
-    let mut sums = [[_mm512_setzero_ps(); 2]; A_LANES];
-    let (a, _) = a.as_chunks::<A_LANES>();
-    let (b, _) = b.as_chunks::<B_LANES>();
-    for (a, b) in a.iter().zip(b) {
-        let b = halves(b);
-        for (sums, a) in sums.iter_mut().zip(a) {
-            let a = pack::bf16(_mm512_set1_epi32(*a as i32));
-            sums[0] = _mm512_dpbf16_ps(sums[0], a, b[0]);
-            sums[1] = _mm512_dpbf16_ps(sums[1], a, b[1]);
-        }
-    }
-    sums
-}
-
-/// 32 words as two registers. (The load of `std::arch` goes through memory where assertions are on.)
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn halves(words: &[u32; B_LANES]) -> [__m512bh; 2] {
-    #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 1024 bits, of which any are valid.
-    unsafe {
-        std::mem::transmute(*words)
-    }
-}
-
-/// `c = beta c + alpha sums` for a row of at most 32.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn store(c: &mut [f32], beta: f32, alpha: f32, sums: [__m512; 2]) {
-    for (half, sums) in sums.into_iter().enumerate() {
-        let Some(c) = c.get_mut(16 * half..) else { return };
-        let mask = pack::mask(c.len());
-        let mut value = _mm512_mul_ps(_mm512_set1_ps(alpha), sums);
-        #[expect(unsafe_code, reason = "masked loads and stores go through pointers")]
-        // SAFETY: the mask keeps within the slice.
-        unsafe {
-            if beta != 0.0 {
-                let old = _mm512_maskz_loadu_ps(mask, c.as_ptr());
-                value = _mm512_add_ps(value, _mm512_mul_ps(_mm512_set1_ps(beta), old));
-            }
-            _mm512_mask_storeu_ps(c.as_mut_ptr(), mask, value);
-        }
     }
 }
 
@@ -226,8 +481,19 @@ mod tests {
 
     #[test]
     #[ignore = "needs AVX-512 BF16"]
-    fn products_of_rounded_factors_in_every_layout() {
-        assert!(supported(), "this test needs a processor with AVX-512 BF16");
+    fn products_of_rounded_factors_in_every_layout_by_registers() {
+        assert!(has_registers(), "this test needs a processor with AVX-512 BF16");
+        every_layout(Unit::Registers);
+    }
+
+    #[test]
+    #[ignore = "needs AMX tiles"]
+    fn products_of_rounded_factors_in_every_layout_by_tiles() {
+        assert!(on_tiles(), "this test needs a processor with AMX tiles of bf16");
+        every_layout(Unit::Tiles);
+    }
+
+    fn every_layout(unit: Unit) {
         for (m, n, k) in SIZES {
             for layout in 0..4 {
                 let (a, b) = (numbers(1, (m * k).max(1)), numbers(2, (k * n).max(1)));
@@ -236,25 +502,33 @@ mod tests {
                     true => Matrix::rows(data, rows).transposed(),
                 };
                 let (a, b) = (factor(&a, layout & 1 > 0, m, k), factor(&b, layout & 2 > 0, k, n));
-                for (beta, alpha) in [(0.0, 1.0), (1.0, 0.5), (-0.5, 1.0)] {
-                    check((m, n, k), beta, alpha, a, b);
+                for add in [false, true] {
+                    check(unit, (m, n, k), add, a, b);
                 }
             }
         }
     }
 
-    fn check((m, n, k): (usize, usize, usize), beta: f32, alpha: f32, a: Matrix, b: Matrix) {
+    fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: Matrix) {
         let c_row = n + 3;
         let before = numbers(3, m * c_row);
-        let run = |threads: usize, mode| {
+        let run = |threads: usize, mode, a, b| {
             let mut c = before.clone();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| multiply(mode, (m, n, k), (&mut c, c_row), beta, alpha, a, b));
+            pool.install(|| multiply_by(unit, mode, (m, n, k), (&mut c, c_row), add, a, b));
             c
         };
-        let c = run(1, Threads::One);
+        let plain = (Factor::Plain(a), Factor::Plain(b));
+        let c = run(1, Threads::One, plain.0, plain.1);
         for threads in [1, 2, 3] {
-            assert!(c == run(threads, Threads::All), "{m} {n} {k}: other bytes on {threads} threads");
+            let other = run(threads, Threads::All, plain.0, plain.1);
+            assert!(c == other, "{m} {n} {k}: other bytes on {threads} threads");
+        }
+        let packed = |side, matrix, lanes| Packed::whole_for(unit, Threads::One, side, matrix, lanes, k);
+        let (left, right) = (packed(Side::Left, a, m), packed(Side::Right, b, n));
+        let packed = (Factor::Packed(&left), Factor::Packed(&right));
+        for (a, b) in [(packed.0, plain.1), (plain.0, packed.1), packed] {
+            assert!(c == run(2, Threads::All, a, b), "{m} {n} {k}: other bytes when packed before");
         }
         for (at, (c, before)) in c.iter().zip(&before).enumerate() {
             let (i, j) = (at / c_row, at % c_row);
@@ -270,10 +544,43 @@ mod tests {
                 sum += term;
                 size += term.abs();
             }
-            let want = f64::from(beta) * f64::from(*before) + f64::from(alpha) * sum;
+            let want = if add { f64::from(*before) + sum } else { sum };
             // The factors are exact now; each of k sums may err by half a unit in the last place of f32.
             let bound = (size + before.abs() as f64) * (k as f64).sqrt().max(4.0) * 2f64.powi(-23);
             assert!((f64::from(*c) - want).abs() <= bound, "{m} {n} {k} at {i}, {j}: {c} is not {want}");
+        }
+    }
+
+    /// What [`Unit::Tiles`] computes, number by number.
+    fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
+        let rounded = |x| rounded(x) as f32;
+        let mut c = 0.0;
+        for square in (0..k).step_by(32) {
+            let chain = |odd| {
+                let terms = (square + odd..k.min(square + 32)).step_by(2);
+                terms.fold(0f32, |sum, l| rounded(a(l)).mul_add(rounded(b(l)), sum))
+            };
+            c += chain(0) + chain(1);
+        }
+        c
+    }
+
+    #[test]
+    #[ignore = "needs AMX tiles"]
+    fn tiles_round_as_the_manual_says() {
+        assert!(on_tiles(), "this test needs a processor with AMX tiles of bf16");
+        for (m, n, k) in SIZES {
+            let (a, b) = (numbers(1, m * k), numbers(2, k * n));
+            let mut c = vec![f32::NAN; m * n];
+            if k > 0 && m > 0 {
+                let (a, b) = (Matrix::rows(&a, k), Matrix::rows(&b, n));
+                let (a, b) = (Factor::Plain(a), Factor::Plain(b));
+                multiply_by(Unit::Tiles, Threads::One, (m, n, k), (&mut c, n), false, a, b);
+            }
+            for (at, c) in c.iter().enumerate().take(m * n * k.min(1)) {
+                let want = by_hand(k, |l| a[at / n * k + l], |l| b[l * n + at % n]);
+                assert_eq!(c.to_bits(), want.to_bits(), "{m} {n} {k} at {at}: {c} is not {want}");
+            }
         }
     }
 
@@ -285,7 +592,7 @@ mod tests {
             let mut c = [0.0];
             let (a, b) = ([a], [b]);
             let (a, b) = (Matrix::rows(&a, 1), Matrix::rows(&b, 1));
-            multiply(Threads::One, (1, 1, 1), (&mut c, 1), 0.0, 1.0, a, b);
+            multiply(Threads::One, (1, 1, 1), (&mut c, 1), false, Factor::Plain(a), Factor::Plain(b));
             c[0]
         };
         // Units of 2^-7 above 1: half of one goes down to 1, one and a half up to two units.

@@ -10,7 +10,7 @@ use crate::compute::{Compute, Precision};
 use crate::extension::{Fused, apply, fused_path, place};
 use crate::matrix::{Matrix, Threads};
 use crate::precision;
-use crate::product::{both, multiply_on};
+use crate::product::{Shared, both, multiply_on};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// `x W`.
@@ -88,7 +88,7 @@ impl Fused<2> for Dense {
 pub(crate) fn forward(on: (Precision, Threads), x: &[f32], weight: &[f32], output: usize, y: &mut [f32]) {
     let (input, rows) = (weight.len() / output, y.len() / output);
     let (x, weight) = (Matrix::rows(x, input), Matrix::rows(weight, output));
-    multiply_on(on.0, on.1, (rows, output, input), (y, output), 0.0, 1.0, x, weight);
+    multiply_on(on, (rows, output, input), (y, output), false, x, weight);
 }
 
 /// `dx = dy W'`, added to what is there on request.
@@ -101,9 +101,8 @@ pub(crate) fn backward_x(
     add: bool,
 ) {
     let (input, rows) = (weight.len() / output, gradient.len() / output);
-    let beta = if add { 1.0 } else { 0.0 };
     let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
-    multiply_on(on.0, on.1, (rows, input, output), (d_x, input), beta, 1.0, gradient, weight);
+    multiply_on(on, (rows, input, output), (d_x, input), add, gradient, weight);
 }
 
 /// `dW = x' dy`.
@@ -115,8 +114,8 @@ pub(crate) fn backward_weight(
     d_weight: &mut [f32],
 ) {
     let (input, rows) = (d_weight.len() / output, gradient.len() / output);
-    let (x, gradient) = (Matrix::rows(x, input), Matrix::rows(gradient, output));
-    transposed_product(on, (input, output, rows), d_weight, x, gradient);
+    let gradient = Shared::right(on, Matrix::rows(gradient, output), rows, output);
+    transposed_product(on, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
 }
 
 /// Columns of an f32 product with which gemm reads a transposed left factor where it is. For more it packs
@@ -131,12 +130,13 @@ pub(crate) fn transposed_product(
     (m, n, k): (usize, usize, usize),
     c: &mut [f32],
     a: Matrix,
-    b: Matrix,
+    b: &Shared,
 ) {
-    let strip = if n <= STRIPS * STRIP && on.0 == Precision::F32 { STRIP } else { n };
-    for first in (0..n).step_by(strip) {
-        let columns = strip.min(n - first);
-        let b = Matrix::rows(&b.data[first..], b.row);
-        multiply_on(on.0, on.1, (m, columns, k), (&mut c[first..], n), 0.0, 1.0, a.transposed(), b);
+    if on.0 == Precision::Bf16 || n > STRIPS * STRIP {
+        return multiply_on(on, (m, n, k), (c, n), false, a.transposed(), b.factor());
+    }
+    for first in (0..n).step_by(STRIP) {
+        let columns = STRIP.min(n - first);
+        multiply_on(on, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
     }
 }

@@ -11,7 +11,7 @@ use burn::tensor::{DType, Tensor};
 use crate::compute::Precision;
 
 /// Whether this processor has the instructions that the fused kernels' bf16 products are written in
-/// (AVX-512 BF16). Elsewhere, [`Precision::Bf16`] runs burn's own operations, which are slow on a CPU.
+/// (AVX-512 BF16; where there are AMX tiles too, they multiply). Elsewhere, [`Precision::Bf16`] runs burn's own operations, which are slow on a CPU.
 pub fn has_bf16_instructions() -> bool {
     #[cfg(target_arch = "x86_64")]
     return crate::bf16::supported();

@@ -29,6 +29,9 @@ pub fn instruction_set() -> String {
             ("avx512bf16", has!("avx512bf16")),
         ];
         found.extend(known.into_iter().filter_map(|(name, has)| has.then_some(name)));
+        if crate::bf16::on_tiles() {
+            found.push("amx-bf16");
+        }
     }
     #[cfg(target_arch = "aarch64")]
     if std::arch::is_aarch64_feature_detected!("neon") {
@@ -74,7 +77,7 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     Some(fastest(|precision| {
         let started = Instant::now();
         let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
-        multiply_on(precision, Threads::All, (m, n, k), (&mut c, n), 0.0, 1.0, factors.0, factors.1);
+        multiply_on((precision, Threads::All), (m, n, k), (&mut c, n), false, factors.0, factors.1);
         started.elapsed()
     }))
 }

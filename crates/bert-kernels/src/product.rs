@@ -1,9 +1,11 @@
-//! Matrix products on parts of buffers, `c = beta c + alpha a b`: in f32 by the `gemm` crate, in bf16 by
+//! Matrix products on parts of buffers, `c = a b` and `c = c + a b`: in f32 by the `gemm` crate, in bf16 by
 //! `crate::bf16`.
 //!
 //! The order in which the terms of one element are added depends on the precision, the sizes and the processor
 //! ([`crate::processor`]), not on the threads.
 
+#[cfg(target_arch = "x86_64")]
+use crate::bf16::{self, Packed, Side};
 use crate::compute::Precision;
 use crate::matrix::{Matrix, Threads};
 
@@ -18,37 +20,113 @@ pub(crate) fn both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threa
     }
 }
 
-/// `c = beta c + alpha a b` on the calling thread, where c has `m` rows that are `c_row` apart, and `n`
+/// Whether products take less time than writing their results to memory and reading them again. What the backward pass
+/// needs of them is then computed again instead of kept.
+pub(crate) fn outrun_memory(precision: Precision) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return precision == Precision::Bf16 && bf16::on_tiles();
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = precision;
+        false
+    }
+}
+
+/// One factor of a product: a matrix, and perhaps its packed form for bf16, made for several products.
+#[derive(Clone, Copy)]
+pub(crate) struct Factor<'a> {
+    matrix: Matrix<'a>,
+    #[cfg(target_arch = "x86_64")]
+    packed: Option<&'a Packed>,
+}
+
+impl<'a> From<Matrix<'a>> for Factor<'a> {
+    fn from(matrix: Matrix<'a>) -> Self {
+        Self {
+            matrix,
+            #[cfg(target_arch = "x86_64")]
+            packed: None,
+        }
+    }
+}
+
+/// A matrix that is a factor of several products, on the same side of each, over all of k.
+pub(crate) struct Shared<'a> {
+    matrix: Matrix<'a>,
+    #[cfg(target_arch = "x86_64")]
+    packed: Option<Packed>,
+}
+
+impl<'a> Shared<'a> {
+    /// A left factor of `m` rows and `k` columns.
+    pub(crate) fn left(on: (Precision, Threads), matrix: Matrix<'a>, m: usize, k: usize) -> Self {
+        Self::new(on, matrix, (m, k), Side::Left)
+    }
+
+    /// A right factor of `k` rows and `n` columns.
+    pub(crate) fn right(on: (Precision, Threads), matrix: Matrix<'a>, k: usize, n: usize) -> Self {
+        Self::new(on, matrix, (n, k), Side::Right)
+    }
+
+    fn new(on: (Precision, Threads), matrix: Matrix<'a>, (lanes, k): (usize, usize), side: Side) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        let packed = (on.0 == Precision::Bf16).then(|| Packed::whole(on.1, side, matrix, lanes, k));
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (on, lanes, k, side);
+        Self {
+            matrix,
+            #[cfg(target_arch = "x86_64")]
+            packed,
+        }
+    }
+
+    /// The columns from `first` on, to be read where they are.
+    pub(crate) fn columns_from(&self, first: usize) -> Factor<'_> {
+        Matrix { data: &self.matrix.data[first * self.matrix.column..], ..self.matrix }.into()
+    }
+
+    /// All of it.
+    pub(crate) fn factor(&self) -> Factor<'_> {
+        Factor {
+            matrix: self.matrix,
+            #[cfg(target_arch = "x86_64")]
+            packed: self.packed.as_ref(),
+        }
+    }
+}
+
+/// `c = a b`, or `c = c + a b` with `add`, on the calling thread, where c has `m` rows that are `c_row` apart, and `n`
 /// columns.
-pub(crate) fn multiply(
+pub(crate) fn multiply<'a>(
     precision: Precision,
     sizes: (usize, usize, usize),
     c: (&mut [f32], usize),
-    beta: f32,
-    alpha: f32,
-    a: Matrix,
-    b: Matrix,
+    add: bool,
+    a: impl Into<Factor<'a>>,
+    b: impl Into<Factor<'a>>,
 ) {
-    multiply_on(precision, Threads::One, sizes, c, beta, alpha, a, b);
+    multiply_on((precision, Threads::One), sizes, c, add, a, b);
 }
 
 /// [`multiply`] on the given threads.
-#[expect(clippy::too_many_arguments, reason = "those of a product, and how it is computed")]
-pub(crate) fn multiply_on(
-    precision: Precision,
-    threads: Threads,
+pub(crate) fn multiply_on<'a>(
+    (precision, threads): (Precision, Threads),
     (m, n, k): (usize, usize, usize),
     (c, c_row): (&mut [f32], usize),
-    beta: f32,
-    alpha: f32,
-    a: Matrix,
-    b: Matrix,
+    add: bool,
+    a: impl Into<Factor<'a>>,
+    b: impl Into<Factor<'a>>,
 ) {
+    let (a, b) = (a.into(), b.into());
     assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the product does not fit");
-    assert!(a.holds(m, k) && b.holds(k, n), "a factor is too small");
+    assert!(a.matrix.holds(m, k) && b.matrix.holds(k, n), "a factor is too small");
     #[cfg(target_arch = "x86_64")]
     if precision == Precision::Bf16 {
-        return crate::bf16::multiply(threads, (m, n, k), (c, c_row), beta, alpha, a, b);
+        let factor = |factor: Factor<'a>| match factor.packed {
+            Some(packed) => bf16::Factor::Packed(packed),
+            None => bf16::Factor::Plain(factor.matrix),
+        };
+        return bf16::multiply(threads, (m, n, k), (c, c_row), add, factor(a), factor(b));
     }
     #[cfg(not(target_arch = "x86_64"))]
     assert_eq!(precision, Precision::F32, "there are no bf16 products for this processor");
@@ -56,6 +134,7 @@ pub(crate) fn multiply_on(
         Threads::One => gemm::Parallelism::None,
         Threads::All => gemm::Parallelism::Rayon(0),
     };
+    let (a, b) = (a.matrix, b.matrix);
     #[expect(unsafe_code, reason = "gemm takes pointers; the assertions above keep all accesses inside")]
     // SAFETY: every element that gemm reads or writes lies inside its slice, and `c` is borrowed mutably,
     // so it overlaps with neither factor.
@@ -67,15 +146,15 @@ pub(crate) fn multiply_on(
             c.as_mut_ptr(),
             1,
             c_row as isize,
-            beta != 0.0,
+            add,
             a.data.as_ptr(),
             a.column as isize,
             a.row as isize,
             b.data.as_ptr(),
             b.column as isize,
             b.row as isize,
-            beta,
-            alpha,
+            if add { 1.0 } else { 0.0 },
+            1.0,
             false,
             false,
             false,

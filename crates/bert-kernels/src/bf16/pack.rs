@@ -1,9 +1,9 @@
-//! Packs the factors of a bf16 product: rounds their elements, pairs them and lays them out in panels.
+//! Packs the factors of a bf16 product: rounds their elements, pairs them and lays them out for the registers.
 //!
 //! The lanes of a factor are the axis over which the product does not sum: the rows of a, the columns of b. A packed
-//! word holds two bf16 numbers of one lane, those at places 2p and 2p + 1 along k. A panel is `[pairs, lanes]` and
-//! zero outside the factor. Where neighbouring lanes are adjacent in memory, two rows are shuffled into one; where
-//! neighbours along k are adjacent, sixteen rows are transposed in registers.
+//! word holds two bf16 numbers of one lane, those at places 2p and 2p + 1 along k. The work goes by squares of
+//! sixteen lanes and sixteen pairs, which are read in the order of memory and transposed in registers where the
+//! [`Layout`] wants the other order. What lies outside the factor is zero.
 
 use std::arch::x86_64::*;
 
@@ -12,9 +12,20 @@ pub(super) const A_LANES: usize = 8;
 /// Lanes of a panel of b.
 pub(super) const B_LANES: usize = 32;
 /// Lanes of a register.
-const LANES: usize = 16;
-/// Pairs that are taken along when lanes lie side by side.
-const PAIRS: usize = 8;
+pub(super) const LANES: usize = 16;
+/// Pairs of a square, to a multiple of which a packed stretch of k is filled up.
+pub(super) const PAIRS: usize = 16;
+
+/// How packed words follow one another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Panels `[pairs, 8 lanes]`.
+    Narrow,
+    /// Panels `[pairs, 32 lanes]`.
+    Wide,
+    /// Squares `[16 lanes, 16 pairs]`, those of sixteen lanes one after the other: the left factor of a tile product.
+    Squares,
+}
 
 /// A stretch along k of one factor: element `(lane, k)` is at `lane * self.lane + k * self.step`.
 #[derive(Clone, Copy)]
@@ -28,82 +39,127 @@ pub(super) struct Source<'a> {
     pub(super) depth: usize,
 }
 
-/// Panels of `WIDE` lanes each (8 or 32), from lane `first` on, until `packed` is full.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(super) fn panels<const WIDE: usize>(source: Source, first: usize, packed: &mut [u32]) {
-    let lanes = source.lanes.saturating_sub(first);
-    if source.lane == 1 {
-        side_by_side::<WIDE>(source, first, lanes, packed);
-    } else {
-        assert_eq!(source.step, 1, "one stride of a factor is 1");
-        one_after_another::<WIDE>(source, first, lanes, packed);
+impl Source<'_> {
+    /// Pairs of a packed lane.
+    pub(super) fn pairs(&self) -> usize {
+        super::pairs(self.depth)
     }
 }
 
-/// For lanes that lie side by side.
+/// Packs lanes from `first` on, until `packed` is full.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn side_by_side<const WIDE: usize>(source: Source, first: usize, lanes: usize, packed: &mut [u32]) {
-    let pairs = source.depth.div_ceil(2);
+pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
+    assert!(source.lane == 1 || source.step == 1, "one stride of a factor is 1");
+    let (pairs, groups) = (source.pairs(), packed.len() / (source.pairs() * LANES));
+    // Memory is read from end to end: all lanes of some pairs where lanes are adjacent, else all pairs of some lanes.
+    let adjacent = source.lane == 1;
+    let squares = pairs / PAIRS * groups;
+    for index in 0..squares {
+        let (pair, group) = match adjacent {
+            true => (index / groups * PAIRS, index % groups),
+            false => (index * PAIRS % pairs, index * PAIRS / pairs),
+        };
+        let lane = first + group * LANES;
+        let count = source.lanes.saturating_sub(lane).min(LANES);
+        let square = match adjacent {
+            true => side_by_side(source, lane, count, 2 * pair),
+            false => one_after_another(source, lane, count, 2 * pair),
+        };
+        // One holds a pair in each register, the other one a lane.
+        let square = if adjacent == (layout == Layout::Squares) { transposed(square) } else { square };
+        match layout {
+            Layout::Squares => {
+                let at = (group * pairs + pair) * LANES;
+                for (to, words) in packed[at..].as_chunks_mut().0.iter_mut().zip(square) {
+                    store(to, words);
+                }
+            }
+            Layout::Wide => {
+                let at = (group / 2 * pairs + pair) * B_LANES + group % 2 * LANES;
+                for (to, words) in packed[at..].chunks_mut(B_LANES).zip(square) {
+                    store(to.first_chunk_mut().expect("half a row of the panel"), words);
+                }
+            }
+            Layout::Narrow => {
+                let at = (2 * group * pairs + pair) * A_LANES;
+                let (low, high) = packed[at..].split_at_mut(pairs * A_LANES);
+                let halves = low.as_chunks_mut().0.iter_mut().zip(high.as_chunks_mut().0);
+                for ((low, high), words) in halves.zip(square) {
+                    store_half(low, _mm512_castsi512_si256(words));
+                    store_half(high, _mm512_extracti64x4_epi64::<1>(words));
+                }
+            }
+        }
+    }
+}
+
+/// `count` lanes that lie side by side: a register for each pair.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+fn side_by_side(source: Source, lane: usize, count: usize, k: usize) -> [__m512i; PAIRS] {
     // 0, 16, 1, 17, ...: an element of the lower half, then its partner in the upper half.
     let order: [i16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as i16);
     let order = load(&bytemuck::cast(order));
-    // A few rows at a time: their lines of cache are used up, and so are those of the panels.
-    for top in (0..pairs).step_by(PAIRS) {
-        for group in 0..packed.len() / (pairs * LANES) {
-            let count = lanes.saturating_sub(group * LANES).min(LANES);
-            let at = source.first * source.step + first + group * LANES;
-            for pair in top..pairs.min(top + PAIRS) {
-                let mut rows = [_mm512_setzero_ps(); 2];
-                for (k, row) in (2 * pair..source.depth).zip(&mut rows) {
-                    if count > 0 {
-                        *row = load_some(&source.data[at + k * source.step..][..count]);
-                    }
-                }
-                let words = _mm512_permutexvar_epi16(order, words(_mm512_cvtne2ps_pbh(rows[1], rows[0])));
-                put::<WIDE>(packed, pairs, (group, pair), words);
-            }
-        }
+    let mut square = [_mm512_setzero_si512(); PAIRS];
+    let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
+    let rows = Rows::new(source, (source.first + k) * source.step + lane, source.step, depth, count);
+    for (i, pair) in square.iter_mut().enumerate().take(depth.div_ceil(2)) {
+        *pair = _mm512_permutexvar_epi16(
+            order,
+            words(_mm512_cvtne2ps_pbh(rows.at(2 * i + 1, 0), rows.at(2 * i, 0))),
+        );
     }
+    square
 }
 
-/// For lanes each of which lies in one piece.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn one_after_another<const WIDE: usize>(source: Source, first: usize, lanes: usize, packed: &mut [u32]) {
-    let pairs = source.depth.div_ceil(2);
-    for group in 0..packed.len() / (pairs * LANES) {
-        let count = lanes.saturating_sub(group * LANES).min(LANES);
-        for k in (0..source.depth).step_by(2 * LANES) {
-            let depth = (source.depth - k).min(2 * LANES);
-            let mut rows = [_mm512_setzero_si512(); LANES];
-            for (i, row) in rows.iter_mut().enumerate().take(count) {
-                let at = (first + group * LANES + i) * source.lane + source.first + k;
-                let (low, high) = source.data[at..][..depth].split_at(depth.min(LANES));
-                *row = words(_mm512_cvtne2ps_pbh(load_some(high), load_some(low)));
-            }
-            for (i, words) in transposed(rows).into_iter().enumerate().take(depth.div_ceil(2)) {
-                put::<WIDE>(packed, pairs, (group, k / 2 + i), words);
-            }
-        }
-    }
-}
-
-/// Writes the words of sixteen lanes and one pair to their place in the panels.
+/// `count` lanes each of which lies in one piece: a register for each lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn put<const WIDE: usize>(packed: &mut [u32], pairs: usize, (group, pair): (usize, usize), words: __m512i) {
-    if WIDE == B_LANES {
-        let at = (group / 2 * pairs + pair) * B_LANES + group % 2 * LANES;
-        store(chunk(packed, at), words);
-    } else {
-        let at = (2 * group * pairs + pair) * A_LANES;
-        store_half(chunk(packed, at), _mm512_castsi512_si256(words));
-        store_half(chunk(packed, at + pairs * A_LANES), _mm512_extracti64x4_epi64::<1>(words));
+fn one_after_another(source: Source, lane: usize, count: usize, k: usize) -> [__m512i; LANES] {
+    let mut square = [_mm512_setzero_si512(); LANES];
+    let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
+    let rows = Rows::new(source, lane * source.lane + source.first + k, source.lane, count, depth);
+    for (i, lane) in square.iter_mut().enumerate().take(count) {
+        *lane = words(_mm512_cvtne2ps_pbh(rows.at(i, LANES), rows.at(i, 0)));
     }
+    square
 }
 
-#[inline]
-fn chunk<const N: usize>(packed: &mut [u32], at: usize) -> &mut [u32; N] {
-    packed[at..].first_chunk_mut().expect("the panels hold every group and pair")
+/// Up to 32 rows of up to 32 numbers, all inside a slice.
+struct Rows {
+    first: *const f32,
+    stride: usize,
+    rows: usize,
+    masks: [__mmask16; 2],
+}
+
+impl Rows {
+    #[inline]
+    fn new(source: Source, at: usize, stride: usize, rows: usize, width: usize) -> Self {
+        if rows == 0 || width == 0 {
+            return Self { first: source.data.as_ptr(), stride, rows: 0, masks: [0; 2] };
+        }
+        let all = &source.data[at..at + (rows - 1) * stride + width];
+        Self { first: all.as_ptr(), stride, rows, masks: [mask(width), mask(width.saturating_sub(LANES))] }
+    }
+
+    /// Sixteen numbers of a row, zeros beyond its end and beyond the last row.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn at(&self, row: usize, column: usize) -> __m512 {
+        let mask = if row < self.rows { self.masks[column / LANES] } else { 0 };
+        #[expect(
+            unsafe_code,
+            reason = "masked loads go through pointers, and these would be checked one by one"
+        )]
+        // SAFETY: `new` found all rows inside the slice, whose elements the mask keeps to; what it leaves out is not read.
+        unsafe {
+            _mm512_maskz_loadu_ps(
+                mask,
+                self.first.wrapping_add(row.wrapping_mul(self.stride).wrapping_add(column)),
+            )
+        }
+    }
 }
 
 /// Sixteen rows of sixteen words as sixteen columns.
@@ -146,7 +202,7 @@ pub(super) fn mask(len: usize) -> __mmask16 {
 /// At most sixteen numbers, then zeros.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_some(x: &[f32]) -> __m512 {
+pub(super) fn load_some(x: &[f32]) -> __m512 {
     #[expect(unsafe_code, reason = "masked loads go through pointers")]
     // SAFETY: the mask keeps within the slice.
     unsafe {

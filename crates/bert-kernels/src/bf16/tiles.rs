@@ -1,0 +1,172 @@
+//! Products of packed factors by AMX: a piece of 32 x 32 numbers of c in four tile registers.
+//!
+//! A tile register holds sixteen rows of 64 bytes. `tdpbf16ps` multiplies a square of a (16 rows, 16 pairs of bf16) by a
+//! square of b (16 pairs, 16 columns) and adds the products to a tile of c. For each element it runs two chains of
+//! fused multiply-adds from zero, one over the first and one over the second numbers of the pairs, and adds their sum
+//! to c; every step rounds to nearest, and subnormal numbers are zero (Intel SDM, TDPBF16PS).
+//!
+//! Rust's compiler has no stable intrinsics for tiles, so these are written as assembly. Linux lends the registers
+//! on request.
+
+use std::arch::asm;
+use std::marker::PhantomData;
+use std::sync::LazyLock;
+
+use super::pack::{B_LANES, LANES, PAIRS};
+
+/// Rows and columns of the piece.
+pub(super) const SIDE: usize = 2 * LANES;
+const _: () = assert!(SIDE == B_LANES);
+
+/// Whether the processor has tiles of bf16 and the system lends them to this process.
+pub(super) fn supported() -> bool {
+    static LENT: LazyLock<bool> = LazyLock::new(|| in_processor() && lent());
+    *LENT
+}
+
+fn in_processor() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+    const OSXSAVE: u32 = 1 << 27;
+    const AMX_BF16: u32 = 1 << 22;
+    const AMX_TILE: u32 = 1 << 24;
+    const TILE_STATE: u64 = 0b11 << 17;
+    if __cpuid(0).eax < 7 || __cpuid(1).ecx & OSXSAVE == 0 {
+        return false;
+    }
+    let has = __cpuid_count(7, 0).edx & (AMX_BF16 | AMX_TILE) == AMX_BF16 | AMX_TILE;
+    #[expect(unsafe_code, reason = "reads a register that OSXSAVE says is there")]
+    // SAFETY: OSXSAVE is set, so the instruction exists and is enabled.
+    let saved = unsafe { _xgetbv(0) };
+    has && saved & TILE_STATE == TILE_STATE
+}
+
+/// Asks for the tile registers, which Linux gives out on request only.
+#[cfg(target_os = "linux")]
+fn lent() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
+    const XFEATURE_XTILEDATA: libc::c_int = 18;
+    #[expect(unsafe_code, reason = "a system call that std does not have")]
+    // SAFETY: the call takes two numbers and touches no memory of this process.
+    let refused = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) };
+    refused == 0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lent() -> bool {
+    false
+}
+
+/// The tile registers of this thread, configured; clean again when dropped. It cannot go to another thread.
+pub(super) struct Tiles(PhantomData<*const ()>);
+
+/// What `ldtilecfg` reads: palette 1, and for each of eight registers 16 rows of 64 bytes.
+#[repr(C, align(64))]
+struct Configuration {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Tiles {
+    pub(super) fn configure() -> Self {
+        static ALL: Configuration = Configuration {
+            palette: 1,
+            start_row: 0,
+            reserved: [0; 14],
+            bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+            rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+        };
+        assert!(supported(), "there are no tiles of bf16");
+        #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
+        // SAFETY: `supported` holds, and the operand is 64 bytes in the form that the instruction takes.
+        unsafe {
+            asm!(
+                "ldtilecfg [{configuration}]",
+                configuration = in(reg) &raw const ALL,
+                options(nostack, preserves_flags, readonly),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            );
+        }
+        Self(PhantomData)
+    }
+
+    /// `c = a b`, or `c = c + a b` with `add`, for 32 lanes of a in [squares](super::pack::Layout::Squares) and a panel of
+    /// 32 lanes of b. Rows of c are `c_row` apart.
+    pub(super) fn product(&self, a: &[u32], b: &[u32], (c, c_row): (&mut [f32], usize), add: bool) {
+        let squares = b.len() / (PAIRS * B_LANES);
+        assert!(squares > 0 && b.len() == squares * PAIRS * B_LANES, "whole squares of b");
+        assert_eq!(a.len(), b.len(), "as many squares of a as of b");
+        assert!(c_row >= SIDE && c.len() >= (SIDE - 1) * c_row + SIDE, "c holds the piece");
+        let (upper, lower) = a.split_at(a.len() / 2);
+        let (top, bottom) = c.split_at_mut(LANES * c_row);
+        #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
+        // SAFETY: `self` says that the registers are configured. The loop reads `squares` squares of 1024 bytes from
+        // each half of a and as many of 2048 bytes from b, and reads or writes 16 rows of 128 bytes of each half of c;
+        // the assertions above say that all of them are inside the slices.
+        unsafe {
+            asm!(
+                "test {add}, {add}",
+                "jnz 3f",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "jmp 2f",
+                "3:",
+                "tileloadd tmm0, [{top} + {c_stride}]",
+                "tileloadd tmm1, [{top} + {c_stride} + 64]",
+                "tileloadd tmm2, [{bottom} + {c_stride}]",
+                "tileloadd tmm3, [{bottom} + {c_stride} + 64]",
+                "2:",
+                "tileloadd tmm4, [{upper} + {a_stride}]",
+                "tileloadd tmm6, [{b} + {b_stride}]",
+                "tileloadd tmm7, [{b} + {b_stride} + 64]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm5, [{lower} + {a_stride}]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {upper}, 1024",
+                "add {lower}, 1024",
+                "add {b}, 2048",
+                "dec {squares}",
+                "jnz 2b",
+                "tilestored [{top} + {c_stride}], tmm0",
+                "tilestored [{top} + {c_stride} + 64], tmm1",
+                "tilestored [{bottom} + {c_stride}], tmm2",
+                "tilestored [{bottom} + {c_stride} + 64], tmm3",
+                upper = inout(reg) upper.as_ptr() => _,
+                lower = inout(reg) lower.as_ptr() => _,
+                b = inout(reg) b.as_ptr() => _,
+                squares = inout(reg) squares => _,
+                top = in(reg) top.as_mut_ptr(),
+                bottom = in(reg) bottom.as_mut_ptr(),
+                a_stride = in(reg) 64usize,
+                b_stride = in(reg) 128usize,
+                c_stride = in(reg) 4 * c_row,
+                add = in(reg) usize::from(add),
+                options(nostack),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            );
+        }
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
+        // SAFETY: the instruction exists, since this value was made; it takes nothing and touches no memory.
+        unsafe {
+            asm!(
+                "tilerelease",
+                options(nostack, nomem, preserves_flags),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            );
+        }
+    }
+}
