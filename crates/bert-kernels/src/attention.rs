@@ -114,31 +114,22 @@ pub(crate) struct Attention {
 
 /// Sizes of one call.
 #[derive(Clone, Copy)]
-struct Sizes {
-    seq: usize,
-    hidden: usize,
+pub(crate) struct Sizes {
+    pub(crate) seq: usize,
+    pub(crate) hidden: usize,
     head: usize,
 }
 
 impl Attention {
-    fn sizes(&self, x: &FlexTensor) -> Sizes {
-        let shape = x.layout().shape();
-        Sizes { seq: shape[1], hidden: shape[2], head: shape[2] / self.heads }
+    pub(crate) fn sizes(&self, seq: usize, hidden: usize) -> Sizes {
+        Sizes { seq, hidden, head: hidden / self.heads }
     }
 
-    /// `q k' scale` of one head.
+    /// `q k'` of one head.
     fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
         let Sizes { seq, hidden, head } = sizes;
         let key = Matrix::rows(key, hidden).transposed();
-        multiply(
-            self.precision,
-            (seq, seq, head),
-            (scores, seq),
-            0.0,
-            self.scale,
-            Matrix::rows(query, hidden),
-            key,
-        );
+        multiply(self.precision, (seq, seq, head), (scores, seq), false, Matrix::rows(query, hidden), key);
     }
 
     /// The index of the first element of a head's probabilities, for the mask.
@@ -153,39 +144,18 @@ impl Fused<3> for Attention {
 
     fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Self::Saved) {
         let inputs = inputs.map(contiguous);
-        let sizes @ Sizes { seq, hidden, head } = self.sizes(&inputs[0]);
         let shape = inputs[0].layout().shape().clone();
-        let [query, key, value] = inputs.each_ref().map(slice);
-        let bias = slice(&self.bias);
-        let mut context = buffer(query.len());
+        let sizes @ Sizes { seq, hidden, .. } = self.sizes(shape[1], shape[2]);
+        let mut context = buffer(shape.num_elements());
         let mut rows = vec![[0.0; 2]; shape[0] * self.heads * seq];
-        context
-            .par_chunks_mut(seq * hidden)
-            .zip(rows.par_chunks_mut(self.heads * seq))
-            .enumerate()
-            .for_each_init(
-                || (scratch(seq * seq), Vec::new()),
-                |(scores, words), (batch, (context, rows))| {
-                    let start = batch * seq * hidden;
-                    for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
-                        let at = start + index * head;
-                        self.scores(sizes, &query[at..], &key[at..], scores);
-                        softmax_rows(scores, &bias[batch * seq..(batch + 1) * seq], rows);
-                        if let Some(dropout) = self.dropout {
-                            dropout.apply(scores, self.first(seq, batch, index), words);
-                        }
-                        multiply(
-                            self.precision,
-                            (seq, head, seq),
-                            (&mut context[index * head..], hidden),
-                            0.0,
-                            1.0,
-                            Matrix::rows(scores, seq),
-                            Matrix::rows(&value[at..], hidden),
-                        );
-                    }
-                },
-            );
+        let chunk = seq * hidden;
+        context.par_chunks_mut(chunk).zip(rows.par_chunks_mut(self.heads * seq)).enumerate().for_each_init(
+            || RowScratch::new(seq),
+            |scratch, (batch, (context, rows))| {
+                let inputs = inputs.each_ref().map(|x| &slice(x)[batch * chunk..(batch + 1) * chunk]);
+                self.row_forward(sizes, batch, inputs, rows, context, scratch);
+            },
+        );
         (tensor(context, shape), (inputs, rows))
     }
 
@@ -196,8 +166,8 @@ impl Fused<3> for Attention {
         _: [bool; 3],
     ) -> [Option<FlexTensor>; 3] {
         let gradient = contiguous(gradient);
-        let sizes @ Sizes { seq, hidden, .. } = self.sizes(&inputs[0]);
         let shape = inputs[0].layout().shape().clone();
+        let sizes @ Sizes { seq, hidden, .. } = self.sizes(shape[1], shape[2]);
         let mut outputs: [Vec<f32>; 3] = std::array::from_fn(|_| buffer(shape.num_elements()));
         let [query, key, value] = &mut outputs;
         let chunk = seq * hidden;
@@ -208,22 +178,12 @@ impl Fused<3> for Attention {
             .zip(rows.par_chunks(self.heads * seq))
             .enumerate()
             .for_each_init(
-                || Scratch::new(seq),
+                || RowScratch::new(seq),
                 |scratch, (batch, (((query, key), value), rows))| {
                     let part = batch * chunk..(batch + 1) * chunk;
                     let inputs = inputs.each_ref().map(|x| &slice(x)[part.clone()]);
-                    let gradient = &slice(&gradient)[part.clone()];
-                    for (head, rows) in rows.chunks_exact(seq).enumerate() {
-                        self.head_backward(
-                            sizes,
-                            (batch, head),
-                            inputs,
-                            rows,
-                            gradient,
-                            [&mut *query, &mut *key, &mut *value],
-                            scratch,
-                        );
-                    }
+                    let gradient = &slice(&gradient)[part];
+                    self.row_backward(sizes, batch, inputs, rows, gradient, [query, key, value], scratch);
                 },
             );
         outputs.map(|values| Some(tensor(values, shape.clone())))
@@ -231,21 +191,65 @@ impl Fused<3> for Attention {
 }
 
 /// Three score matrices of one head, and words of its mask.
-struct Scratch {
+pub(crate) struct RowScratch {
     probabilities: pool::Scratch,
     dropped: pool::Scratch,
     gradient: pool::Scratch,
     words: Vec<u64>,
 }
 
-impl Scratch {
-    fn new(seq: usize) -> Self {
+impl RowScratch {
+    pub(crate) fn new(seq: usize) -> Self {
         let square = || scratch(seq * seq);
         Self { probabilities: square(), dropped: square(), gradient: square(), words: Vec::new() }
     }
 }
 
 impl Attention {
+    /// One row of the batch; all slices are that row's. `rows` gets of each head and query the maximum and the inverse
+    /// sum.
+    pub(crate) fn row_forward(
+        &self,
+        sizes: Sizes,
+        batch: usize,
+        [query, key, value]: [&[f32]; 3],
+        rows: &mut [[f32; 2]],
+        context: &mut [f32],
+        scratch: &mut RowScratch,
+    ) {
+        let Sizes { seq, hidden, head } = sizes;
+        let RowScratch { probabilities: scores, words, .. } = scratch;
+        let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
+        for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
+            let at = index * head;
+            self.scores(sizes, &query[at..], &key[at..], scores);
+            softmax_rows(scores, self.scale, bias, rows);
+            if let Some(dropout) = self.dropout {
+                dropout.apply(scores, self.first(seq, batch, index), words);
+            }
+            let (scores, value) = (Matrix::rows(scores, seq), Matrix::rows(&value[at..], hidden));
+            multiply(self.precision, (seq, head, seq), (&mut context[at..], hidden), false, scores, value);
+        }
+    }
+
+    /// The gradients of [`Self::row_forward`].
+    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
+    pub(crate) fn row_backward(
+        &self,
+        sizes: Sizes,
+        batch: usize,
+        inputs: [&[f32]; 3],
+        rows: &[[f32; 2]],
+        gradient: &[f32],
+        [d_query, d_key, d_value]: [&mut [f32]; 3],
+        scratch: &mut RowScratch,
+    ) {
+        for (head, rows) in rows.chunks_exact(sizes.seq).enumerate() {
+            let outputs = [&mut *d_query, &mut *d_key, &mut *d_value];
+            self.head_backward(sizes, (batch, head), inputs, rows, gradient, outputs, scratch);
+        }
+    }
+
     /// One head of one row of the batch. All slices are that row's `[seq, hidden]`.
     #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
     fn head_backward(
@@ -256,15 +260,15 @@ impl Attention {
         rows: &[[f32; 2]],
         gradient: &[f32],
         [d_query, d_key, d_value]: [&mut [f32]; 3],
-        scratch: &mut Scratch,
+        scratch: &mut RowScratch,
     ) {
         let Sizes { seq, hidden, head } = sizes;
         let at = index * head;
         let part = |x| Matrix::rows(x, hidden);
-        let Scratch { probabilities, dropped, gradient: d_scores, words } = scratch;
+        let RowScratch { probabilities, dropped, gradient: d_scores, words } = scratch;
         self.scores(sizes, &query[at..], &key[at..], probabilities);
         let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
-        probabilities_rows(probabilities, bias, rows);
+        probabilities_rows(probabilities, self.scale, bias, rows);
 
         let first = self.first(seq, batch, index);
         let used: &[f32] = match self.dropout {
@@ -281,37 +285,27 @@ impl Attention {
             self.precision,
             (seq, head, seq),
             (&mut d_value[at..], hidden),
-            0.0,
-            1.0,
+            false,
             used.transposed(),
             context,
         );
 
         let value = part(&value[at..]).transposed();
-        multiply(self.precision, (seq, seq, head), (&mut *d_scores, seq), 0.0, 1.0, context, value);
+        multiply(self.precision, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
         if let Some(dropout) = self.dropout {
             // The words are those of the probabilities.
             dropout.apply_words(d_scores, first, words);
         }
-        softmax_backward_rows(probabilities, d_scores, seq);
+        softmax_backward_rows(probabilities, d_scores, self.scale, seq);
 
         let d_scores = Matrix::rows(d_scores, seq);
         let (query, key) = (part(&query[at..]), part(&key[at..]));
-        multiply(
-            self.precision,
-            (seq, head, seq),
-            (&mut d_query[at..], hidden),
-            0.0,
-            self.scale,
-            d_scores,
-            key,
-        );
+        multiply(self.precision, (seq, head, seq), (&mut d_query[at..], hidden), false, d_scores, key);
         multiply(
             self.precision,
             (seq, head, seq),
             (&mut d_key[at..], hidden),
-            0.0,
-            self.scale,
+            false,
             d_scores.transposed(),
             query,
         );
@@ -319,11 +313,11 @@ impl Attention {
 }
 
 vectorized! {
-    /// Softmax of each row of scores plus bias; `rows` gets the maximum and the inverse sum.
-    fn softmax_rows(scores: &mut [f32], bias: &[f32], rows: &mut [[f32; 2]]) {
+    /// Softmax of each row of `scores scale + bias`; `rows` gets the maximum and the inverse sum.
+    fn softmax_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &mut [[f32; 2]]) {
         for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score += bias;
+                *score = *score * scale + bias;
             }
             let greatest = greatest(scores);
             for score in scores.iter_mut() {
@@ -340,22 +334,22 @@ vectorized! {
 
 vectorized! {
     /// [`softmax_rows`] once more, from what it kept.
-    fn probabilities_rows(scores: &mut [f32], bias: &[f32], rows: &[[f32; 2]]) {
+    fn probabilities_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &[[f32; 2]]) {
         for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = exp_to_88(*score + bias - greatest) * inverse;
+                *score = exp_to_88(*score * scale + bias - greatest) * inverse;
             }
         }
     }
 }
 
 vectorized! {
-    /// `ds = p (dp - sum(p dp))` of each row, in place of dp.
-    fn softmax_backward_rows(probabilities: &[f32], gradient: &mut [f32], seq: usize) {
+    /// `scale ds = scale p (dp - sum(p dp))` of each row, in place of dp: the gradient of `q k'`.
+    fn softmax_backward_rows(probabilities: &[f32], gradient: &mut [f32], scale: f32, seq: usize) {
         for (p, gradient) in probabilities.chunks_exact(seq).zip(gradient.chunks_exact_mut(seq)) {
             let mean = dot(p, gradient);
             for (p, gradient) in p.iter().zip(gradient) {
-                *gradient = p * (*gradient - mean);
+                *gradient = p * (*gradient - mean) * scale;
             }
         }
     }

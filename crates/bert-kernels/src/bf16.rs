@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::matrix::{Matrix, Threads};
+use crate::matrix::{Matrix, Side, Threads};
 use crate::pool::{Scratch, scratch};
 use pack::{B_LANES, Layout, Source};
 use tiles::{SIDE, Tiles};
@@ -90,24 +90,13 @@ pub(crate) fn on_tiles() -> bool {
     Unit::best() == Some(Unit::Tiles)
 }
 
-/// Which factor of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// a, whose lanes are rows of c.
-    Left,
-    /// b, whose lanes are columns of c.
-    Right,
-}
-
-impl Side {
-    /// A part of a factor of so many lanes along k.
-    fn source(self, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
-        let (lane, step) = match self {
-            Self::Left => (matrix.row, matrix.column),
-            Self::Right => (matrix.column, matrix.row),
-        };
-        Source { data: matrix.data, lane, step, lanes, first, depth }
-    }
+/// A stretch along k of a factor of so many lanes.
+fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
+    let (lane, step) = match side {
+        Side::Left => (matrix.row, matrix.column),
+        Side::Right => (matrix.column, matrix.row),
+    };
+    Source { data: matrix.data, lane, step, lanes, first, depth }
 }
 
 /// A factor in bf16, laid out for the products that it is used in: stretch by stretch along k.
@@ -142,7 +131,7 @@ impl Packed {
         let words = packed.words_of_stretch();
         for (index, words) in packed.words.chunks_mut(words).enumerate() {
             let first = index * stretch;
-            let source = side.source(matrix, lanes, first, stretch.min(k - first));
+            let source = source(side, matrix, lanes, first, stretch.min(k - first));
             pack_all(threads, source, unit.layout(side), bytemuck::cast_slice_mut(words));
         }
         packed
@@ -183,7 +172,7 @@ impl Filler {
         assert_eq!(lanes.start % SIDE, 0, "lanes within a panel");
         let pairs = pairs(k);
         let words = &mut stretch[lanes.start * pairs..][..lanes.len().next_multiple_of(SIDE) * pairs];
-        let source = self.side.source(part, lanes.len(), 0, k);
+        let source = source(self.side, part, lanes.len(), 0, k);
         pack(source, self.unit.layout(self.side), 0, bytemuck::cast_slice_mut(words));
     }
 }
@@ -274,7 +263,7 @@ fn multiply_by(
                     let all = b_scratch.take().expect("room for a plain factor");
                     let (words, rest) = all.split_at_mut(pairs(depth) * columns);
                     b_scratch = Some(rest);
-                    let source = Side::Right.source(matrix, n, first, depth);
+                    let source = source(Side::Right, matrix, n, first, depth);
                     pack_all(threads, source, Layout::Wide, words);
                     &*words
                 }
@@ -306,7 +295,7 @@ fn multiply_by(
                             let (words, rest) = all.split_at_mut(pairs * lanes);
                             room = Some(rest);
                             pack(
-                                Side::Left.source(matrix, m, first, depth),
+                                source(Side::Left, matrix, m, first, depth),
                                 unit.layout(Side::Left),
                                 top,
                                 words,

@@ -9,7 +9,10 @@ use rayon::prelude::*;
 
 use crate::compute::Compute;
 use crate::extension::{Fused, Input, apply, fused_path, on_flex, place};
-use crate::math::{gelu, gelu_derivative, gelu_tanh, gelu_tanh_derivative, vectorized};
+use crate::math::{
+    gelu, gelu_and_derivative, gelu_derivative, gelu_tanh, gelu_tanh_and_derivative, gelu_tanh_derivative,
+    vectorized,
+};
 use crate::parallel::{add_blocks, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 
@@ -123,7 +126,7 @@ impl Fused<2> for BiasGelu {
 
 vectorized! {
     /// Turns x into `gelu(x + bias)`.
-    fn forward_rows(form: Gelu, bias: &[f32], x: &mut [f32]) {
+    pub(crate) fn forward_rows(form: Gelu, bias: &[f32], x: &mut [f32]) {
         for x in x.chunks_exact_mut(bias.len()) {
             match form {
                 Gelu::Erf => for (x, b) in x.iter_mut().zip(bias) {
@@ -150,6 +153,37 @@ vectorized! {
                 },
                 Gelu::Tanh => for (((x, b), gradient), sum) in columns {
                     *gradient *= gelu_tanh_derivative(x + b);
+                    *sum += *gradient;
+                },
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// [`forward_rows`] of z and [`backward_rows`] of its gradient in one pass.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for operations on tiles"))]
+    pub(crate) fn value_and_gradient_rows(
+        form: Gelu,
+        bias: &[f32],
+        z: &mut [f32],
+        gradient: &mut [f32],
+        sum: &mut [f32],
+    ) {
+        let rows = z.chunks_exact_mut(bias.len()).zip(gradient.chunks_exact_mut(bias.len()));
+        for (z, gradient) in rows {
+            let columns = z.iter_mut().zip(bias).zip(gradient).zip(sum.iter_mut());
+            match form {
+                Gelu::Erf => for (((z, b), gradient), sum) in columns {
+                    let (value, derivative) = gelu_and_derivative(*z + b);
+                    *z = value;
+                    *gradient *= derivative;
+                    *sum += *gradient;
+                },
+                Gelu::Tanh => for (((z, b), gradient), sum) in columns {
+                    let (value, derivative) = gelu_tanh_and_derivative(*z + b);
+                    *z = value;
+                    *gradient *= derivative;
                     *sum += *gradient;
                 },
             }

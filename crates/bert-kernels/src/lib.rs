@@ -35,6 +35,7 @@
 //! | [`self_attention`] | three projections, attention |
 //! | [`attention`] | scores, key mask, softmax, dropout, context, heads side by side |
 //! | [`dense`] | the product of a dense layer, as one |
+//! | [`feed_forward`] | two dense layers with GELU between them |
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
 //! | [`gelu`] | bias + GELU, erf and tanh |
 //! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
@@ -70,7 +71,8 @@
 //!   up.
 //! - **The vector width matters to matrix products only.** Elementwise arithmetic is written without fused
 //!   multiply-add and with explicit lanes in every sum, sixteen in f32. The matrix products of the `gemm` crate do
-//!   depend on the vector width, and on the size of the first cache ([`processor`]).
+//!   depend on the vector width, and on the size of the first cache ([`processor`]). Products in bf16 depend on whether
+//!   there are AMX tiles, which round the sum of 32 terms where AVX-512 BF16 rounds that of two.
 //! - **Bits have a version.** A change that gives other bits for the same input raises [`VERSION`].
 
 pub mod adamw;
@@ -84,6 +86,7 @@ pub mod dense;
 pub mod dropout;
 pub mod embeddings;
 mod extension;
+pub mod feed_forward;
 pub mod gelu;
 pub mod layer_norm;
 pub mod masked_lm;
@@ -106,4 +109,4 @@ pub use precision::has_bf16_instructions;
 
 /// The version of the arithmetic. A change that gives other bits for the same input has to raise it: runs record
 /// it, and a run that goes on with another version says that its bits may differ.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -5,10 +5,11 @@
 //!
 //! The kernel takes the vocabulary in blocks of columns, whose logits stay in a core's cache while they are worked
 //! on. The forward pass turns each block into `exp(z - top)`, where top is the row's greatest logit in that block,
-//! and computes the log-sum-exp from the blocks' tops and sums. These exponentials are the only `[n, vocab]` buffer.
-//! The backward pass scales a copy of each block to `dz = (softmax(z) - onehot(label)) g`; `dh = dz E`, `dE = dz' h`
-//! and `db = sum(dz)` are products and sums of it. Computing the logits again instead would need no such buffer but a
-//! third more work; measured, it is slower wherever the buffer's pages are reused.
+//! and computes the log-sum-exp from the blocks' tops and sums. The backward pass turns each block into
+//! `dz = (softmax(z) - onehot(label)) g`; `dh = dz E`, `dE = dz' h` and `db = sum(dz)` are products and sums of it.
+//!
+//! The exponentials are kept for the backward pass, the only `[n, vocab]` buffer. Tiles of bf16 compute the logits again
+//! in less time than memory takes to hold and give back the exponentials, so there they are not kept.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -21,7 +22,7 @@ use crate::math::{exp_to_88, greatest, sum, vectorized};
 use crate::matrix::{Matrix, Threads};
 use crate::pool::scratch;
 use crate::precision::matmul;
-use crate::product::multiply;
+use crate::product::{Factor, Shared, multiply, outrun_memory};
 use crate::rows::{add, add_bias, add_rows};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
@@ -88,30 +89,22 @@ struct MaskedLm {
     precision: Precision,
 }
 
-/// Inputs; block by block `exp(z - top)`, where top is the greatest logit of the row in that block, and
-/// those tops; and the log-sum-exp of each row.
-type Saved = ([FlexTensor; 3], FlexTensor, Vec<[f32; 2]>, Vec<f32>);
+/// Inputs; if they are kept, block by block, `exp(z - top)`, where top is the greatest logit of the row in that block; those tops;
+/// and the log-sum-exp of each row.
+type Saved = ([FlexTensor; 3], Option<FlexTensor>, Vec<[f32; 2]>, Vec<f32>);
 
-/// Logits of columns `first .. first + bias.len()` of all rows.
+/// Logits of all rows for the words of `table` and `bias`.
 pub(crate) fn logits(
     precision: Precision,
-    transformed: &[f32],
+    transformed: Factor,
     table: &[f32],
     bias: &[f32],
     hidden: usize,
     block: &mut [f32],
 ) {
-    let (rows, columns) = (transformed.len() / hidden, bias.len());
+    let (rows, columns) = (block.len() / bias.len(), bias.len());
     let table = Matrix::rows(table, hidden).transposed();
-    multiply(
-        precision,
-        (rows, columns, hidden),
-        (&mut *block, columns),
-        0.0,
-        1.0,
-        Matrix::rows(transformed, hidden),
-        table,
-    );
+    multiply(precision, (rows, columns, hidden), (&mut *block, columns), false, transformed, table);
     add_bias(block, bias);
 }
 
@@ -136,16 +129,24 @@ impl Fused<3> for MaskedLm {
         // Of each block and row the maximum and the sum; of each row the label's logit, in one block.
         let mut parts = vec![[0f32; 2]; blocks * n];
         let mut label_parts = vec![0f32; blocks * n];
-        let mut exponentials = buffer(n * bias.len());
+        let shared =
+            Shared::left((self.precision, Threads::All), Matrix::rows(transformed, hidden), n, hidden);
+        let mut exponentials = (!outrun_memory(self.precision)).then(|| buffer(n * bias.len()));
+        let places: Vec<Option<&mut [f32]>> = match &mut exponentials {
+            Some(exponentials) => exponentials.chunks_mut(n * COLUMNS).map(Some).collect(),
+            None => (0..blocks).map(|_| None).collect(),
+        };
         parts
             .par_chunks_mut(n)
-            .zip(exponentials.par_chunks_mut(n * COLUMNS))
+            .zip(places)
             .zip(label_parts.par_chunks_mut(n))
             .zip(table.par_chunks(COLUMNS * hidden))
             .zip(bias.par_chunks(COLUMNS))
             .enumerate()
-            .for_each(|(index, ((((parts, block), label_parts), table), bias))| {
-                logits(self.precision, transformed, table, bias, hidden, block);
+            .for_each(|(index, ((((parts, place), label_parts), table), bias))| {
+                let mut forgotten = place.is_none().then(|| scratch(n * bias.len()));
+                let block = place.or(forgotten.as_deref_mut()).expect("one of them");
+                logits(self.precision, shared.factor(), table, bias, hidden, block);
                 let labels = self.labels.iter().zip(label_parts);
                 for ((label, part), row) in labels.zip(block.chunks_exact(bias.len())) {
                     if let Some(column) = label.checked_sub(index * COLUMNS)
@@ -156,7 +157,7 @@ impl Fused<3> for MaskedLm {
                 }
                 sums_of_exponentials(block, bias.len(), parts);
             });
-        let exponentials = tensor(exponentials, [n * bias.len()]);
+        let exponentials = exponentials.map(|values| tensor(values, [n * bias.len()]));
         let log_sums: Vec<f32> = (0..n).into_par_iter().map(|row| log_sum(&parts, n, row)).collect();
         let rows = self.labels.iter().zip(&log_sums).enumerate();
         let nll = rows.map(|(row, (label, log_sum))| {
@@ -174,10 +175,13 @@ impl Fused<3> for MaskedLm {
         wanted: [bool; 3],
     ) -> [Option<FlexTensor>; 3] {
         let gradient = contiguous(gradient);
-        let (gradient, exponentials) = (slice(&gradient), slice(&exponentials));
+        let (gradient, exponentials) = (slice(&gradient), exponentials.as_ref().map(slice));
         let [transformed, table, bias] = inputs.each_ref().map(slice);
         let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
         let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
+        let all = (self.precision, Threads::All);
+        let left = Shared::left(all, Matrix::rows(transformed, hidden), n, hidden);
+        let right = Shared::right(all, Matrix::rows(transformed, hidden), n, hidden);
         // Whole blocks to each group, by the vocabulary alone.
         let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS) * COLUMNS;
         let mut partial = scratch(vocab.div_ceil(group) * n * hidden);
@@ -194,8 +198,18 @@ impl Fused<3> for MaskedLm {
                     let columns = d_bias.len();
                     let table = &table[first * hidden..(first + columns) * hidden];
                     let block = &mut scratch[..n * columns];
-                    let stored = &exponentials[first * n..first * n + n * columns];
-                    probabilities(stored, columns, &parts[first / COLUMNS * n..], &log_sums, gradient, block);
+                    match exponentials {
+                        Some(all) => {
+                            let stored = &all[first * n..first * n + n * columns];
+                            let parts = &parts[first / COLUMNS * n..];
+                            from_exponentials(stored, columns, parts, &log_sums, gradient, block);
+                        }
+                        None => {
+                            let bias = &bias[first..first + columns];
+                            logits(self.precision, left.factor(), table, bias, hidden, block);
+                            from_logits(columns, &log_sums, gradient, block);
+                        }
+                    }
                     for ((label, gradient), row) in
                         self.labels.iter().zip(gradient).zip(block.chunks_exact_mut(columns))
                     {
@@ -208,24 +222,15 @@ impl Fused<3> for MaskedLm {
                     d_bias.fill(0.0);
                     add_rows(block, d_bias);
                     let block = Matrix::rows(block, columns);
-                    let (table, transformed) =
-                        (Matrix::rows(table, hidden), Matrix::rows(transformed, hidden));
-                    transposed_product(
-                        (self.precision, Threads::One),
-                        (columns, hidden, n),
-                        d_table,
-                        block,
-                        transformed,
-                    );
-                    let sum = if i == 0 { 0.0 } else { 1.0 };
+                    let on = (self.precision, Threads::One);
+                    transposed_product(on, (columns, hidden, n), d_table, block, &right);
                     multiply(
                         self.precision,
                         (n, hidden, columns),
                         (&mut *partial, hidden),
-                        sum,
-                        1.0,
+                        i > 0,
                         block,
-                        table,
+                        Matrix::rows(table, hidden),
                     );
                 }
             });
@@ -258,7 +263,7 @@ vectorized! {
 
 vectorized! {
     /// `exp(z - log_sum) g` from what [`sums_of_exponentials`] left.
-    fn probabilities(
+    fn from_exponentials(
         stored: &[f32],
         columns: usize,
         parts: &[[f32; 2]],
@@ -272,6 +277,17 @@ vectorized! {
             let factor = exp_to_88(top - log_sum) * gradient;
             for (stored, z) in stored.iter().zip(block) {
                 *z = stored * factor;
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// Turns z into `exp(z - log_sum) g`.
+    fn from_logits(columns: usize, log_sums: &[f32], gradient: &[f32], block: &mut [f32]) {
+        for ((row, log_sum), gradient) in block.chunks_exact_mut(columns).zip(log_sums).zip(gradient) {
+            for z in row {
+                *z = exp_to_88(*z - log_sum) * gradient;
             }
         }
     }

@@ -13,8 +13,10 @@ use rayon::prelude::*;
 use crate::compute::{Compute, Precision};
 use crate::extension::{Input, Place, fused_path, place};
 use crate::masked_lm::{self, COLUMNS, log_sum, logits, sums_of_exponentials};
+use crate::matrix::{Matrix, Threads};
 use crate::pool::scratch;
 use crate::precision::matmul;
+use crate::product::Shared;
 use crate::storage::{contiguous, indices, slice, tensor, width};
 
 /// `-log p(label)` of each row, and 1 where the label has the greatest logit, else 0.
@@ -81,6 +83,7 @@ fn fused(
 ) -> [Vec<f32>; 2] {
     let n = labels.len();
     let blocks = bias.len().div_ceil(COLUMNS);
+    let shared = Shared::left((precision, Threads::All), Matrix::rows(transformed, hidden), n, hidden);
     let mut parts = vec![[0f32; 2]; blocks * n];
     let mut candidates = vec![Candidate { logit: f32::NAN, first: false }; blocks * n];
     parts
@@ -92,7 +95,7 @@ fn fused(
         .for_each(|(index, (((parts, candidates), table), bias))| {
             let mut block = scratch(n * COLUMNS);
             let block = &mut block[..n * bias.len()];
-            logits(precision, transformed, table, bias, hidden, block);
+            logits(precision, shared.factor(), table, bias, hidden, block);
             for ((label, candidate), row) in labels.iter().zip(candidates).zip(block.chunks_exact(bias.len()))
             {
                 if let Some(column) = label.checked_sub(index * COLUMNS)

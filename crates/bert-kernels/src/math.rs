@@ -133,17 +133,22 @@ pub fn normal(x: f32) -> (f32, f32) {
 /// `x P(X <= x)`: GELU.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
-    // The distribution underflows for very negative x, infinity included.
-    let x = x.max_or_nan(-1e4);
-    x * normal(x).0
+    gelu_and_derivative(x).0
 }
 
 /// The derivative of [`gelu`].
 #[inline(always)]
 pub fn gelu_derivative(x: f32) -> f32 {
-    let x = x.clamp(-1e4, 1e4);
-    let (distribution, density) = normal(x);
-    distribution + x * density
+    gelu_and_derivative(x).1
+}
+
+/// [`gelu`] and its derivative, which share most of the work.
+#[inline(always)]
+pub fn gelu_and_derivative(x: f32) -> (f32, f32) {
+    // The distribution underflows for very negative x, infinity included.
+    let bounded = x.clamp(-1e4, 1e4);
+    let (distribution, density) = normal(bounded);
+    (x.max_or_nan(-1e4) * distribution, distribution + bounded * density)
 }
 
 const SQRT_8_OVER_PI: f32 = 1.595_769_2;
@@ -152,16 +157,22 @@ const CUBIC: f32 = 0.044_715;
 /// `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`, written as `x / (1 + e^(-2u))`.
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
-    let x = x.max_or_nan(-1e4);
-    x * sigmoid_of_cubic(x).0
+    gelu_tanh_and_derivative(x).0
 }
 
 /// The derivative of [`gelu_tanh`].
 #[inline(always)]
 pub fn gelu_tanh_derivative(x: f32) -> f32 {
-    let x = x.clamp(-1e4, 1e4);
-    let (s, rest) = sigmoid_of_cubic(x);
-    s + x * s * rest * (SQRT_8_OVER_PI * (1.0 + 3.0 * CUBIC * x * x))
+    gelu_tanh_and_derivative(x).1
+}
+
+/// [`gelu_tanh`] and its derivative, which share most of the work.
+#[inline(always)]
+pub fn gelu_tanh_and_derivative(x: f32) -> (f32, f32) {
+    let bounded = x.clamp(-1e4, 1e4);
+    let (s, rest) = sigmoid_of_cubic(bounded);
+    let slope = SQRT_8_OVER_PI * (1.0 + 3.0 * CUBIC * bounded * bounded);
+    (x.max_or_nan(-1e4) * s, s + bounded * s * rest * slope)
 }
 
 /// `1 / (1 + e^(-2u))` and what it is short of 1, without cancellation.

@@ -1,4 +1,5 @@
-//! The arguments of a matrix product: [`Matrix`], a strided view of a slice, and [`Threads`], the threads to use.
+//! The arguments of a matrix product: [`Matrix`], a strided view of a slice, its [`Side`] in the product, and [`Threads`],
+//! the threads to use.
 
 /// The threads of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +8,15 @@ pub(crate) enum Threads {
     One,
     /// All of the current pool.
     All,
+}
+
+/// Which factor of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// a, whose rows are those of c.
+    Left,
+    /// b, whose columns are those of c.
+    Right,
 }
 
 /// A matrix inside a slice: element `(i, j)` is at `i * row + j * column`.

@@ -5,9 +5,9 @@
 //! ([`crate::processor`]), not on the threads.
 
 #[cfg(target_arch = "x86_64")]
-use crate::bf16::{self, Packed, Side};
+use crate::bf16::{self, Packed};
 use crate::compute::Precision;
-use crate::matrix::{Matrix, Threads};
+use crate::matrix::{Matrix, Side, Threads};
 
 /// Two independent pieces of work that are mostly products: side by side on two threads, where that
 /// wastes nothing, and otherwise one after the other with all threads.

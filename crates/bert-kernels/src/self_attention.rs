@@ -3,6 +3,10 @@
 //! The attention is that of [`mod@crate::attention`]; this module adds the three projections before it, but not the
 //! output projection. The backward pass adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`,
 //! `dWq = x' dq`, `dbq = sum(dq)`.
+//!
+//! In f32 queries, keys and values are products over the whole batch, kept for the backward pass. Tiles of bf16
+//! multiply faster than memory delivers those, so there one thread projects one row of the batch, which stays in its
+//! second cache, and the backward pass projects it again.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
@@ -51,17 +55,16 @@ pub fn self_attention(
     match fused_path(compute, &places) {
         Some(path) => {
             let bias = contiguous(Input::from(bias).into_flex());
-            let operation = SelfAttention(Attention {
-                bias,
-                heads,
-                scale: scale as f32,
-                dropout,
-                precision: compute.precision,
-            });
+            let precision = compute.precision;
+            let attention = Attention { bias, heads, scale: scale as f32, dropout, precision };
             let [(wq, bq), (wk, bk), (wv, bv)] = projections;
             let inputs: [Input; 7] =
                 [x.into(), wq.into(), wk.into(), wv.into(), bq.into(), bk.into(), bv.into()];
-            apply(operation, path, inputs)
+            #[cfg(target_arch = "x86_64")]
+            if crate::product::outrun_memory(precision) {
+                return apply(by_rows::SelfAttention(attention), path, inputs);
+            }
+            apply(SelfAttention(attention), path, inputs)
         }
         None => {
             let projected = projections
@@ -140,5 +143,213 @@ impl Fused<7> for SelfAttention {
         });
         let shape = x.layout().shape().clone();
         [d_x.map(|d_x| tensor(d_x, shape)), dq, dk, dv, bq, bk, bv]
+    }
+}
+
+/// Row of the batch by row.
+#[cfg(target_arch = "x86_64")]
+mod by_rows {
+    use burn::backend::flex::FlexTensor;
+    use rayon::prelude::*;
+
+    use crate::attention::{Attention, RowScratch, Sizes};
+    use crate::bf16::{Factor, Packed, multiply};
+    use crate::extension::Fused;
+    use crate::matrix::{Matrix, Side, Threads};
+    use crate::parallel::add_blocks;
+    use crate::pool::scratch;
+    use crate::rows::{add_bias, add_rows};
+    use crate::storage::{buffer, contiguous, slice, tensor};
+
+    #[derive(Clone, Debug)]
+    pub(super) struct SelfAttention(pub(super) Attention);
+
+    fn right(matrix: Matrix, hidden: usize) -> Packed {
+        Packed::whole(Threads::All, Side::Right, matrix, hidden, hidden)
+    }
+
+    /// A product of one task, `[seq, hidden]` times `[hidden, hidden]`.
+    fn product(sizes: Sizes, c: &mut [f32], add: bool, a: Factor, b: &Packed) {
+        let Sizes { seq, hidden, .. } = sizes;
+        multiply(Threads::One, (seq, hidden, hidden), (c, hidden), add, a, Factor::Packed(b));
+    }
+
+    /// Queries, keys and values of a row.
+    fn project(sizes: Sizes, x: &[f32], weights: &[Packed; 3], biases: [&[f32]; 3], projected: &mut [f32]) {
+        let Sizes { seq, hidden, .. } = sizes;
+        let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
+        for ((y, weight), bias) in projected.chunks_exact_mut(seq * hidden).zip(weights).zip(biases) {
+            product(sizes, y, false, Factor::Packed(&x), weight);
+            add_bias(y, bias);
+        }
+    }
+
+    fn three(all: &[f32]) -> [&[f32]; 3] {
+        let part = all.len() / 3;
+        std::array::from_fn(|i| &all[i * part..(i + 1) * part])
+    }
+
+    impl Fused<7> for SelfAttention {
+        /// The inputs, and of each score row the maximum and the inverse sum.
+        type Saved = ([FlexTensor; 7], Vec<[f32; 2]>);
+
+        fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
+            let inputs = inputs.map(contiguous);
+            let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
+            let shape = inputs[0].layout().shape().clone();
+            let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+            let weights = [wq, wk, wv].map(|weight| right(Matrix::rows(weight, hidden), hidden));
+            let mut context = buffer(x.len());
+            let mut rows = vec![[0.0; 2]; shape[0] * self.0.heads * seq];
+            context
+                .par_chunks_mut(seq * hidden)
+                .zip(x.par_chunks(seq * hidden))
+                .zip(rows.par_chunks_mut(self.0.heads * seq))
+                .enumerate()
+                .for_each_init(
+                    || (RowScratch::new(seq), scratch(3 * seq * hidden)),
+                    |(scratch, projected), (batch, ((context, x), rows))| {
+                        project(sizes, x, &weights, [bq, bk, bv], projected);
+                        self.0.row_forward(sizes, batch, three(projected), rows, context, scratch);
+                    },
+                );
+            (tensor(context, shape), (inputs, rows))
+        }
+
+        fn backward(
+            self,
+            (inputs, rows): Self::Saved,
+            gradient: FlexTensor,
+            wanted: [bool; 7],
+        ) -> [Option<FlexTensor>; 7] {
+            let gradient = contiguous(gradient);
+            let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
+            let shape = inputs[0].layout().shape().clone();
+            let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+            let tokens = shape[0] * seq;
+            let matrices = [wq, wk, wv].map(|weight| Matrix::rows(weight, hidden));
+            let weights = matrices.map(|weight| right(weight, hidden));
+            let transposed = matrices.map(|weight| right(weight.transposed(), hidden));
+            let mut dx = buffer(x.len());
+            let mut sums = vec![0.0; shape[0] * 3 * hidden];
+            // Factors of the sums over all tokens.
+            let mut left = Packed::new(Side::Left, hidden, tokens, seq);
+            let mut rights: [Packed; 3] =
+                std::array::from_fn(|_| Packed::new(Side::Right, hidden, tokens, seq));
+            let (fill_left, all_left) = left.stretches_mut();
+            let [(fill_right, all_q), (_, all_k), (_, all_v)] = rights.each_mut().map(Packed::stretches_mut);
+            let weights_wanted = wanted[1..4].contains(&true);
+            let chunk = seq * hidden;
+            dx.par_chunks_mut(chunk)
+                .zip(x.par_chunks(chunk))
+                .zip(slice(&gradient).par_chunks(chunk))
+                .zip(rows.par_chunks(self.0.heads * seq))
+                .zip(sums.par_chunks_mut(3 * hidden))
+                .zip(all_left)
+                .zip(all_q.zip(all_k).zip(all_v))
+                .enumerate()
+                .for_each_init(
+                    || (RowScratch::new(seq), scratch(3 * chunk), scratch(3 * chunk)),
+                    |(scratch, projected, gradients), (batch, row)| {
+                        let ((((((dx, x), gradient), rows), sums), all_left), ((all_q, all_k), all_v)) = row;
+                        project(sizes, x, &weights, [bq, bk, bv], projected);
+                        let [dq, dk, dv] = gradients
+                            .get_disjoint_mut([0..chunk, chunk..2 * chunk, 2 * chunk..3 * chunk])
+                            .expect("three parts");
+                        let outputs = [dq, dk, dv];
+                        self.0.row_backward(sizes, batch, three(projected), rows, gradient, outputs, scratch);
+                        for (gradient, sum) in three(gradients).into_iter().zip(sums.chunks_exact_mut(hidden))
+                        {
+                            add_rows(gradient, sum);
+                        }
+                        let gradients = three(gradients).map(|gradient| Matrix::rows(gradient, hidden));
+                        if wanted[0] {
+                            for (i, (gradient, weight)) in gradients.into_iter().zip(&transposed).enumerate()
+                            {
+                                product(sizes, dx, i > 0, Factor::Plain(gradient), weight);
+                            }
+                        }
+                        if weights_wanted {
+                            fill_left.fill(all_left, Matrix::rows(x, hidden).transposed(), 0..hidden, seq);
+                            for (gradient, all) in gradients.into_iter().zip([all_q, all_k, all_v]) {
+                                fill_right.fill(all, gradient, 0..hidden, seq);
+                            }
+                        }
+                    },
+                );
+            let [dq, dk, dv] = std::array::from_fn(|i| {
+                wanted[1 + i].then(|| {
+                    let mut weight = buffer(hidden * hidden);
+                    let (a, b) = (Factor::Packed(&left), Factor::Packed(&rights[i]));
+                    multiply(Threads::All, (hidden, hidden, tokens), (&mut weight, hidden), false, a, b);
+                    tensor(weight, [hidden, hidden])
+                })
+            });
+            let sums = add_blocks(&sums, 3 * hidden);
+            let [bq, bk, bv] = std::array::from_fn(|i| {
+                let sum = sums[i * hidden..(i + 1) * hidden].to_vec();
+                wanted[4 + i].then(|| tensor(sum, [hidden]))
+            });
+            [wanted[0].then(|| tensor(dx, shape)), dq, dk, dv, bq, bk, bv]
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use burn::tensor::{Device, Distribution, Tensor, Tolerance};
+
+        use super::*;
+        use crate::extension::{Input, apply, fused_path, place};
+        use crate::{Compute, Dropout, Precision};
+
+        /// Tokens of the batch are summed 32 at a time, so the bits are equal where rows are multiples of that.
+        #[test]
+        #[ignore = "needs AVX-512 BF16"]
+        fn bf16_row_by_row_is_all_at_once() {
+            assert!(crate::has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
+            let compute = Compute { precision: Precision::Bf16, ..Compute::default() };
+            let device = Device::flex().autodiff();
+            for (batch, seq, heads, head) in [(1, 1, 1, 1), (3, 32, 2, 16), (2, 45, 3, 11), (2, 96, 4, 64)] {
+                let hidden = heads * head;
+                let normal = Distribution::Normal(0.0, 0.3);
+                let matrix = || Tensor::<2>::random([hidden, hidden], normal, &device).require_grad();
+                let vector = || Tensor::<1>::random([hidden], normal, &device).require_grad();
+                let x = Tensor::<3>::random([batch, seq, hidden], normal, &device).require_grad();
+                let outer = Tensor::<3>::random([batch, seq, hidden], normal, &device);
+                let weights = [matrix(), matrix(), matrix()];
+                let biases = [vector(), vector(), vector()];
+                let mask = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
+                let path = fused_path(compute, &[place(&x)]).expect("a fused path");
+                let bias = contiguous(Input::from(mask).into_flex());
+                let precision = Precision::Bf16;
+                let attention =
+                    Attention { bias, heads, scale: 0.3, dropout: Dropout::new(5, 0.1), precision };
+                let inputs = || -> [Input; 7] {
+                    let [wq, wk, wv] = weights.clone().map(Input::from);
+                    let [bq, bk, bv] = biases.clone().map(Input::from);
+                    [x.clone().into(), wq, wk, wv, bq, bk, bv]
+                };
+                let by_row: Tensor<3> = apply(SelfAttention(attention.clone()), path, inputs());
+                let at_once: Tensor<3> = apply(super::super::SelfAttention(attention), path, inputs());
+                by_row.clone().into_data().assert_eq(&at_once.clone().into_data(), true);
+                let [by_row, at_once] = [by_row, at_once].map(|y| {
+                    let gradients = (y * outer.clone()).sum().backward();
+                    let mut all = vec![x.grad(&gradients).expect("a gradient").into_data()];
+                    all.extend(
+                        weights.each_ref().map(|w| w.grad(&gradients).expect("a gradient").into_data()),
+                    );
+                    all.extend(
+                        biases.each_ref().map(|b| b.grad(&gradients).expect("a gradient").into_data()),
+                    );
+                    all
+                });
+                for (i, (by_row, at_once)) in by_row.iter().zip(&at_once).enumerate() {
+                    if i == 0 || seq % 32 == 0 && i < 4 {
+                        by_row.assert_eq(at_once, true);
+                    }
+                    by_row.assert_approx_eq(at_once, Tolerance::<f32>::relative(1e-4).set_absolute(1e-4));
+                }
+            }
+        }
     }
 }

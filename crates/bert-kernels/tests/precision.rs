@@ -4,6 +4,8 @@
 //! Every factor may be off by 2^-8 of itself; the tolerances are a few of these, of the greatest element.
 
 use bert_kernels::dense;
+use bert_kernels::feed_forward::feed_forward;
+use bert_kernels::gelu::Gelu;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
 use bert_kernels::{Compute, Dropout, Kernels, Precision, has_bf16_instructions};
@@ -114,6 +116,27 @@ fn attention() {
     check("attention", &operation, &inputs);
 }
 
+fn feed_forward_networks() {
+    for (rows, input, wide, output) in [(1, 1, 1, 1), (5, 17, 33, 9), (300, 64, 530, 48)] {
+        let scaled = |seed, len: usize, scale: f64| -> Vec<f64> {
+            numbers(seed, len).iter().map(|x| x * scale).collect()
+        };
+        let inputs = [
+            numbers(1, rows * input),
+            scaled(2, input * wide, 1.0 / (input as f64).sqrt()),
+            numbers(3, wide),
+            scaled(4, wide * output, 1.0 / (wide as f64).sqrt()),
+        ];
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let first = (x[1].clone().reshape([input, wide]), x[2].clone());
+            let second = x[3].clone().reshape([wide, output]);
+            let states = x[0].clone().reshape([rows, input]);
+            feed_forward(compute, states, first, second, Gelu::Erf).reshape([rows * output])
+        };
+        check(&format!("feed-forward {rows} x {input} x {wide} x {output}"), &operation, &inputs);
+    }
+}
+
 fn masked_lm() {
     let (n, hidden, vocab) = (37, 40, 1100);
     let inputs = [numbers(1, n * hidden), numbers(2, vocab * hidden), numbers(3, vocab)];
@@ -134,5 +157,6 @@ fn operations_with_bf16_products() {
     }
     dense_layers();
     attention();
+    feed_forward_networks();
     masked_lm();
 }

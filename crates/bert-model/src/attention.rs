@@ -163,11 +163,19 @@ impl BertResidualOutput {
     /// - x: `[batch, seq, width]`
     /// - residual and output: `[batch, seq, hidden]`
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
-        self.forward_with_shares(x, residual, mode, site).0
+        let [batch, seq, _] = residual.dims();
+        assert_shape!(x, [batch, seq, _]);
+        let x = dense::product(self.compute, x, self.dense.weight.val());
+        self.end(x, residual, mode, site).0
     }
 
-    /// [`Self::forward`], and how much every token takes of each fused adapter, `[batch, seq, adapters]`.
-    pub(crate) fn forward_with_shares(
+    /// What follows the product of [`Self::forward`], and how much every token takes of each fused adapter.
+    ///
+    /// # Shapes
+    ///
+    /// - x, residual and output: `[batch, seq, hidden]`
+    /// - shares: `[batch, seq, adapters]`
+    pub(crate) fn end(
         &self,
         x: Tensor<3>,
         residual: Tensor<3>,
@@ -175,9 +183,8 @@ impl BertResidualOutput {
         site: Site,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
         let [batch, seq, hidden] = residual.dims();
-        assert_shape!(x, [batch, seq, _]);
-        let (x, bias) = product(self.compute, &self.dense, x);
         assert_shape!(x, [batch, seq, hidden]);
+        let (_, bias) = weight_and_bias(&self.dense);
         let key = mode.site(site);
         let norm = affine(&self.layer_norm);
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
@@ -244,7 +251,7 @@ pub(crate) fn product<const D: usize>(
     (dense::product(compute, x, weight), bias)
 }
 
-fn weight_and_bias(layer: &Linear) -> (Tensor<2>, Tensor<1>) {
+pub(crate) fn weight_and_bias(layer: &Linear) -> (Tensor<2>, Tensor<1>) {
     let bias = layer.bias.as_ref().expect("BERT's dense layers have biases");
     (layer.weight.val(), bias.val())
 }

@@ -4,16 +4,17 @@
 //! between the activation and the second projection.
 
 use bert_kernels::Compute;
+use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, assert_shape};
 
-use crate::attention::{BertAttention, BertResidualOutput, linear, product};
+use crate::attention::{BertAttention, BertResidualOutput, linear, product, weight_and_bias};
 use crate::config::{BertConfig, HiddenAct};
 use crate::dropout::{Mode, Site};
 
-/// A dense layer and the activation, in the feed-forward network and in the masked-LM head.
+/// A dense layer and the activation, in the masked-LM head.
 ///
 /// # Shapes
 ///
@@ -25,12 +26,15 @@ pub(crate) fn activated<const D: usize>(
     x: Tensor<D>,
     hidden_act: HiddenAct,
 ) -> Tensor<D> {
-    let form = match hidden_act {
+    let (x, bias) = product(compute, dense, x);
+    bias_gelu(compute, x, bias, form(hidden_act))
+}
+
+fn form(hidden_act: HiddenAct) -> Gelu {
+    match hidden_act {
         HiddenAct::Gelu => Gelu::Erf,
         HiddenAct::GeluNew => Gelu::Tanh,
-    };
-    let (x, bias) = product(compute, dense, x);
-    bias_gelu(compute, x, bias, form)
+    }
 }
 
 /// The first feed-forward projection and its activation.
@@ -81,9 +85,15 @@ impl BertLayer {
         keep: Option<&mut Vec<Tensor<4>>>,
     ) -> Tensor<3> {
         let attended = self.attention.forward(hidden, bias, mode, layer, keep);
+        let narrow = self.feed_forward(attended.clone()); // [batch, seq, hidden]
+        self.output.end(narrow, attended, mode, Site::FeedForwardOutput(layer)).0
+    }
+
+    /// Both projections with the activation between them, without the second one's bias.
+    fn feed_forward(&self, x: Tensor<3>) -> Tensor<3> {
         let BertIntermediate { dense, hidden_act, compute } = &self.intermediate;
-        let wide = activated(*compute, dense, attended.clone(), *hidden_act); // [batch, seq, intermediate]
-        self.output.forward(wide, attended, mode, Site::FeedForwardOutput(layer))
+        let second = self.output.dense.weight.val();
+        feed_forward(*compute, x, weight_and_bias(dense), second, form(*hidden_act))
     }
 }
 
@@ -120,10 +130,9 @@ impl BertEncoder {
         let mut all = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
             let attended = layer.attention.forward(hidden, bias.clone(), Mode::Eval, index, None);
-            let BertIntermediate { dense, hidden_act, compute } = &layer.intermediate;
-            let wide = activated(*compute, dense, attended.clone(), *hidden_act);
-            let site = Site::FeedForwardOutput(index);
-            let (next, shares) = layer.output.forward_with_shares(wide, attended, Mode::Eval, site);
+            let narrow = layer.feed_forward(attended.clone());
+            let (next, shares) =
+                layer.output.end(narrow, attended, Mode::Eval, Site::FeedForwardOutput(index));
             all.extend(shares);
             hidden = next;
         }

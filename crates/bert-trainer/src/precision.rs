@@ -6,9 +6,9 @@
 //! says what is rounded.
 //!
 //! On a CPU the only reason for bf16 is speed, so it is refused where it cannot be faster than f32: without AVX-512
-//! BF16, with burn's own operations, and on `ndarray`. With AVX-512 BF16 the speed depends on the processor (bf16
-//! is faster on AMD's Zen 4 and 5, slower on Intel's Xeons). So one product of each kind is timed at the start, and
-//! a warning follows if bf16 is slower.
+//! BF16, with burn's own operations, and on `ndarray`. With AVX-512 BF16 the speed depends on the processor: bf16 is
+//! faster on AMD's Zen 4 and 5, much faster on Intel's Xeons with AMX tiles, and slower on those without. So one
+//! product of each kind is timed at the start, and a warning follows if bf16 is slower.
 //!
 //! On CUDA bf16 is the default, for the tensor cores; no figure from a card exists yet. There f32 uses TF32
 //! (factors with 11 bits of significand) on every card whose tensor cores have it. burn 0.22.1 tries that kernel
