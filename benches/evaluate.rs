@@ -11,7 +11,6 @@
 
 use std::hint::black_box;
 
-use bert_trainer::DeviceName;
 use clap::{Parser, ValueEnum};
 use peer::Work;
 use synthetic::{synthetic_classification, synthetic_evaluation};
@@ -45,7 +44,7 @@ fn main() {
     let args = Args::parse();
     let work = &args.work;
     let config = work.begin();
-    let device = DeviceName::Flex.open().expect("the device opens");
+    let device = work.device.open().expect("the device opens");
     let before = peer::resident_mib();
     let (batch, seq) = (work.batch_size, work.seq_length);
     let (name, mut pass): (_, Box<dyn FnMut()>) = match args.task {
@@ -64,6 +63,6 @@ fn main() {
     println!("BERT-{}, {name}, batch {batch}, length {seq}, forward only", work.model.name());
     let own = [("--predictions", args.predictions.to_string()), ("--task", name.to_string())];
     let own = own.each_ref().map(|(flag, value)| (*flag, value.as_str()));
-    let peers = [work.peer("PyTorch f32", "torch_evaluate.py", &own)];
+    let peers = work.peers("torch_evaluate.py", &own);
     peer::in_turn(work.turns, || work.measure(before, &mut pass), &peers);
 }

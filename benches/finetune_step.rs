@@ -8,7 +8,6 @@
 //! AdamW. Random weights and words; the rows hold 24 to 116 tokens (mean 70, like RTE's pairs) and both
 //! sides compute all of the padded places.
 
-use bert_trainer::DeviceName;
 use clap::Parser;
 use peer::Work;
 use synthetic::SyntheticClassifier;
@@ -30,13 +29,13 @@ struct Args {
 fn main() {
     let Args { work } = Args::parse();
     let config = work.begin();
-    let device = DeviceName::Flex.open().expect("the device opens");
+    let device = work.device.open().expect("the device opens");
     let before = peer::resident_mib();
     let mut run = SyntheticClassifier::new(&config, work.batch_size, work.seq_length, &device);
     for _ in 0..3 {
         run.step();
     }
     println!("BERT-{}, batch {}, length {}", work.model.name(), work.batch_size, work.seq_length);
-    let peers = [work.peer("PyTorch f32", "torch_finetune.py", &[])];
+    let peers = work.peers("torch_finetune.py", &[]);
     peer::in_turn(work.turns, || work.measure(before, || run.step()), &peers);
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use bert_model::{BertConfig, Preset};
+use bert_trainer::DeviceName;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::precision::PrecisionChoice;
 
@@ -29,6 +30,14 @@ pub(crate) struct Work {
     pub(crate) turns: usize,
     #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
     pub(crate) kernels: KernelChoice,
+    /// Of ours.
+    #[arg(long, value_enum, default_value_t = PrecisionChoice::F32)]
+    precision: PrecisionChoice,
+    #[arg(long, default_value_t = DeviceName::Flex)]
+    pub(crate) device: DeviceName,
+    /// The peer's precisions, each a program of its own: f32, bf16 (autocast), either with `+compile`.
+    #[arg(long, value_delimiter = ',', default_value = "f32")]
+    peers: Vec<String>,
     /// What cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
@@ -38,7 +47,8 @@ impl Work {
     /// Gets the process ready as the programs do, and says how the model is made: Google's vocabulary, two labels.
     pub(crate) fn begin(&self) -> BertConfig {
         bert_cli::threads::compute_on_this_thread();
-        let compute = PrecisionChoice::F32.with(self.kernels);
+        self.precision.check(self.device, self.kernels).expect("the device has this precision");
+        let compute = self.precision.with(self.kernels);
         BertConfig { num_labels: 2, compute, ..BertConfig::preset(self.model, 30_522) }
     }
 
@@ -59,18 +69,29 @@ impl Work {
         }
     }
 
-    /// A peer that does the same work on as many threads as this process computes on, with flags of its own.
-    pub(crate) fn peer(&self, label: &str, script: &'static str, own: &[(&str, &str)]) -> Peer {
+    /// The peers that do the same work on as many threads as this process computes on, with flags of their own.
+    pub(crate) fn peers(&self, script: &'static str, own: &[(&str, &str)]) -> Vec<Peer> {
+        let named = self.peers.iter().filter(|name| !name.is_empty());
+        named.map(|name| self.peer(name, script, own)).collect()
+    }
+
+    fn peer(&self, name: &str, script: &'static str, own: &[(&str, &str)]) -> Peer {
+        let (precision, compile) = match name.strip_suffix("+compile") {
+            Some(precision) => (precision, true),
+            None => (name, false),
+        };
         let shared = [
             ("--model", self.model.name().to_string()),
             ("--batch-size", self.batch_size.to_string()),
             ("--seq-length", self.seq_length.to_string()),
             ("--steps", self.steps.to_string()),
             ("--threads", rayon::current_num_threads().to_string()),
+            ("--precision", precision.to_string()),
         ];
         let own = own.iter().map(|&(flag, value)| (flag, value.to_string()));
         let arguments = shared.into_iter().chain(own).flat_map(|(flag, value)| [flag.to_string(), value]);
-        Peer { label: label.to_string(), script, arguments: arguments.collect() }
+        let arguments = arguments.chain(compile.then(|| "--compile".to_string())).collect();
+        Peer { label: format!("PyTorch {name}"), script, arguments }
     }
 }
 
@@ -139,7 +160,7 @@ pub(crate) fn in_turn(turns: usize, mut ours: impl FnMut() -> Figures, peers: &[
 
 fn print(turn: usize, label: &str, figures: &Figures) {
     println!(
-        "turn {turn}: {label:16} {:8.1} sequences/s, {:.3} CPU seconds a step, peak {:.0} MiB ({:.0} before the model)",
+        "turn {turn}: {label:20} {:8.1} sequences/s, {:.3} CPU seconds a step, peak {:.0} MiB ({:.0} before the model)",
         figures.sequences_per_second, figures.cpu_seconds, figures.peak_mib, figures.before_mib
     );
 }

@@ -14,8 +14,9 @@ import torch_peer
 
 def classifier(args, config):
     model = BertForSequenceClassification(config).eval()
+    classify = torch_peer.compiled(args, model)
     batch = torch_peer.padded_batch(args.batch_size, args.seq_length)
-    return lambda: model(**batch).logits.argmax(-1).tolist()
+    return lambda: classify(**batch).logits.argmax(-1).tolist()
 
 
 def pretraining(args, config):
@@ -28,14 +29,17 @@ def pretraining(args, config):
     labels = torch.randint(1000, 30000, (b * p,))
     next_sentence = torch.randint(0, 2, (b,))
 
+    bert = torch_peer.compiled(args, model.bert)
+    predictions = torch_peer.compiled(args, model.cls.predictions)
+
     def scores(logits, labels):
         loss = torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum")
         return loss.item(), (logits.argmax(-1) == labels).sum().item()
 
     def step():
-        output = model.bert(**batch)
+        output = bert(**batch)
         gathered = output.last_hidden_state.reshape(b * s, config.hidden_size)[flat]
-        words = model.cls.predictions(gathered)
+        words = predictions(gathered)
         pairs = model.cls.seq_relationship(output.pooler_output)
         return scores(words, labels), scores(pairs, next_sentence)
 

@@ -16,14 +16,15 @@ def main():
     args = torch_peer.parser().parse_args()
     config, before_mib = torch_peer.start(args)
     model = BertForSequenceClassification(config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, eps=1e-6, weight_decay=0.01)
+    optimizer = torch_peer.adamw(model.parameters(), lr=2e-5)
+    classify = torch_peer.compiled(args, model)
     batch = torch_peer.padded_batch(args.batch_size, args.seq_length)
     labels = torch.randint(0, 2, (args.batch_size,))
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch_peer.autocast(args):
-            loss = torch.nn.functional.cross_entropy(model(**batch).logits.float(), labels)
+            loss = torch.nn.functional.cross_entropy(classify(**batch).logits.float(), labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

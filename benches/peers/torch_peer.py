@@ -27,6 +27,7 @@ def parser():
     parser.add_argument("--predictions", type=int, default=20)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--threads", type=int, default=0, help="0: what torch chooses")
     return parser
 
@@ -47,6 +48,15 @@ def start(args):
         attn_implementation="sdpa",
     )
     return config, status_mib("VmRSS")
+
+
+def compiled(args, module):
+    return torch.compile(module) if args.compile else module
+
+
+def adamw(parameters, lr):
+    """The optimizer in its fastest form."""
+    return torch.optim.AdamW(parameters, lr=lr, eps=1e-6, weight_decay=0.01, fused=True)
 
 
 def autocast(args):
@@ -79,7 +89,7 @@ def report(args, before_mib, step):
         seconds.append(time.perf_counter() - start)
     median = statistics.median_high(seconds)
     result = {
-        "program": f"torch {torch.__version__} {args.precision}",
+        "program": f"torch {torch.__version__} {args.precision}{' compiled' if args.compile else ''}",
         "seconds": median,
         "sequences_per_second": args.batch_size / median,
         "cpu_seconds": (time.process_time() - cpu) / args.steps,

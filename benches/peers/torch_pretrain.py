@@ -3,7 +3,7 @@
 The same work: BERT with the masked-LM head on the masked positions only, next-sentence head, dropout 0.1,
 forward + backward + clip + AdamW, on one synthetic batch.
 
-    python benches/peers/torch_pretrain.py --model mini --batch-size 32 --steps 20 [--precision bf16] [--threads 2]
+    python benches/peers/torch_pretrain.py --model mini --batch-size 32 --steps 20 [--precision bf16] [--compile] [--threads 2]
 """
 
 import torch
@@ -16,7 +16,9 @@ def main():
     args = torch_peer.parser().parse_args()
     config, before_mib = torch_peer.start(args)
     model = BertForPreTraining(config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01)
+    optimizer = torch_peer.adamw(model.parameters(), lr=1e-4)
+    bert = torch_peer.compiled(args, model.bert)
+    predictions = torch_peer.compiled(args, model.cls.predictions)
     b, s, p = args.batch_size, args.seq_length, args.predictions
     ids = torch.randint(1000, 30000, (b, s))
     segments = (torch.arange(s) >= s // 2).long().expand(b, s)
@@ -29,9 +31,9 @@ def main():
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch_peer.autocast(args):
-            output = model.bert(input_ids=ids, attention_mask=mask, token_type_ids=segments)
+            output = bert(input_ids=ids, attention_mask=mask, token_type_ids=segments)
             gathered = output.last_hidden_state.reshape(b * s, config.hidden_size)[flat]
-            words = model.cls.predictions(gathered)
+            words = predictions(gathered)
             pairs = model.cls.seq_relationship(output.pooler_output)
             loss = torch.nn.functional.cross_entropy(words.float(), labels)
             loss = loss + torch.nn.functional.cross_entropy(pairs.float(), next_sentence)
