@@ -116,7 +116,9 @@ fn is_in_use(error: &bert_data::Error) -> bool {
 fn may_pass(error: &bert_data::Error) -> bool {
     let of_system = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     // No machine has another key.
-    if of_system().any(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied && cause.get_ref().is_some()) {
+    if of_system()
+        .any(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied && cause.get_ref().is_some())
+    {
         return false;
     }
     let of_disk = error.exit_code() == 1 && of_system().next().is_some();
