@@ -80,13 +80,15 @@ fn an_executor_that_stands_still_doubles_nothing() {
     let cluster = Cluster::start(2);
     let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
     thread::sleep(Duration::from_millis(700));
-    // Longer than the scheduler waits for a sign of life: its parts are given to the other one, and then it goes on with them.
+    // Longer than the scheduler waits for a sign of life: its parts are given to the other one, and then it goes on with
+    // them, whether or not the build has ended by then.
     cluster.executors[0].signal("STOP");
-    thread::sleep(Duration::from_secs(7));
     assert!(job.is_running(), "it was stopped too late");
+    thread::sleep(Duration::from_secs(7));
     cluster.executors[0].signal("CONT");
     let (code, said) = job.end();
     assert_eq!(code, 0, "{said}");
+    thread::sleep(Duration::from_secs(1));
     assert_eq!(digests(&text.path("out")), digests(&text.path("local")));
 }
 

@@ -50,7 +50,10 @@ fn failed(source: object_store::Error) -> io::Error {
         E::NotFound { .. } => (io::ErrorKind::NotFound, false),
         E::AlreadyExists { .. } => (io::ErrorKind::AlreadyExists, false),
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => (io::ErrorKind::PermissionDenied, false),
-        E::Generic { source, .. } => (io::ErrorKind::Other, !is_refused(&source.to_string())),
+        E::Generic { source, .. } => match refusal(&source.to_string()) {
+            Some("401" | "403") => (io::ErrorKind::PermissionDenied, false),
+            refusal => (io::ErrorKind::Other, refusal.is_none()),
+        },
         // Another process changed the object while it was read.
         E::Precondition { .. } => (io::ErrorKind::Other, true),
         _ => (io::ErrorKind::InvalidInput, false),
@@ -58,10 +61,10 @@ fn failed(source: object_store::Error) -> io::Error {
     io::Error::new(kind, StoreError { source, temporary })
 }
 
-/// Whether the server understood the request and refuses it, for which the crate has no kind of error.
-fn is_refused(said: &str) -> bool {
-    let status = said.split_once("status code: ").map(|(_, rest)| rest.get(..3).unwrap_or_default());
-    status.is_some_and(|status| status.starts_with('4') && !["408", "429"].contains(&status))
+/// The status of a server that understood the request and refuses it, for which the crate has no kind of error.
+fn refusal(said: &str) -> Option<&str> {
+    let status = said.split_once("status code: ")?.1.get(..3)?;
+    (status.starts_with('4') && !["408", "429"].contains(&status)).then_some(status)
 }
 
 fn invalid(said: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
