@@ -1,0 +1,158 @@
+//! Products of both units against f64, and those of tiles against their rounding as the manual has it.
+
+use super::*;
+
+fn numbers(seed: u32, len: usize) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// The nearest bf16, ties to even.
+fn rounded(x: f32) -> f64 {
+    let bits = x.to_bits();
+    f64::from(f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000))
+}
+
+/// Sizes that fill tiles, panels, tasks and stretches, and sizes that do not.
+const SIZES: [(usize, usize, usize); 14] = [
+    (1, 1, 1),
+    (3, 5, 2),
+    (8, 32, 32),
+    (7, 31, 33),
+    (9, 33, 31),
+    (16, 64, 512),
+    (17, 65, 513),
+    (65, 40, 1025),
+    (300, 100, 70),
+    (530, 33, 129),
+    (2, 3, 1500),
+    (128, 128, 4096),
+    (4, 4, 0),
+    (0, 4, 4),
+];
+
+#[test]
+#[ignore = "needs AVX-512 BF16"]
+fn products_of_rounded_factors_in_every_layout_by_registers() {
+    assert!(has_registers(), "this test needs a processor with AVX-512 BF16");
+    every_layout(Unit::Registers);
+}
+
+#[test]
+#[ignore = "needs AMX tiles"]
+fn products_of_rounded_factors_in_every_layout_by_tiles() {
+    assert!(on_tiles(), "this test needs a processor with AMX tiles of bf16");
+    every_layout(Unit::Tiles);
+}
+
+fn every_layout(unit: Unit) {
+    for (m, n, k) in SIZES {
+        for layout in 0..4 {
+            let (a, b) = (numbers(1, (m * k).max(1)), numbers(2, (k * n).max(1)));
+            let factor = |data, transposed: bool, rows: usize, columns: usize| match transposed {
+                false => Matrix::rows(data, columns),
+                true => Matrix::rows(data, rows).transposed(),
+            };
+            let (a, b) = (factor(&a, layout & 1 > 0, m, k), factor(&b, layout & 2 > 0, k, n));
+            for add in [false, true] {
+                check(unit, (m, n, k), add, a, b);
+            }
+        }
+    }
+}
+
+fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: Matrix) {
+    let c_row = n + 3;
+    let before = numbers(3, m * c_row);
+    let run = |threads: usize, mode, a, b| {
+        let mut c = before.clone();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| multiply_by(unit, mode, (m, n, k), (&mut c, c_row), add, a, b));
+        c
+    };
+    let plain = (Factor::Plain(a), Factor::Plain(b));
+    let c = run(1, Threads::One, plain.0, plain.1);
+    for threads in [1, 2, 3] {
+        let other = run(threads, Threads::All, plain.0, plain.1);
+        assert!(c == other, "{m} {n} {k}: other bytes on {threads} threads");
+    }
+    let packed = |side, matrix, lanes| Packed::whole_for(unit, Threads::One, side, matrix, lanes, k);
+    let (left, right) = (packed(Side::Left, a, m), packed(Side::Right, b, n));
+    let packed = (Factor::Packed(&left), Factor::Packed(&right));
+    for (a, b) in [(packed.0, plain.1), (plain.0, packed.1), packed] {
+        assert!(c == run(2, Threads::All, a, b), "{m} {n} {k}: other bytes when packed before");
+    }
+    for (at, (c, before)) in c.iter().zip(&before).enumerate() {
+        let (i, j) = (at / c_row, at % c_row);
+        if j >= n {
+            assert_eq!(c, before, "{m} {n} {k}: wrote outside, at {i}, {j}");
+            continue;
+        }
+        let terms = (0..k)
+            .map(|l| rounded(a.data[i * a.row + l * a.column]) * rounded(b.data[l * b.row + j * b.column]));
+        let (mut sum, mut size) = (0.0, 0.0);
+        for term in terms {
+            sum += term;
+            size += term.abs();
+        }
+        let want = if add { f64::from(*before) + sum } else { sum };
+        // The factors are exact now; each of k sums may err by half a unit in the last place of f32.
+        let bound = (size + before.abs() as f64) * (k as f64).sqrt().max(4.0) * 2f64.powi(-23);
+        assert!((f64::from(*c) - want).abs() <= bound, "{m} {n} {k} at {i}, {j}: {c} is not {want}");
+    }
+}
+
+/// What [`Unit::Tiles`] computes, number by number.
+fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
+    let rounded = |x| rounded(x) as f32;
+    let mut c = 0.0;
+    for square in (0..k).step_by(32) {
+        let chain = |odd| {
+            let terms = (square + odd..k.min(square + 32)).step_by(2);
+            terms.fold(0f32, |sum, l| rounded(a(l)).mul_add(rounded(b(l)), sum))
+        };
+        c += chain(0) + chain(1);
+    }
+    c
+}
+
+#[test]
+#[ignore = "needs AMX tiles"]
+fn tiles_round_as_the_manual_says() {
+    assert!(on_tiles(), "this test needs a processor with AMX tiles of bf16");
+    for (m, n, k) in SIZES {
+        let (a, b) = (numbers(1, m * k), numbers(2, k * n));
+        let mut c = vec![f32::NAN; m * n];
+        if k > 0 && m > 0 {
+            let (a, b) = (Matrix::rows(&a, k), Matrix::rows(&b, n));
+            let (a, b) = (Factor::Plain(a), Factor::Plain(b));
+            multiply_by(Unit::Tiles, Threads::One, (m, n, k), (&mut c, n), false, a, b);
+        }
+        for (at, c) in c.iter().enumerate().take(m * n * k.min(1)) {
+            let want = by_hand(k, |l| a[at / n * k + l], |l| b[l * n + at % n]);
+            assert_eq!(c.to_bits(), want.to_bits(), "{m} {n} {k} at {at}: {c} is not {want}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs AVX-512 BF16"]
+fn ties_go_to_even_and_what_is_not_finite_passes() {
+    assert!(supported(), "this test needs a processor with AVX-512 BF16");
+    let product = |a: f32, b: f32| {
+        let mut c = [0.0];
+        let (a, b) = ([a], [b]);
+        let (a, b) = (Matrix::rows(&a, 1), Matrix::rows(&b, 1));
+        multiply(Threads::One, (1, 1, 1), (&mut c, 1), false, Factor::Plain(a), Factor::Plain(b));
+        c[0]
+    };
+    // Units of 2^-7 above 1: half of one goes down to 1, one and a half up to two units.
+    assert_eq!(product(1.0 + 0.5 / 128.0, 1.0), 1.0);
+    assert_eq!(product(1.0 + 1.5 / 128.0, 1.0), 1.0 + 2.0 / 128.0);
+    assert_eq!(product(1e30, 1e30), f32::INFINITY);
+    assert!(product(f32::NAN, 1.0).is_nan() && product(f32::INFINITY, 0.0).is_nan());
+}
