@@ -12,7 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
@@ -28,6 +29,9 @@ use reader::ObjectReader;
 
 /// For how many seconds a request is repeated, instead of 180.
 const PATIENCE: &str = "BERT_RETRY_SECONDS";
+
+/// Between two requests for a list.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a store said that a program cannot do anything about.
 #[derive(Debug, thiserror::Error)]
@@ -211,8 +215,17 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     if object.root.starts_with("http") {
         return Err(invalid("a web server does not list its files: name each of them"));
     }
-    let Object { store, key, .. } = object.clone();
-    let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await }).map_err(failed)?;
+    let patience = patience().map_err(failed)?;
+    let start = Instant::now();
+    let found = loop {
+        let Object { store, key, .. } = object.clone();
+        let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await });
+        match found.map_err(failed) {
+            // The crate repeats requests, but not one whose answer breaks off.
+            Err(error) if is_transient(&error) && start.elapsed() < patience => thread::sleep(PAUSE),
+            found => break found?,
+        }
+    };
     let mut found: Vec<_> =
         found.into_iter().map(|meta| (object.url_of(&meta.location), meta.size)).collect();
     found.sort_unstable();
