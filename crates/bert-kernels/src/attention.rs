@@ -5,8 +5,8 @@
 //! and transposes nothing in memory. The bias has one number per key (0, or -10000 for padding) and is a constant to
 //! autodiff. Causal masks and cross attention are not supported.
 //!
-//! One thread computes one row of the batch, head after head, with scores that stay in its cache. The forward pass
-//! keeps the maximum of each row of scores and the inverse of its sum of exponentials. The backward pass recomputes
+//! One thread computes one row of the batch, head after head, with scores that stay in its cache. Where there are more
+//! threads than rows, it computes one head of one row. The forward pass keeps the maximum of each row of scores and the inverse of its sum of exponentials. The backward pass recomputes
 //! the scores, the probabilities p and the mask m:
 //! `dv = (p m)' dc`, `dp = (dc v') m`, `ds = p (dp - sum(p dp))`, `dq = scale ds k`, `dk = scale ds' q`.
 
@@ -132,6 +132,11 @@ impl Attention {
         multiply(self.precision, (seq, seq, head), (scores, seq), false, Matrix::rows(query, hidden), key);
     }
 
+    /// Whether there are more threads than rows of the batch.
+    pub(crate) fn threads_to_spare(&self, seq: usize) -> bool {
+        rayon::current_num_threads() > slice(&self.bias).len() / seq
+    }
+
     /// The index of the first element of a head's probabilities, for the mask.
     fn first(&self, seq: usize, batch: usize, head: usize) -> usize {
         (batch * self.heads + head) * seq * seq
@@ -190,6 +195,15 @@ impl Fused<3> for Attention {
     }
 }
 
+/// Heads one after the other, `[heads, seq, head]`, side by side in `[seq, hidden]`.
+fn side_by_side(Sizes { seq, hidden, head }: Sizes, heads: &[f32], all: &mut [f32]) {
+    for (index, part) in heads.chunks_exact(seq * head).enumerate() {
+        for (row, all) in part.chunks_exact(head).zip(all.chunks_exact_mut(hidden)) {
+            all[index * head..(index + 1) * head].copy_from_slice(row);
+        }
+    }
+}
+
 /// Three score matrices of one head, and words of its mask.
 pub(crate) struct RowScratch {
     probabilities: pool::Scratch,
@@ -212,24 +226,53 @@ impl Attention {
         &self,
         sizes: Sizes,
         batch: usize,
-        [query, key, value]: [&[f32]; 3],
+        inputs: [&[f32]; 3],
         rows: &mut [[f32; 2]],
         context: &mut [f32],
         scratch: &mut RowScratch,
     ) {
+        let Sizes { seq, head, .. } = sizes;
+        if self.threads_to_spare(seq) {
+            let mut parts = pool::scratch(context.len());
+            rows.par_chunks_exact_mut(seq)
+                .zip(parts.par_chunks_exact_mut(seq * head))
+                .enumerate()
+                .for_each_init(
+                    || RowScratch::new(seq),
+                    |scratch, (index, (rows, part))| {
+                        self.head_forward(sizes, (batch, index), inputs, rows, (part, head), scratch);
+                    },
+                );
+            side_by_side(sizes, &parts, context);
+            return;
+        }
+        for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
+            let context = (&mut context[index * head..], sizes.hidden);
+            self.head_forward(sizes, (batch, index), inputs, rows, context, scratch);
+        }
+    }
+
+    /// One head of [`Self::row_forward`]. `context` begins with the head's first element, and has a stride.
+    fn head_forward(
+        &self,
+        sizes: Sizes,
+        (batch, index): (usize, usize),
+        [query, key, value]: [&[f32]; 3],
+        rows: &mut [[f32; 2]],
+        context: (&mut [f32], usize),
+        scratch: &mut RowScratch,
+    ) {
         let Sizes { seq, hidden, head } = sizes;
+        let at = index * head;
         let RowScratch { probabilities: scores, words, .. } = scratch;
         let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
-        for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
-            let at = index * head;
-            self.scores(sizes, &query[at..], &key[at..], scores);
-            softmax_rows(scores, self.scale, bias, rows);
-            if let Some(dropout) = self.dropout {
-                dropout.apply(scores, self.first(seq, batch, index), words);
-            }
-            let (scores, value) = (Matrix::rows(scores, seq), Matrix::rows(&value[at..], hidden));
-            multiply(self.precision, (seq, head, seq), (&mut context[at..], hidden), false, scores, value);
+        self.scores(sizes, &query[at..], &key[at..], scores);
+        softmax_rows(scores, self.scale, bias, rows);
+        if let Some(dropout) = self.dropout {
+            dropout.apply(scores, self.first(seq, batch, index), words);
         }
+        let (scores, value) = (Matrix::rows(scores, seq), Matrix::rows(&value[at..], hidden));
+        multiply(self.precision, (seq, head, seq), context, false, scores, value);
     }
 
     /// The gradients of [`Self::row_forward`].
@@ -244,13 +287,29 @@ impl Attention {
         [d_query, d_key, d_value]: [&mut [f32]; 3],
         scratch: &mut RowScratch,
     ) {
-        for (head, rows) in rows.chunks_exact(sizes.seq).enumerate() {
-            let outputs = [&mut *d_query, &mut *d_key, &mut *d_value];
-            self.head_backward(sizes, (batch, head), inputs, rows, gradient, outputs, scratch);
+        let Sizes { seq, hidden, head } = sizes;
+        if self.threads_to_spare(seq) {
+            let mut parts: [_; 3] = std::array::from_fn(|_| pool::scratch(seq * hidden));
+            let [query, key, value] = parts.each_mut().map(|part| part.par_chunks_exact_mut(seq * head));
+            rows.par_chunks_exact(seq).zip(query.zip(key).zip(value)).enumerate().for_each_init(
+                || RowScratch::new(seq),
+                |scratch, (index, (rows, ((query, key), value)))| {
+                    let outputs = ([query, key, value], head);
+                    self.head_backward(sizes, (batch, index), inputs, rows, gradient, outputs, scratch);
+                },
+            );
+            for (parts, whole) in parts.iter().zip([d_query, d_key, d_value]) {
+                side_by_side(sizes, parts, whole);
+            }
+            return;
+        }
+        for (index, rows) in rows.chunks_exact(seq).enumerate() {
+            let outputs = [&mut *d_query, &mut *d_key, &mut *d_value].map(|d| &mut d[index * head..]);
+            self.head_backward(sizes, (batch, index), inputs, rows, gradient, (outputs, hidden), scratch);
         }
     }
 
-    /// One head of one row of the batch. All slices are that row's `[seq, hidden]`.
+    /// One head of [`Self::row_backward`]. The outputs begin with the head's first element, and have a stride.
     #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
     fn head_backward(
         &self,
@@ -259,7 +318,7 @@ impl Attention {
         [query, key, value]: [&[f32]; 3],
         rows: &[[f32; 2]],
         gradient: &[f32],
-        [d_query, d_key, d_value]: [&mut [f32]; 3],
+        ([d_query, d_key, d_value], stride): ([&mut [f32]; 3], usize),
         scratch: &mut RowScratch,
     ) {
         let Sizes { seq, hidden, head } = sizes;
@@ -281,14 +340,7 @@ impl Attention {
         };
         let used = Matrix::rows(used, seq);
         let context = part(&gradient[at..]);
-        multiply(
-            self.precision,
-            (seq, head, seq),
-            (&mut d_value[at..], hidden),
-            false,
-            used.transposed(),
-            context,
-        );
+        multiply(self.precision, (seq, head, seq), (d_value, stride), false, used.transposed(), context);
 
         let value = part(&value[at..]).transposed();
         multiply(self.precision, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
@@ -300,15 +352,8 @@ impl Attention {
 
         let d_scores = Matrix::rows(d_scores, seq);
         let (query, key) = (part(&query[at..]), part(&key[at..]));
-        multiply(self.precision, (seq, head, seq), (&mut d_query[at..], hidden), false, d_scores, key);
-        multiply(
-            self.precision,
-            (seq, head, seq),
-            (&mut d_key[at..], hidden),
-            false,
-            d_scores.transposed(),
-            query,
-        );
+        multiply(self.precision, (seq, head, seq), (d_query, stride), false, d_scores, key);
+        multiply(self.precision, (seq, head, seq), (d_key, stride), false, d_scores.transposed(), query);
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Dropout {
 // A word's lanes are read in place.
 const _: () = assert!(cfg!(target_endian = "little"));
 
+/// By what SplitMix64's counter grows.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Elements decided by one word.
 const PER_WORD: usize = 4;
 /// Elements that one task fills; a multiple of [`PER_WORD`].
@@ -33,6 +35,14 @@ impl Dropout {
         let threshold = (prob * 65536.0).round().clamp(0.0, 65535.0) as u16;
         let scale = (1.0 / (1.0 - f64::from(threshold) / 65536.0)) as f32;
         (threshold > 0).then_some(Self { key, threshold, scale })
+    }
+
+    /// The same dropout on what follows `elements` elements: its mask continues where theirs ends. `elements` is
+    /// rounded down to a multiple of four.
+    #[must_use]
+    pub fn after(self, elements: u64) -> Self {
+        let words = elements / PER_WORD as u64;
+        Self { key: self.key.wrapping_add(words.wrapping_mul(GOLDEN)), ..self }
     }
 
     /// Key, threshold and scale.
@@ -72,7 +82,7 @@ vectorized! {
     fn fill_words(key: u64, first: u64, words: &mut [u64]) {
         for (i, word) in words.iter_mut().enumerate() {
             let index = first.wrapping_add(i as u64);
-            *word = mix(key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+            *word = mix(key.wrapping_add(index.wrapping_mul(GOLDEN)));
         }
     }
 }
@@ -88,7 +98,7 @@ vectorized! {
 /// The finalizer of SplitMix64.
 #[inline(always)]
 pub fn mix(z: u64) -> u64 {
-    let z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = z.wrapping_add(GOLDEN);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
@@ -148,6 +158,8 @@ mod tests {
             let mut part = vec![1.0; len];
             dropout.apply(&mut part, first, &mut Vec::new());
             assert_eq!(part, whole[first..first + len]);
+            let aligned = first / 4 * 4;
+            assert_eq!(dropout.after(first as u64).mask(len), whole[aligned..aligned + len]);
         }
     }
 

@@ -27,10 +27,13 @@ use crate::rows::{add, add_bias, add_rows};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
 /// Columns of one block: the logits of 640 places (32 rows of 20) fill a core's second cache of 1 MiB. BERT's
-/// vocabulary of 30,522 makes 80 blocks, ten for each group below.
+/// vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
 pub(crate) const COLUMNS: usize = 384;
-/// Sums for `dh` that are held beside each other.
+/// The sum for `dh` has at most so many parts, and each of these as many: up to 64 threads have work. So few threads
+/// hold only the first beside each other.
 const GROUPS: usize = 8;
+/// Elements of such a sum that one task adds up.
+const ADDED: usize = 1 << 12;
 
 /// `-log p(label)` of each row.
 ///
@@ -182,70 +185,94 @@ impl Fused<3> for MaskedLm {
         let all = (self.precision, Threads::All);
         let left = Shared::left(all, Matrix::rows(transformed, hidden), n, hidden);
         let right = Shared::right(all, Matrix::rows(transformed, hidden), n, hidden);
-        // Whole blocks to each group, by the vocabulary alone.
-        let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS) * COLUMNS;
-        let mut partial = scratch(vocab.div_ceil(group) * n * hidden);
-        partial
-            .par_chunks_mut(n * hidden)
-            .zip(d_table.par_chunks_mut(group * hidden))
-            .zip(d_bias.par_chunks_mut(group))
-            .enumerate()
-            .for_each(|(index, ((partial, d_table), d_bias))| {
-                let mut scratch = scratch(n * COLUMNS);
-                let blocks = d_table.chunks_mut(COLUMNS * hidden).zip(d_bias.chunks_mut(COLUMNS));
-                for (i, (d_table, d_bias)) in blocks.enumerate() {
-                    let first = index * group + i * COLUMNS;
-                    let columns = d_bias.len();
-                    let table = &table[first * hidden..(first + columns) * hidden];
-                    let block = &mut scratch[..n * columns];
-                    match exponentials {
-                        Some(all) => {
-                            let stored = &all[first * n..first * n + n * columns];
-                            let parts = &parts[first / COLUMNS * n..];
-                            from_exponentials(stored, columns, parts, &log_sums, gradient, block);
-                        }
-                        None => {
-                            let bias = &bias[first..first + columns];
-                            logits(self.precision, left.factor(), table, bias, hidden, block);
-                            from_logits(columns, &log_sums, gradient, block);
-                        }
+        // The part of dh that a group of blocks adds, with the gradients of the group's words.
+        let of_group = |first: usize, d_table: &mut [f32], d_bias: &mut [f32], d_transformed: &mut [f32]| {
+            let mut scratch = scratch(n * COLUMNS);
+            let blocks = d_table.chunks_mut(COLUMNS * hidden).zip(d_bias.chunks_mut(COLUMNS));
+            for (i, (d_table, d_bias)) in blocks.enumerate() {
+                let first = first + i * COLUMNS;
+                let columns = d_bias.len();
+                let table = &table[first * hidden..(first + columns) * hidden];
+                let block = &mut scratch[..n * columns];
+                match exponentials {
+                    Some(all) => {
+                        let stored = &all[first * n..first * n + n * columns];
+                        let parts = &parts[first / COLUMNS * n..];
+                        from_exponentials(stored, columns, parts, &log_sums, gradient, block);
                     }
-                    for ((label, gradient), row) in
-                        self.labels.iter().zip(gradient).zip(block.chunks_exact_mut(columns))
+                    None => {
+                        let bias = &bias[first..first + columns];
+                        logits(self.precision, left.factor(), table, bias, hidden, block);
+                        from_logits(columns, &log_sums, gradient, block);
+                    }
+                }
+                let labels = self.labels.iter().zip(gradient);
+                for ((label, gradient), row) in labels.zip(block.chunks_exact_mut(columns)) {
+                    if let Some(column) = label.checked_sub(first)
+                        && column < columns
                     {
-                        if let Some(column) = label.checked_sub(first)
-                            && column < columns
-                        {
-                            row[column] -= gradient;
-                        }
+                        row[column] -= gradient;
                     }
-                    d_bias.fill(0.0);
-                    add_rows(block, d_bias);
-                    let block = Matrix::rows(block, columns);
-                    let on = (self.precision, Threads::One);
-                    transposed_product(on, (columns, hidden, n), d_table, block, &right);
-                    multiply(
-                        self.precision,
-                        (n, hidden, columns),
-                        (&mut *partial, hidden),
-                        i > 0,
-                        block,
-                        Matrix::rows(table, hidden),
+                }
+                d_bias.fill(0.0);
+                add_rows(block, d_bias);
+                let block = Matrix::rows(block, columns);
+                let on = (self.precision, Threads::One);
+                transposed_product(on, (columns, hidden, n), d_table, block, &right);
+                let (sizes, sum) = ((n, hidden, columns), (&mut *d_transformed, hidden));
+                multiply(self.precision, sizes, sum, i > 0, block, Matrix::rows(table, hidden));
+            }
+        };
+        // Whole blocks to each group and whole groups to each of GROUPS, by the vocabulary alone.
+        let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS * GROUPS) * COLUMNS;
+        let groups = vocab.div_ceil(group).div_ceil(GROUPS) * group;
+        let few_threads = rayon::current_num_threads() <= GROUPS;
+        let mut sums = scratch(vocab.div_ceil(groups) * n * hidden);
+        sums.par_chunks_mut(n * hidden)
+            .zip(d_table.par_chunks_mut(groups * hidden))
+            .zip(d_bias.par_chunks_mut(groups))
+            .enumerate()
+            .for_each(|(index, ((sum, d_table), d_bias))| {
+                let first = index * groups;
+                let (table, bias) = (d_table.chunks_mut(group * hidden), d_bias.chunks_mut(group));
+                let each = table.zip(bias).zip((first..).step_by(group));
+                if few_threads {
+                    let mut part = scratch(n * hidden);
+                    each.enumerate().for_each(|(i, ((d_table, d_bias), first))| match i {
+                        0 => of_group(first, d_table, d_bias, sum),
+                        _ => {
+                            of_group(first, d_table, d_bias, &mut part);
+                            add(sum, &part);
+                        }
+                    });
+                } else {
+                    let each: Vec<_> = each.collect();
+                    let mut parts = scratch(each.len() * n * hidden);
+                    each.into_par_iter().zip(parts.par_chunks_mut(n * hidden)).for_each(
+                        |(((d_table, d_bias), first), part)| of_group(first, d_table, d_bias, part),
                     );
+                    add_up(&parts, sum);
                 }
             });
-        let (first, others) = partial.split_at(n * hidden);
         let mut d_transformed = buffer(n * hidden);
-        d_transformed.copy_from_slice(first);
-        for other in others.chunks_exact(n * hidden) {
-            add(&mut d_transformed, other);
-        }
+        add_up(&sums, &mut d_transformed);
         [
             wanted[0].then(|| tensor(d_transformed, [n, hidden])),
             wanted[1].then(|| tensor(d_table, [vocab, hidden])),
             wanted[2].then(|| tensor(d_bias, [vocab])),
         ]
     }
+}
+
+/// Adds up parts as long as `sum`, in their order.
+fn add_up(parts: &[f32], sum: &mut [f32]) {
+    let length = sum.len();
+    sum.par_chunks_mut(ADDED).enumerate().for_each(|(i, sum)| {
+        let stretch = i * ADDED..i * ADDED + sum.len();
+        let mut parts = parts.chunks_exact(length).map(|part| &part[stretch.clone()]);
+        sum.copy_from_slice(parts.next().expect("a vocabulary has words"));
+        parts.for_each(|part| add(sum, part));
+    });
 }
 
 vectorized! {

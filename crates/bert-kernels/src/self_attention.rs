@@ -168,18 +168,24 @@ mod by_rows {
         Packed::whole(Threads::All, Side::Right, matrix, hidden, hidden)
     }
 
-    /// A product of one task, `[seq, hidden]` times `[hidden, hidden]`.
-    fn product(sizes: Sizes, c: &mut [f32], add: bool, a: Factor, b: &Packed) {
+    /// A product of one row, `[seq, hidden]` times `[hidden, hidden]`.
+    fn product((threads, sizes): (Threads, Sizes), c: &mut [f32], add: bool, a: Factor, b: &Packed) {
         let Sizes { seq, hidden, .. } = sizes;
-        multiply(Threads::One, (seq, hidden, hidden), (c, hidden), add, a, Factor::Packed(b));
+        multiply(threads, (seq, hidden, hidden), (c, hidden), add, a, Factor::Packed(b));
     }
 
     /// Queries, keys and values of a row.
-    fn project(sizes: Sizes, x: &[f32], weights: &[Packed; 3], biases: [&[f32]; 3], projected: &mut [f32]) {
-        let Sizes { seq, hidden, .. } = sizes;
+    fn project(
+        on: (Threads, Sizes),
+        x: &[f32],
+        weights: &[Packed; 3],
+        biases: [&[f32]; 3],
+        projected: &mut [f32],
+    ) {
+        let Sizes { seq, hidden, .. } = on.1;
         let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
         for ((y, weight), bias) in projected.chunks_exact_mut(seq * hidden).zip(weights).zip(biases) {
-            product(sizes, y, false, Factor::Packed(&x), weight);
+            product(on, y, false, Factor::Packed(&x), weight);
             add_bias(y, bias);
         }
     }
@@ -198,6 +204,7 @@ mod by_rows {
             let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
             let shape = inputs[0].layout().shape().clone();
             let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+            let threads = if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One };
             let weights = [wq, wk, wv].map(|weight| right(Matrix::rows(weight, hidden), hidden));
             let mut context = buffer(x.len());
             let mut rows = vec![[0.0; 2]; shape[0] * self.0.heads * seq];
@@ -209,7 +216,7 @@ mod by_rows {
                 .for_each_init(
                     || (RowScratch::new(seq), scratch(3 * seq * hidden)),
                     |(scratch, projected), (batch, ((context, x), rows))| {
-                        project(sizes, x, &weights, [bq, bk, bv], projected);
+                        project((threads, sizes), x, &weights, [bq, bk, bv], projected);
                         self.0.row_forward(sizes, batch, three(projected), rows, context, scratch);
                     },
                 );
@@ -226,6 +233,7 @@ mod by_rows {
             let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
             let shape = inputs[0].layout().shape().clone();
             let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+            let threads = if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One };
             let tokens = shape[0] * seq;
             let matrices = [wq, wk, wv].map(|weight| Matrix::rows(weight, hidden));
             let weights = matrices.map(|weight| right(weight, hidden));
@@ -252,7 +260,7 @@ mod by_rows {
                     || (RowScratch::new(seq), scratch(3 * chunk), scratch(3 * chunk)),
                     |(scratch, projected, gradients), (batch, row)| {
                         let ((((((dx, x), gradient), rows), sums), all_left), ((all_q, all_k), all_v)) = row;
-                        project(sizes, x, &weights, [bq, bk, bv], projected);
+                        project((threads, sizes), x, &weights, [bq, bk, bv], projected);
                         let [dq, dk, dv] = gradients
                             .get_disjoint_mut([0..chunk, chunk..2 * chunk, 2 * chunk..3 * chunk])
                             .expect("three parts");
@@ -266,7 +274,7 @@ mod by_rows {
                         if wanted[0] {
                             for (i, (gradient, weight)) in gradients.into_iter().zip(&transposed).enumerate()
                             {
-                                product(sizes, dx, i > 0, Factor::Plain(gradient), weight);
+                                product((threads, sizes), dx, i > 0, Factor::Plain(gradient), weight);
                             }
                         }
                         if weights_wanted {

@@ -76,7 +76,7 @@ fn check(name: &str, operation: Operation, inputs: &[Vec<f64>]) {
         }
         assert!(rounds, "{name}, {kernels:?}: nothing was rounded to bf16");
         if kernels == Kernels::Fused {
-            for threads in [1, 2, 3] {
+            for threads in [1, 2, 3, 16] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let again = pool.install(|| run(compute, operation, inputs, DType::F32));
                 assert!(again == rounded, "{name}: other bytes on {threads} threads");

@@ -91,7 +91,7 @@ impl BertSelfAttention {
         let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
         let Some(keep) = keep else {
             let projections = self.projections();
-            let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob);
+            let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob, heads * seq * seq);
             return self_attention(self.compute, hidden, projections, bias, heads, scale, dropout);
         };
         let split = |x: Tensor<3>| {
@@ -197,7 +197,7 @@ impl BertResidualOutput {
             let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
             return (adapter.end_half(self.compute, h, residual, norm, self.layer_norm_eps), None);
         }
-        let dropout = key.dropout(self.hidden_dropout_prob);
+        let dropout = key.dropout(self.hidden_dropout_prob, seq * hidden);
         (residual_layer_norm(self.compute, x, bias, residual, norm, self.layer_norm_eps, dropout), None)
     }
 }

@@ -1,7 +1,8 @@
 //! Dropout from a counter: zeroes a share of a tensor's elements and scales the rest up, so that the mean stays.
 //!
-//! A mask is a pure function of (seed, site, element index). There is no generator whose state would have to be
-//! saved, and the mask is the same on every backend and for any number of threads.
+//! A mask is a pure function of (seed, site, sequence, place in the sequence). There is no generator whose state would
+//! have to be saved. The mask is the same on every backend, for any number of threads, and for any division of a batch
+//! into micro-batches that are padded to one length.
 //!
 //! BERT's encoder drops in four places: after the LayerNorm of the embeddings, on the attention probabilities, and
 //! before the two residuals of a layer. A classifier drops on its input, and fused adapters on their scores. Nothing
@@ -16,10 +17,12 @@ use burn::tensor::Tensor;
 pub enum Mode {
     /// Nothing is dropped.
     Eval,
-    /// Elements are dropped. The seed belongs to one forward pass: take another for the next micro-batch.
+    /// Elements are dropped.
     Train {
-        /// Names the masks of this pass.
+        /// Names the masks of one global batch.
         seed: u64,
+        /// The number of this pass's first sequence in the global batch.
+        first_sequence: u64,
     },
 }
 
@@ -55,37 +58,44 @@ impl Site {
 }
 
 impl Mode {
+    /// Drops in a batch of its own.
+    pub fn train(seed: u64) -> Self {
+        Self::Train { seed, first_sequence: 0 }
+    }
+
+    /// The same for a pass over the sequences of the global batch from this one on.
+    #[must_use]
+    pub fn from_sequence(self, first_sequence: u64) -> Self {
+        match self {
+            Self::Eval => Self::Eval,
+            Self::Train { seed, .. } => Self::Train { seed, first_sequence },
+        }
+    }
+
     /// The masks of one place in this pass.
     pub fn site(self, site: Site) -> DropoutKey {
         DropoutKey(match self {
             Self::Eval => None,
             // Two rounds, so that neighbouring seeds and sites share nothing.
-            Self::Train { seed } => Some(mix(mix(seed) ^ site.number())),
+            Self::Train { seed, first_sequence } => Some((mix(mix(seed) ^ site.number()), first_sequence)),
         })
     }
 }
 
 /// Names the mask of one place in one forward pass; holds nothing when nothing is to be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DropoutKey(Option<u64>);
+pub struct DropoutKey(Option<(u64, u64)>);
 
 impl DropoutKey {
-    /// The key's 64 bits, or `None` when this pass does not drop.
-    pub fn bits(self) -> Option<u64> {
-        self.0
-    }
-
-    /// What is dropped with probability `prob`, as the kernels take it. `None`: nothing.
+    /// What is dropped with probability `prob` where a sequence has `per_sequence` elements, as the kernels take it.
+    /// `None`: nothing.
     ///
     /// `p` is `prob` rounded to a multiple of 2^-16, and the scale is that of the rounded `p`, so that the
-    /// expectation is exact.
-    pub fn dropout(self, prob: f64) -> Option<Dropout> {
-        Dropout::new(self.0?, prob)
-    }
-
-    /// The mask of `len` elements for probability `prob`: 0 or `1 / (1 - p)`. `None`: nothing is dropped.
-    pub fn mask(self, prob: f64, len: usize) -> Option<Vec<f32>> {
-        Some(self.dropout(prob)?.mask(len))
+    /// expectation is exact. The masks of consecutive sequences follow one another without a gap where `per_sequence`
+    /// is a multiple of four, as it is for all of BERT's shapes.
+    pub fn dropout(self, prob: f64, per_sequence: usize) -> Option<Dropout> {
+        let (key, first_sequence) = self.0?;
+        Some(Dropout::new(key, prob)?.after(first_sequence.wrapping_mul(per_sequence as u64)))
     }
 }
 
@@ -95,9 +105,10 @@ impl DropoutKey {
 ///
 /// # Shapes
 ///
-/// - input and output: `[..]`, any shape
+/// - input and output: `[batch, ..]`
 pub fn dropout<const D: usize>(x: Tensor<D>, prob: f64, key: DropoutKey) -> Tensor<D> {
-    plain(x, key.dropout(prob))
+    let shape = x.dims();
+    plain(x, key.dropout(prob, shape[1..].iter().product()))
 }
 
 #[cfg(test)]
@@ -107,13 +118,18 @@ mod tests {
 
     /// Elements that one task fills.
     const CHUNK: usize = 1 << 14;
-    const TRAIN: Mode = Mode::Train { seed: 7 };
+    const TRAIN: Mode = Mode::Train { seed: 7, first_sequence: 0 };
+
+    /// The mask of a batch of one sequence.
+    fn mask(mode: Mode, site: Site, prob: f64, len: usize) -> Vec<f32> {
+        mode.site(site).dropout(prob, len).expect("something is dropped").mask(len)
+    }
 
     #[test]
     fn the_rate_is_the_probability_within_five_sigma() {
         let n = 1_000_000;
         for prob in [0.1, 0.5, 0.02] {
-            let mask = TRAIN.site(Site::Embeddings).mask(prob, n).unwrap();
+            let mask = mask(TRAIN, Site::Embeddings, prob, n);
             let dropped = mask.iter().filter(|m| **m == 0.0).count() as f64;
             let sigma = (n as f64 * prob * (1.0 - prob)).sqrt();
             assert!((dropped - n as f64 * prob).abs() < 5.0 * sigma, "{prob}: {dropped}");
@@ -125,7 +141,7 @@ mod tests {
     #[test]
     fn neighbours_and_sites_are_independent_within_five_sigma() {
         let n = 1_000_000;
-        let mask = |mode: Mode, site| mode.site(site).mask(0.5, n).unwrap();
+        let mask = |mode, site| mask(mode, site, 0.5, n);
         let agreement = |a: &[f32], b: &[f32]| {
             let same = a.iter().zip(b).filter(|(a, b)| a == b).count() as f64;
             (same - a.len() as f64 / 2.0) / (a.len() as f64 / 4.0).sqrt()
@@ -137,7 +153,7 @@ mod tests {
         for b in [
             mask(TRAIN, Site::Classifier),
             mask(TRAIN, Site::AttentionProbabilities(0)),
-            mask(Mode::Train { seed: 8 }, Site::Embeddings),
+            mask(Mode::train(8), Site::Embeddings),
         ] {
             assert!(agreement(&a, &b).abs() < 5.0);
         }
@@ -163,18 +179,34 @@ mod tests {
 
     #[test]
     fn a_prefix_of_a_mask_is_the_mask_of_the_prefix_and_threads_do_not_matter() {
-        let key = TRAIN.site(Site::AttentionOutput(3));
-        let long = key.mask(0.1, 3 * CHUNK + 5).unwrap();
-        let short = key.mask(0.1, CHUNK + 3).unwrap();
+        let mask = |len| mask(TRAIN, Site::AttentionOutput(3), 0.1, len);
+        let long = mask(3 * CHUNK + 5);
+        let short = mask(CHUNK + 3);
         assert_eq!(long[..short.len()], short);
         let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        assert_eq!(one_thread.install(|| key.mask(0.1, long.len())).unwrap(), long);
+        assert_eq!(one_thread.install(|| mask(long.len())), long);
+    }
+
+    #[test]
+    fn micro_batches_drop_what_the_whole_batch_drops() {
+        let (sequences, per_sequence) = (7, 24);
+        let site = Site::AttentionProbabilities(1);
+        let part = |from: usize, to: usize| {
+            let key = TRAIN.from_sequence(from as u64).site(site);
+            key.dropout(0.3, per_sequence).unwrap().mask((to - from) * per_sequence)
+        };
+        let whole = part(0, sequences);
+        for bounds in [vec![0, 3, 7], vec![0, 1, 2, 3, 4, 5, 6, 7], vec![0, 6, 7]] {
+            let parts: Vec<f32> = bounds.windows(2).flat_map(|w| part(w[0], w[1])).collect();
+            assert_eq!(parts, whole, "{bounds:?}");
+        }
     }
 
     #[test]
     fn evaluation_and_probability_zero_drop_nothing() {
-        assert!(Mode::Eval.site(Site::Embeddings).mask(0.1, 10).is_none());
-        assert!(TRAIN.site(Site::Embeddings).mask(0.0, 10).is_none());
+        assert!(Mode::Eval.site(Site::Embeddings).dropout(0.1, 10).is_none());
+        assert!(Mode::Eval.from_sequence(3).site(Site::Embeddings).dropout(0.1, 10).is_none());
+        assert!(TRAIN.site(Site::Embeddings).dropout(0.0, 10).is_none());
     }
 
     #[test]
@@ -184,7 +216,7 @@ mod tests {
         let x = Tensor::<2>::ones([8, 50], &device).require_grad();
         let gradients = dropout(x.clone(), 0.2, key).sum().backward();
         let gradient = x.grad(&gradients).unwrap().into_data();
-        let mask = TensorData::new(key.mask(0.2, 400).unwrap(), [8, 50]);
+        let mask = TensorData::new(key.dropout(0.2, 50).unwrap().mask(400), [8, 50]);
         gradient.assert_eq(&mask, true);
     }
 }

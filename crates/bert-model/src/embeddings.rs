@@ -61,7 +61,8 @@ impl BertEmbeddings {
         };
         let [positions, _] = tables.position.dims();
         assert!(seq <= positions, "a sequence of {seq} tokens, but the model has {positions} positions");
-        let dropout = mode.site(Site::Embeddings).dropout(self.hidden_dropout_prob);
+        let [_, hidden] = tables.word.dims();
+        let dropout = mode.site(Site::Embeddings).dropout(self.hidden_dropout_prob, seq * hidden);
         embeddings(
             self.compute,
             tables,

@@ -227,7 +227,7 @@ mod tests {
             let output = model.forward(PretrainingInput { bert, masked_lm_positions }, mode);
             (output.prediction_logits.into_data(), output.seq_relationship_logits.into_data())
         };
-        let train = Mode::Train { seed: 11 };
+        let train = Mode::train(11);
         let expected = run(&none, Mode::Eval);
         // With all four kinds off nothing is left that could drop: not after the GELU, not in the heads.
         assert_eq!(run(&none, train), expected);
@@ -237,7 +237,7 @@ mod tests {
             assert_ne!(dropped.0, expected.0, "{name}");
             assert_ne!(dropped.1, expected.1, "{name}");
             assert_eq!(dropped, run(&model, train), "{name}: the same seed, the same masks");
-            let other = run(&model, Mode::Train { seed: 12 });
+            let other = run(&model, Mode::train(12));
             assert_ne!(dropped, other, "{name}: another seed, other masks");
         }
     }

@@ -38,9 +38,13 @@ pub struct NotFinite {
     pub report: StepReport,
 }
 
-/// The dropout seed of a micro-batch: a pure function of run seed, step and micro-batch.
-pub fn dropout_seed(seed: u64, step: u64, micro_batch: u64) -> u64 {
-    Stream::new(seed, Domain::Dropout, &[step, micro_batch]).next_u64()
+/// The dropout of a micro-batch: a pure function of run seed, step and micro-batch.
+///
+/// Micro-batches may be padded to different lengths, so each has masks of its own: its sequences are numbered from
+/// `micro_batch * 2^32`. Where all are rows of one padded batch, [`Mode::from_sequence`] gives them that batch's masks.
+pub fn dropout_mode(seed: u64, step: u64, micro_batch: u64) -> Mode {
+    let seed = Stream::new(seed, Domain::Dropout, &[step]).next_u64();
+    Mode::Train { seed, first_sequence: micro_batch << 32 }
 }
 
 /// Forward and backward over all micro-batches, then one update.
@@ -59,11 +63,12 @@ pub fn train_step<M: Module, B>(
     let mut gradients = GradientSum::default();
     let mut report = StepReport { loss: 0.0, parts: Vec::new(), gradient_norm: 0.0 };
     for (micro, batch) in micro_batches.iter().enumerate() {
-        let mode = Mode::Train { seed: dropout_seed(seed, step, micro as u64) };
+        let mode = dropout_mode(seed, step, micro as u64);
         let MicroBatchLoss { total, parts } = loss(&model, batch, mode);
         gradients.add(&model, &mut total.backward());
         add_losses(&mut report, total, parts);
     }
+    let gradients = gradients.total();
     report.gradient_norm = gradients.norm(optimizer.compute());
     if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
         return (model, Err(NotFinite { report }));

@@ -47,7 +47,7 @@ fn attention_of_all_heads() {
                 close(&name, &gradients[i][..real], &want_gradients[i][..real], 1e-5);
                 close(&name, &gradients[i], &plain_gradients[i], 2e-3);
             }
-            for threads in [1, 2, 3] {
+            for threads in [1, 2, 3, 16] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let again = pool.install(|| run(&op, &inputs, DType::F32));
                 assert!(again == (value.clone(), gradients.clone()), "{name}: {threads} threads");

@@ -61,7 +61,7 @@ pub(crate) fn check(name: &str, op: &(dyn Fn(Vec<Tensor<1>>) -> Tensor<1> + Sync
     for (i, (got, want)) in gradients.iter().zip(&want_gradients).enumerate() {
         close(&format!("{name}: gradient {i}"), got, want, 1e-5);
     }
-    for threads in [1, 2, 3] {
+    for threads in [1, 2, 3, 16] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let again = pool.install(|| run(op, inputs, DType::F32));
         assert!(again == (value.clone(), gradients.clone()), "{name}: other bytes on {threads} threads");

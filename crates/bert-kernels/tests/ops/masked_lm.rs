@@ -51,7 +51,7 @@ fn masked_lm_scores_of_an_evaluation() {
         close("nll", &nll, &want_nll, 1e-5);
         assert_eq!(correct, want_correct);
         assert!((0..n).step_by(2).all(|i| correct[i] == 1.0) && (n == 1 || correct.contains(&0.0)));
-        for threads in [1, 2, 3] {
+        for threads in [1, 2, 3, 16] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             assert_eq!(pool.install(|| scores(DType::F32)), [nll.clone(), correct.clone()]);
         }

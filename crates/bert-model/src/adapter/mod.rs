@@ -219,7 +219,7 @@ mod tests {
         let ids = Tensor::from_data([[1, 7, 9, 30, 4, 2]], &device);
         let input = BertInput { input_mask: ids.ones_like(), segment_ids: ids.zeros_like(), input_ids: ids };
         let run = |model: &BertModel, mode| model.forward(input.clone(), mode).pooled_output.into_data();
-        let train = Mode::Train { seed: 3 };
+        let train = Mode::train(3);
         let forms = [BottleneckForm::Pfeiffer, BottleneckForm::Houlsby, BottleneckForm::Parallel];
         for form in forms {
             let adapter = AdapterConfig::Bottleneck { form, reduction_factor: 4.0 };

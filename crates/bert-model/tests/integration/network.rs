@@ -37,7 +37,7 @@ fn a_fresh_model_knows_nothing() {
         };
         let normalizer = LossNormalizer { masked_lm: n as f64, next_sentence: 4.0 };
         let targets = targets(&ids, &[0, 1, 1, 0], &device());
-        let loss = model.loss(input, targets, normalizer, Mode::Train { seed: 1 });
+        let loss = model.loss(input, targets, normalizer, Mode::train(1));
         let expected = 30522f64.ln() + 2f64.ln();
         let got = scalar(loss.total);
         assert!((got - expected).abs() < 0.15, "{got}, expected about {expected}");
@@ -182,7 +182,7 @@ fn both_losses_agree_in_training() {
         };
         let targets = targets(&[4, 5, 6], &[0, 1], &device);
         let normalizer = LossNormalizer { masked_lm: 3.0, next_sentence: 2.0 };
-        let mode = Mode::Train { seed: 3 };
+        let mode = Mode::train(3);
         let loss = match fused {
             true => model.loss(input, targets, normalizer, mode),
             false => pretraining_loss(model.forward(input, mode), targets, normalizer),
@@ -206,7 +206,7 @@ fn a_frozen_encoder_gets_no_gradient_and_drops_nothing() {
     let config = config.with_labels(&["no", "yes", "maybe"]);
     let model = BertForSequenceClassification::new(&config, 5, &device);
     let input = || batch(&[8, 6], 8, 61, &device);
-    let mode = Mode::Train { seed: 9 };
+    let mode = Mode::train(9);
     let logits = model.forward_frozen(input(), mode);
     let labels = Tensor::from_data([2, 0], &device);
     let gradients = classification_loss(logits.clone(), labels, 2.0).backward();

@@ -12,6 +12,8 @@ use crate::host::{int_matrix, int_vector};
 pub struct PretrainingBatch {
     /// Number of sequences.
     pub batch_size: usize,
+    /// Number of its first sequence in the batch it was split from; 0 for a whole one.
+    pub first_sequence: usize,
     /// Length every sequence is padded to.
     pub seq_length: usize,
     /// Word-piece ids, `[batch_size, seq_length]`, padded with `[PAD]`.
@@ -95,6 +97,7 @@ impl PretrainingBatch {
         let masked_lm_positions = self.masked_lm_positions[targets.clone()].iter();
         Self {
             batch_size: to - from,
+            first_sequence: self.first_sequence + from,
             seq_length: self.seq_length,
             input_ids: self.input_ids[cells.clone()].to_vec(),
             input_mask: self.input_mask[cells.clone()].to_vec(),
@@ -137,6 +140,7 @@ mod tests {
     fn batch() -> PretrainingBatch {
         PretrainingBatch {
             batch_size: 3,
+            first_sequence: 0,
             seq_length: 2,
             input_ids: vec![1, 2, 3, 4, 5, 6],
             input_mask: vec![1; 6],
@@ -151,6 +155,7 @@ mod tests {
     fn micro_batches_hold_every_row_and_target_once() {
         let parts = batch().split(2);
         assert_eq!(parts.iter().map(|part| part.batch_size).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(parts.iter().map(|part| part.first_sequence).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(parts[0].masked_lm_positions, [1]);
         assert_eq!(parts[1].masked_lm_positions, [0, 2, 3]);
         assert_eq!(parts[1].masked_lm_ids, [30, 50, 60]);
@@ -169,6 +174,7 @@ mod tests {
             let chosen: Vec<i32> = cells.iter().copied().filter(|_| random.below(3) == 0).collect();
             let batch = PretrainingBatch {
                 batch_size,
+                first_sequence: 0,
                 seq_length,
                 input_ids: cells.clone(),
                 input_mask: cells.clone(),

@@ -101,7 +101,8 @@ pub fn pretrain_on(
 }
 
 /// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets. Without
-/// `next_sentence` the labels mean nothing (data made with `--nsp off`), and that loss has no weight.
+/// `next_sentence` the labels mean nothing (data made with `--nsp off`), and that loss has no weight. A micro-batch
+/// drops what its rows of the whole batch would drop.
 pub fn pretraining_objective(
     global: &PretrainingBatch,
     next_sentence: bool,
@@ -113,6 +114,7 @@ pub fn pretraining_objective(
     };
     let device = device.clone();
     move |model, batch, mode| {
+        let mode = mode.from_sequence(batch.first_sequence as u64);
         let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
         MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
     }

@@ -54,6 +54,7 @@ impl SyntheticRun {
         }
         let batch = PretrainingBatch {
             batch_size: batch,
+            first_sequence: 0,
             seq_length: seq,
             input_mask: vec![1; input_ids.len()],
             segment_ids: (0..batch * seq).map(|i| i32::from(i % seq >= seq / 2)).collect(),
