@@ -98,6 +98,7 @@ pub mod pretrained;
 pub mod pretraining;
 pub mod question_answering;
 pub mod several_tasks;
+pub mod snapshot;
 pub mod token_classification;
 pub mod tokenizer_files;
 pub mod weights;
@@ -124,12 +125,14 @@ pub use model::{BertInput, BertModel, BertOutput, BertStates};
 pub use multiple_choice::BertForMultipleChoice;
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
 pub use pretrained::{
-    Sink, folder_sink, load_pretrained_classifier, load_pretrained_pretraining, load_pretrained_weights,
-    read_pretrained_config, read_pretrained_tensors, refuse_adapter, refuse_weights_file, save_pretrained,
+    Sink, WEIGHTS, files_beside_weights, folder_sink, load_pretrained_classifier,
+    load_pretrained_pretraining, load_pretrained_weights, read_pretrained_config, read_pretrained_tensors,
+    refuse_adapter, refuse_weights_file, save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 pub use several_tasks::BertForSeveralTasks;
+pub use snapshot::{OnRelease, Snapshot};
 pub use token_classification::{BertForTokenClassification, token_loss};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
 
+use crate::snapshot::Snapshot;
+
 /// Shape and values of each tensor by its published name, in the published layout.
 pub type NamedTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
@@ -44,9 +46,7 @@ pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize
 
 /// The values of every parameter, on the host.
 pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
-    let mut reader = Reader::default();
-    model.visit(&mut reader);
-    reader.tensors
+    Snapshot::of(model).to_named_tensors()
 }
 
 /// [`to_named_tensors`] of a part of a model, under the names that they have in the model.
@@ -68,7 +68,7 @@ pub fn map_parameters<M: Module>(model: M, f: impl FnMut(&str, &[usize]) -> Opti
 }
 
 /// Rows become columns.
-fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     // In square blocks, so that reads and writes both stay within the cache.
     const BLOCK: usize = 32;
     let mut out = vec![0f32; values.len()];
@@ -85,7 +85,7 @@ fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 }
 
 /// Published name and shape of a parameter.
-fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
+pub(crate) fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
     let name = hf_name(&path.join("."));
     let mut shape = shape.to_vec();
     if is_transposed(&name, shape.len()) {
@@ -112,34 +112,6 @@ impl ModuleVisitor for Lister {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let (name, shape) = published(&self.path, &param.lazy_shape());
         self.found.push((name, param.id, shape));
-    }
-}
-
-#[derive(Default)]
-struct Reader {
-    path: Vec<String>,
-    tensors: NamedTensors,
-}
-
-impl ModuleVisitor for Reader {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.push(name.into());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let tensor = param.val();
-        let (name, shape) = published(&self.path, &tensor.shape());
-        let values: Vec<f32> =
-            tensor.into_data_as::<f32>().try_into_vec().expect("data converted to f32 holds f32");
-        let values = match is_transposed(&name, D) {
-            true => transpose(&values, shape[1], shape[0]),
-            false => values,
-        };
-        self.tensors.insert(name, (shape, values));
     }
 }
 

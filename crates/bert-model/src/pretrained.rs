@@ -16,10 +16,11 @@ use crate::config::BertConfig;
 use crate::error::Error;
 use crate::load_report::LoadReport;
 use crate::loading::{LoadPolicy, load_named_tensors};
-use crate::parameters::{NamedTensors, to_named_tensors};
+use crate::parameters::NamedTensors;
 use crate::pretraining::BertForPreTraining;
+use crate::snapshot::Snapshot;
 use crate::tokenizer_files::Vocabulary;
-use crate::weights::{is_pickle, named_tensors_to_bytes, read_safetensors};
+use crate::weights::{is_pickle, read_safetensors};
 
 /// Takes a file's name and bytes.
 pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
@@ -36,6 +37,27 @@ pub fn save_pretrained<M: Architecture>(
     config: &BertConfig,
     vocabulary: Option<Vocabulary<'_>>,
 ) -> Result<(), Error> {
+    let mut files = files_beside_weights::<M>(config, vocabulary)?;
+    let snapshot = Snapshot::of(model);
+    snapshot.check_finite()?;
+    let mut bytes = Vec::with_capacity(snapshot.file_bytes() as usize);
+    snapshot.write(&mut bytes).expect("memory takes all");
+    files.insert(files.len() - 1, (WEIGHTS, bytes));
+    hand_out(sink, files)
+}
+
+/// The weights' name in a folder.
+pub const WEIGHTS: &str = "model.safetensors";
+
+/// Every file of a folder but the weights: the tokenizer's, and `config.json` last.
+///
+/// # Errors
+///
+/// [`Error::VocabularySize`], [`Error::MissingSpecialToken`].
+pub fn files_beside_weights<M: Architecture>(
+    config: &BertConfig,
+    vocabulary: Option<Vocabulary<'_>>,
+) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
     let mut files = Vec::new();
     if let Some(vocabulary) = vocabulary {
         let words = vocabulary.words.len();
@@ -46,12 +68,8 @@ pub fn save_pretrained<M: Architecture>(
         }
         files = vocabulary.files()?;
     }
-    let tensors = to_named_tensors(model);
-    check_finite(&tensors)?;
-    files.push(("model.safetensors", named_tensors_to_bytes(&tensors)));
-    drop(tensors);
     files.push(("config.json", config.to_json_string(M::NAME).into_bytes()));
-    hand_out(sink, files)
+    Ok(files)
 }
 
 /// Refuses tensors that hold NaN or infinity.

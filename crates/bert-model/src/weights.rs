@@ -13,11 +13,14 @@ use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::Error;
-use crate::parameters::{NamedTensors, to_named_tensors};
+use crate::parameters::NamedTensors;
+use crate::snapshot::Snapshot;
 
 /// The bytes of `model.safetensors` for a module. Equal parameters give equal bytes.
 pub fn to_safetensors_bytes<M: Module>(model: &M) -> Vec<u8> {
-    named_tensors_to_bytes(&to_named_tensors(model))
+    let mut bytes = Vec::new();
+    Snapshot::of(model).write(&mut bytes).expect("memory takes all");
+    bytes
 }
 
 /// The bytes of a safetensors file with these tensors, in f32.

@@ -62,10 +62,16 @@ impl<'a> AtomicFile<'a> {
     /// [`Error::Io`] or [`Error::DiskFull`], which says what the file needs. The old file, if any, is then unchanged,
     /// unless only the last step, the fsync of the folder, failed.
     pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
-        match write(&mut self) {
-            Ok(()) => self.commit(),
-            Err(source) => Err(self.failed(source)),
-        }
+        self.add(write)?;
+        self.commit()
+    }
+
+    /// Writes at its end.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::DiskFull`], which says what the file needs.
+    pub fn add(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        write(self).map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: io::Error) -> Error {

@@ -130,7 +130,15 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// As [`AtomicFile::fill`].
     pub fn write(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
-        AtomicFile::create(self.files, &self.at(name))?.fill(write)
+        self.begin(name)?.fill(write)
+    }
+
+    /// Begins to write a file that appears when it is committed.
+    ///
+    /// # Errors
+    /// As [`AtomicFile::create`].
+    pub fn begin(&self, name: &str) -> Result<AtomicFile<'a>> {
+        AtomicFile::create(self.files, &self.at(name))
     }
 
     /// Writes these bytes all or nothing.

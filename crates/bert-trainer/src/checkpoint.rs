@@ -18,14 +18,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bert_model::Snapshot;
 use bert_storage::sealed::read_sealed;
-use bert_storage::{Disk, Locate, StagedFolder, digest_bytes, digest_file};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use bert_storage::{Disk, Locate, StagedFolder, Written, digest_file};
+use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::Place;
 use crate::error::{Error, FolderProblem};
-use crate::optimizer::{AdamW, MomentValues};
+use crate::optimizer::MomentValues;
 
 const MARKER: &str = "COMMITTED.json";
 pub(crate) const STATE: &str = "trainer_state.json";
@@ -92,26 +93,25 @@ const REMOVED: &str = ".removed-";
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder<'a>(StagedFolder<'a>);
 
-/// Collects the files of a checkpoint that is being written.
-pub struct CheckpointWriter<'a> {
-    folder: StagedFolder<'a>,
-    files: BTreeMap<String, FileEntry>,
+/// All that a checkpoint holds, taken at one moment. Training may go on while it is written.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Where the run stands.
+    pub state: TrainerState,
+    /// Weights by the name of their file.
+    pub weights: Vec<(&'static str, Snapshot)>,
+    /// Both moments of the optimizer: [`AdamW::snapshot`](crate::optimizer::AdamW::snapshot).
+    pub moments: Snapshot,
+    /// Other files.
+    pub files: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl CheckpointWriter<'_> {
-    /// Adds a file.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn add(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        // Noted first, so that a full disk can be told what is needed.
-        let entry = FileEntry { bytes: bytes.len() as u64, blake3: digest_bytes(bytes) };
-        self.files.insert(name.to_string(), entry);
-        self.folder.write_bytes(name, bytes).map(drop).map_err(std::io::Error::other)
-    }
-
+impl Checkpoint {
+    /// Bytes of all files but the smallest.
     fn bytes(&self) -> u64 {
-        self.files.values().map(|entry| entry.bytes).sum()
+        let weights = self.weights.iter().map(|(_, snapshot)| snapshot.file_bytes());
+        let files = self.files.iter().map(|(_, bytes)| bytes.len() as u64);
+        weights.sum::<u64>() + files.sum::<u64>() + self.moments.file_bytes()
     }
 }
 
@@ -143,37 +143,29 @@ impl<'a> CheckpointFolder<'a> {
         self.0.at(&name(step))
     }
 
-    /// Writes and commits a checkpoint; `model_files` adds what describes the model. Then removes
-    /// all but the newest `keep` checkpoints.
+    /// Writes and commits a checkpoint. Then removes all but the newest `keep` checkpoints.
     ///
     /// # Errors
     /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full); nothing committed
     /// before is touched then, and the room of what was written is given back.
-    pub fn write(
-        &self,
-        state: &TrainerState,
-        optimizer: &AdamW,
-        keep: usize,
-        model_files: impl FnOnce(&mut CheckpointWriter<'_>) -> Result<(), Error>,
-    ) -> Result<PathBuf, Error> {
-        let target = self.path(state.step);
-        let partial = self.0.inside(&format!("{PARTIAL}{}", name(state.step)));
+    pub fn write(&self, checkpoint: Checkpoint, keep: usize) -> Result<PathBuf, Error> {
+        let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
+        let target = self.path(step);
+        let partial = self.0.inside(&format!("{PARTIAL}{}", name(step)));
         self.remove_leftovers()?;
         partial.create()?;
-        let mut writer = CheckpointWriter { folder: partial.clone(), files: BTreeMap::new() };
-        let filled = model_files(&mut writer).and_then(|()| fill(&mut writer, state, optimizer));
-        if let Err(error) = filled {
+        if let Err(error) = fill(&partial, checkpoint) {
             // What failed may fail again here; the next checkpoint clears it then.
             let _ = partial.remove_all();
-            return Err(needs_room(error, &target, &writer, optimizer));
+            return Err(needs_room(error, &target, needed));
         }
         // The same step, found corrupt: the new one replaces it.
-        self.discard(state.step)?;
-        self.0.take(partial.path(), &name(state.step))?;
+        self.discard(step)?;
+        self.0.take(partial.path(), &name(step))?;
         self.0.sync()?;
-        self.prune(state.step, keep)?;
+        self.prune(step, keep)?;
         // A later one was passed over when the run was opened, as not good; it would be the newest again.
-        let later = self.steps().into_iter().filter(|&step| step > state.step);
+        let later = self.steps().into_iter().filter(|&other| other > step);
         later.into_iter().try_for_each(|step| self.discard(step))?;
         Ok(target)
     }
@@ -242,26 +234,37 @@ fn name(step: u64) -> String {
     format!("step-{step:08}")
 }
 
-/// Adds what is the trainer's, and the marker last.
-fn fill(writer: &mut CheckpointWriter<'_>, state: &TrainerState, optimizer: &AdamW) -> Result<(), Error> {
-    let state_bytes = serde_json::to_vec_pretty(state).expect("plain data");
-    for (name, bytes) in [(OPTIMIZER, optimizer_bytes(optimizer)), (STATE, state_bytes)] {
-        writer.add(name, &bytes).map_err(|e| Error::io(&writer.folder.at(name), e))?;
+/// Writes all files, and the marker last.
+fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> {
+    let Checkpoint { state, weights, moments, mut files } = checkpoint;
+    let mut committed = Committed { step: state.step, files: BTreeMap::new() };
+    let mut add = |name: &str, written: Written| {
+        let entry = FileEntry { bytes: written.bytes, blake3: written.blake3 };
+        committed.files.insert(name.to_string(), entry);
+    };
+    // All are written before the first is synced: the memory of the snapshots does not wait for the disk.
+    let mut large = Vec::new();
+    for (name, snapshot) in weights.into_iter().chain([(OPTIMIZER, moments)]) {
+        let mut file = folder.begin(name)?;
+        file.add(|out| snapshot.write(out))?;
+        large.push((name, file));
     }
-    let committed = Committed { step: state.step, files: std::mem::take(&mut writer.files) };
-    let written = writer.folder.write_sealed(MARKER, &committed);
-    writer.files = committed.files;
-    Ok(written.map(drop)?)
+    for (name, file) in large {
+        add(name, file.commit()?);
+    }
+    files.push((STATE, serde_json::to_vec_pretty(&state).expect("plain data")));
+    for (name, bytes) in files {
+        add(name, folder.write_bytes(name, &bytes)?);
+    }
+    folder.write_sealed(MARKER, &committed)?;
+    Ok(())
 }
 
 /// What is said of a full disk: how much the whole checkpoint takes.
-fn needs_room(error: Error, target: &Path, writer: &CheckpointWriter<'_>, optimizer: &AdamW) -> Error {
+fn needs_room(error: Error, target: &Path, needed: u64) -> Error {
     if !bert_data::is_disk_full(&error) {
         return error;
     }
-    let moments = if writer.files.contains_key(OPTIMIZER) { 0 } else { optimizer_bytes(optimizer).len() };
-    let weights = if writer.files.contains_key("model.safetensors") { 0 } else { moments / 2 };
-    let needed = writer.bytes() + (moments + weights) as u64;
     let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
     FolderProblem::CheckpointNeedsRoom { needed, free, source: Box::new(error) }.at(target).into()
 }
@@ -295,21 +298,6 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
         return Err(corrupt(format!("{STATE} says step {}, {MARKER} says {}", state.step, committed.step)));
     }
     Ok(state)
-}
-
-fn optimizer_bytes(optimizer: &AdamW) -> Vec<u8> {
-    let mut tensors = Vec::new();
-    for (name, (first, second)) in optimizer.state() {
-        for (kind, values) in [("first", first), ("second", second)] {
-            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-            tensors.push((format!("{kind}.{name}"), values.len(), bytes));
-        }
-    }
-    let views = tensors.iter().map(|(name, length, bytes)| {
-        let view = TensorView::new(Dtype::F32, vec![*length], bytes).expect("length and bytes agree");
-        (name.as_str(), view)
-    });
-    serialize(views, None).expect("names are unique and sizes agree")
 }
 
 /// Reads `optimizer.safetensors` of a verified checkpoint: both moments by parameter name.

@@ -106,6 +106,7 @@ pub mod export;
 pub mod fill_mask;
 pub mod finetune;
 pub mod glue;
+pub mod held;
 mod host;
 pub mod inference;
 pub mod initialization;

@@ -14,13 +14,16 @@
 //! burn's own AdamW always corrects bias, and its clipping is by the norm of each tensor, so neither is BERT's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bert_kernels::{Compute, adamw};
+use bert_model::Snapshot;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::held::Held;
 use crate::host::{float_vector, values};
 
 /// The hyper-parameters of AdamW, apart from the learning rate.
@@ -143,6 +146,7 @@ pub struct AdamW {
     moments: Vec<Option<Moments>>,
     updates: u64,
     compute: Compute,
+    held: Option<Arc<Held>>,
 }
 
 impl AdamW {
@@ -152,7 +156,7 @@ impl AdamW {
             bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
         let moments = names.iter().map(|_| None).collect();
         let rates = vec![1.0; names.len()];
-        Self { config, names, rates, moments, updates: 0, compute: Compute::default() }
+        Self { config, names, rates, moments, updates: 0, compute: Compute::default(), held: None }
     }
 
     /// The same, computing as a model does.
@@ -186,6 +190,9 @@ impl AdamW {
         norm: f64,
         learning_rate: f64,
     ) -> M {
+        if let Some(held) = self.held.take() {
+            held.wait();
+        }
         self.updates += 1;
         let clip = self.config.max_gradient_norm;
         let scale = if clip > 0.0 { clip / norm.max(clip) } else { 1.0 };
@@ -227,18 +234,23 @@ impl AdamW {
         updated.parameter
     }
 
-    /// Both moments of every parameter that has had a gradient, for a checkpoint.
-    pub fn state(&self) -> MomentValues {
+    /// Both moments of every parameter that has had a gradient as they are now, for a checkpoint: `first.<name>` and
+    /// `second.<name>`.
+    pub fn snapshot(&self) -> Snapshot {
         let named = self.names.iter().zip(&self.moments);
-        named
-            .filter_map(|(name, moments)| {
-                let Moments { first, second } = moments.as_ref()?;
-                Some((name.clone(), (values(first.clone()), values(second.clone()))))
-            })
-            .collect()
+        let moments = named.filter_map(|(name, moments)| {
+            let Moments { first, second } = moments.clone()?;
+            Some([(format!("first.{name}"), first), (format!("second.{name}"), second)])
+        });
+        Snapshot::of_tensors(moments.flatten())
     }
 
-    /// Restores what [`AdamW::state`] gave.
+    /// The next update waits for this: for what a snapshot shall have let go of by then.
+    pub fn wait_for(&mut self, held: Arc<Held>) {
+        self.held = Some(held);
+    }
+
+    /// Restores what [`AdamW::snapshot`] gave.
     ///
     /// # Errors
     /// [`Error::OptimizerState`] when a name is not a parameter of the module.
@@ -361,8 +373,8 @@ mod tests {
         let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
         let module = optimizer.update(module, sum, 5.0, 0.0);
         // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
-        let state = optimizer.state();
-        let first = |name: &str| state[name].0[0];
+        let state = optimizer.snapshot().to_named_tensors();
+        let first = |name: &str| state[&format!("first.{name}")].1[0];
         assert!((first("a") - 0.06).abs() < 1e-7 && (first("b") - 0.08).abs() < 1e-7);
         assert_eq!(module.a.val().into_scalar::<f32>(), 0.0);
     }

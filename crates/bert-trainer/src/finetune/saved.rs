@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bert_model::{
-    Architecture, LoadPolicy, load_named_tensors, load_pretrained_weights, named_tensors_from_bytes,
-    read_safetensors, to_safetensors_bytes,
+    Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
+    named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
 };
 use bert_storage::sealed::read_sealed;
 use bert_storage::{Locate, StagedFolder, digest_bytes};
@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use super::exact::{exact, inexact};
 use super::objectives::Objective;
 use super::report::RunReport;
-use crate::checkpoint::{CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
+use crate::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
 use crate::computer::computed_by;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
@@ -225,14 +225,10 @@ impl<'a> SavedRun<'a> {
             place: None,
             run: exact(serde_json::to_value(progress).expect("plain data")),
         };
-        self.checkpoints().write(&state, optimizer, 1, |writer| {
-            let mut add = |name: &str, model: &M| {
-                let written = writer.add(name, &to_safetensors_bytes(model));
-                written.map_err(|e| Error::io(&self.folder.at(name), e))
-            };
-            add("model.safetensors", model)?;
-            best.map_or(Ok(()), |best| add(BEST, best))
-        })?;
+        let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
+        weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
+        let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
+        self.checkpoints().write(checkpoint, 1)?;
         self.last = Instant::now();
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! divided by the number of targets in the whole global batch, and the gradient of the tied word embeddings enters
 //! the global norm as one dense tensor.
 
+mod background;
 pub mod events;
 mod run;
 
@@ -14,16 +15,18 @@ use bert_model::{BertForPreTraining, LossNormalizer, Mode};
 use bert_storage::{Disk, FileSystem};
 use burn::tensor::Device;
 
+use background::Background;
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use run::Run;
 
 use crate::config::PretrainConfig;
 use crate::data_loader::{Prefetcher, PretrainingBatch};
 use crate::error::Error;
+use crate::optimizer::AdamW;
 use crate::stop::StopFlag;
 use crate::train_step::{MicroBatchLoss, NotFinite, train_step};
 
-/// Runs or continues a pre-training run; the loop at the end of [`pretrain_on`] is all of it.
+/// Runs or continues a pre-training run; the loop in `train` is all of it.
 ///
 /// # Errors
 /// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
@@ -47,7 +50,19 @@ pub fn pretrain_on(
     stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
-    let (mut run, mut model, mut optimizer) = Run::open(files, config, resume, tell)?;
+    std::thread::scope(|scope| {
+        train(Background::new(scope), Run::open(files, config, resume, tell)?, stop, tell)
+    })
+}
+
+/// The training loop. A checkpoint is written while the next steps are computed.
+fn train<'scope, 'a: 'scope>(
+    mut background: Background<'scope, '_>,
+    (mut run, mut model, mut optimizer): (Run<'a>, BertForPreTraining, AdamW),
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    let config = run.config;
     let mut batches = Prefetcher::start(run.loader()?, run.step..config.steps, config.batch_size);
     let schedule = config.schedule();
     if run.step == 0 {
@@ -90,10 +105,12 @@ pub fn pretrain_on(
         if run.evaluation_is_due() {
             run.evaluate(&model, tell)?;
         }
-        if run.checkpoint_is_due() || stop.requested().is_some() || stop.take_checkpoint_request() {
-            run.save(&model, &optimizer, batches.place(), tell)?;
+        let signal = stop.requested();
+        if run.checkpoint_is_due() || signal.is_some() || stop.take_checkpoint_request() {
+            run.save(&model, &mut optimizer, batches.place(), &mut background, tell)?;
         }
-        if let Some(signal) = stop.requested().filter(|_| run.step < config.steps) {
+        run.note_saved(&mut background, signal.is_some() || run.step == config.steps, tell)?;
+        if let Some(signal) = signal.filter(|_| run.step < config.steps) {
             return Err(Error::Stopped { signal, step: run.step });
         }
     }

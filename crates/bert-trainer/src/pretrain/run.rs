@@ -4,20 +4,23 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Nsp};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, LoadPolicy, load_pretrained_weights, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, LoadPolicy, Snapshot, WEIGHTS, files_beside_weights,
+    load_pretrained_weights,
 };
 use bert_storage::{FileSystem, Locate};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
 
+use super::background::Background;
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
-use crate::checkpoint::{SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
+use crate::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
 use crate::data_loader::DataLoader;
 use crate::data_loader::Place;
 use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, evaluate};
+use crate::held::Held;
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
 use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
@@ -34,11 +37,11 @@ struct EvaluationRecord<'a> {
 
 /// A run in progress, apart from model and optimizer.
 pub(super) struct Run<'a> {
-    config: &'a PretrainConfig,
+    pub(super) config: &'a PretrainConfig,
     data: DataSet,
     folder: RunFolder<'a>,
     model_config: BertConfig,
-    text: Text,
+    files_beside_weights: Vec<(&'static str, Vec<u8>)>,
     pub(super) device: Device,
     /// Whether the next-sentence labels mean anything.
     pub(super) next_sentence: bool,
@@ -129,13 +132,17 @@ impl<'a> Run<'a> {
         // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
         let log = |name: &str| MetricsLog::open(folder.folder(), name, kept);
+        let text = Text::of_data(&config.data, loader.manifest())?;
+        let vocabulary = text.files(model_config.max_position_embeddings);
+        let files_beside_weights =
+            files_beside_weights::<BertForPreTraining>(&model_config, Some(vocabulary))?;
         let run = Self {
             metrics: log("metrics.jsonl")?,
             timing: log("timing.jsonl")?,
             evaluations: log("evaluations.jsonl")?,
             last_saved: found.map(|(path, state)| (state.step, path)),
             next_sentence: loader.manifest().config.nsp != Nsp::Off,
-            text: Text::of_data(&config.data, loader.manifest())?,
+            files_beside_weights,
             config,
             data,
             folder,
@@ -200,13 +207,19 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn save(
+    /// Begins to write a checkpoint, when the one before is written.
+    pub(super) fn save<'scope>(
         &mut self,
         model: &BertForPreTraining,
-        optimizer: &AdamW,
+        optimizer: &mut AdamW,
         place: Option<Place>,
+        background: &mut Background<'scope, '_>,
         tell: &mut dyn FnMut(PretrainEvent),
-    ) -> Result<(), Error> {
+    ) -> Result<(), Error>
+    where
+        'a: 'scope,
+    {
+        self.note_saved(background, true, tell)?;
         // The records of all steps that the checkpoint holds must be on disk before it is.
         for log in [&mut self.metrics, &mut self.timing, &mut self.evaluations] {
             log.sync()?;
@@ -218,14 +231,29 @@ impl<'a> Run<'a> {
             place,
             run: self.folder.identity().clone(),
         };
-        let vocabulary = self.text.files(self.model_config.max_position_embeddings);
-        let path =
-            self.folder.checkpoints().write(&state, optimizer, self.config.keep_checkpoints, |writer| {
-                let mut sink = |name: &str, bytes: &[u8]| writer.add(name, bytes);
-                Ok(save_pretrained(&mut sink, model, &self.model_config, Some(vocabulary))?)
-            })?;
-        self.last_saved = Some((self.step, path.clone()));
-        tell(PretrainEvent::Saved { step: self.step, path });
+        let (held, [weights, moments]) =
+            Held::by([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
+        optimizer.wait_for(held);
+        let files = self.files_beside_weights.clone();
+        let (checkpoints, keep) = (self.folder.checkpoints(), self.config.keep_checkpoints);
+        background.start(self.step, move || {
+            weights.check_finite()?;
+            checkpoints.write(Checkpoint { state, weights: vec![(WEIGHTS, weights)], moments, files }, keep)
+        });
+        Ok(())
+    }
+
+    /// Tells of a checkpoint that is written; with `wait` when it is.
+    pub(super) fn note_saved(
+        &mut self,
+        background: &mut Background<'_, '_>,
+        wait: bool,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
+        if let Some((step, path)) = background.finished(wait)? {
+            self.last_saved = Some((step, path.clone()));
+            tell(PretrainEvent::Saved { step, path });
+        }
         Ok(())
     }
 

@@ -1,0 +1,240 @@
+//! Tensors as they are at one moment, which reach a safetensors file one after the other.
+//!
+//! A [`Snapshot`] shares the memory of a module's parameters. Training may go on: a parameter that changes gets memory
+//! of its own, and the snapshot's is free when its tensor is written. So a model is saved without a second copy.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+
+use crate::error::Error;
+use crate::parameters::{NamedTensors, is_transposed, published, transpose};
+
+/// Called with a tensor's bytes when a snapshot does not hold it any longer.
+pub type OnRelease = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// Tensors by name, in the published layout once they are values.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    tensors: Vec<SavedTensor>,
+    /// Whether the file says `format: pt`, which `transformers` insists on.
+    of_model: bool,
+}
+
+struct SavedTensor {
+    name: String,
+    /// As published.
+    shape: Vec<usize>,
+    /// Row by row, as burn holds them.
+    values: Tensor<1>,
+    transposed: bool,
+    on_release: Option<OnRelease>,
+}
+
+impl fmt::Debug for SavedTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.name, self.shape)
+    }
+}
+
+impl SavedTensor {
+    fn bytes(&self) -> u64 {
+        (self.shape.iter().product::<usize>() * size_of::<f32>()) as u64
+    }
+
+    fn row_by_row(&self) -> Vec<f32> {
+        let data = self.values.clone().into_data_as::<f32>();
+        data.try_into_vec().expect("data converted to f32 holds f32")
+    }
+
+    /// As published.
+    fn values(&self) -> Vec<f32> {
+        let values = self.row_by_row();
+        if self.transposed { transpose(&values, self.shape[1], self.shape[0]) } else { values }
+    }
+}
+
+impl Drop for SavedTensor {
+    fn drop(&mut self) {
+        // The memory goes first.
+        if let Some(released) = self.on_release.take() {
+            self.values = Tensor::empty([0], &self.values.device());
+            released(self.bytes());
+        }
+    }
+}
+
+impl Snapshot {
+    /// A module's parameters.
+    pub fn of<M: Module>(model: &M) -> Self {
+        let mut collect = Collect::default();
+        model.visit(&mut collect);
+        Self { of_model: true, ..Self::sorted(collect.found) }
+    }
+
+    /// Flat tensors by name.
+    pub fn of_tensors(tensors: impl IntoIterator<Item = (String, Tensor<1>)>) -> Self {
+        let saved = |(name, values): (String, Tensor<1>)| {
+            let shape = values.dims().to_vec();
+            SavedTensor { name, shape, values, transposed: false, on_release: None }
+        };
+        Self::sorted(tensors.into_iter().map(saved).collect())
+    }
+
+    fn sorted(mut tensors: Vec<SavedTensor>) -> Self {
+        // The order of the format's own writer.
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        Self { tensors, of_model: false }
+    }
+
+    /// The same; `released` is told when a tensor is not held any longer.
+    #[must_use]
+    pub fn with_on_release(mut self, released: &OnRelease) -> Self {
+        for tensor in &mut self.tensors {
+            tensor.on_release = Some(Arc::clone(released));
+        }
+        self
+    }
+
+    /// Bytes of all tensors in f32.
+    pub fn bytes(&self) -> u64 {
+        self.tensors.iter().map(SavedTensor::bytes).sum()
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        8 + self.header().len() as u64 + self.bytes()
+    }
+
+    /// Refuses NaN and infinity.
+    ///
+    /// # Errors
+    /// [`Error::ParameterNotFinite`].
+    pub fn check_finite(&self) -> Result<(), Error> {
+        for tensor in &self.tensors {
+            if let Some(value) = tensor.row_by_row().into_iter().find(|value| !value.is_finite()) {
+                return Err(Error::ParameterNotFinite { name: tensor.name.clone(), value });
+            }
+        }
+        Ok(())
+    }
+
+    /// The values, on the host.
+    pub fn to_named_tensors(&self) -> NamedTensors {
+        let named = |tensor: &SavedTensor| (tensor.name.clone(), (tensor.shape.clone(), tensor.values()));
+        self.tensors.iter().map(named).collect()
+    }
+
+    /// Writes a safetensors file, and lets go of each tensor when it is written. Equal values give equal bytes.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
+        let header = self.header();
+        out.write_all(&(header.len() as u64).to_le_bytes())?;
+        out.write_all(&header)?;
+        let mut bytes: Vec<u8> = Vec::new();
+        for tensor in self.tensors {
+            for values in tensor.values().chunks(1 << 18) {
+                bytes.resize(size_of_val(values), 0);
+                for (bytes, value) in bytes.chunks_exact_mut(4).zip(values) {
+                    bytes.copy_from_slice(&value.to_le_bytes());
+                }
+                out.write_all(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&self) -> Vec<u8> {
+        let mut end = 0;
+        let infos = self.tensors.iter().map(|tensor| {
+            let start = end;
+            end += tensor.bytes() as usize;
+            let (shape, data_offsets) = (tensor.shape.clone(), (start, end));
+            (tensor.name.clone(), TensorInfo { dtype: Dtype::F32, shape, data_offsets })
+        });
+        let about = self.of_model.then(|| HashMap::from([("format".to_string(), "pt".to_string())]));
+        let metadata = Metadata::new(about, infos.collect()).expect("shapes and offsets agree");
+        let mut header = serde_json::to_vec(&metadata).expect("plain data");
+        header.resize(header.len().next_multiple_of(8), b' ');
+        header
+    }
+}
+
+#[derive(Default)]
+struct Collect {
+    path: Vec<String>,
+    found: Vec<SavedTensor>,
+}
+
+impl ModuleVisitor for Collect {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let tensor = param.val();
+        let (name, shape) = published(&self.path, &tensor.shape());
+        let transposed = is_transposed(&name, D);
+        self.found.push(SavedTensor {
+            name,
+            shape,
+            values: tensor.reshape([-1]),
+            transposed,
+            on_release: None,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::weights::named_tensors_to_bytes;
+    use crate::{Architecture, BertConfig, BertForPreTraining, Preset};
+
+    fn bytes(snapshot: Snapshot) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        snapshot.write(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_file_is_that_of_the_format_s_own_writer() {
+        let config = BertConfig::preset(Preset::Tiny, 50);
+        let model = BertForPreTraining::new(&config, 1, &Device::flex());
+        let snapshot = Snapshot::of(&model);
+        let (named, size) = (snapshot.to_named_tensors(), snapshot.file_bytes());
+        let bytes = bytes(snapshot);
+        assert_eq!(bytes.len() as u64, size);
+        assert!(bytes == named_tensors_to_bytes(&named));
+    }
+
+    #[test]
+    fn every_tensor_is_released_when_it_is_written() {
+        let device = Device::flex();
+        let tensors = [("b", 3), ("a", 5)].map(|(name, n)| (name.to_string(), Tensor::ones([n], &device)));
+        let released = Arc::new(Mutex::new(Vec::new()));
+        let note = Arc::clone(&released);
+        let on_release: OnRelease = Arc::new(move |bytes| note.lock().unwrap().push(bytes));
+        let snapshot = Snapshot::of_tensors(tensors).with_on_release(&on_release);
+        assert_eq!(snapshot.bytes(), 32);
+        snapshot.check_finite().unwrap();
+        assert!(released.lock().unwrap().is_empty());
+        bytes(snapshot);
+        assert_eq!(*released.lock().unwrap(), [20, 12]);
+    }
+}
