@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             &micro_batches,
             |model, batch, mode| {
                 let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
-                MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
+                MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
             },
             schedule.learning_rate(step),
             (SEED, step),

@@ -97,6 +97,7 @@ pub mod parameters;
 pub mod pretrained;
 pub mod pretraining;
 pub mod question_answering;
+pub mod recompute;
 pub mod several_tasks;
 pub mod snapshot;
 pub mod token_classification;
@@ -131,6 +132,7 @@ pub use pretrained::{
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
+pub use recompute::Kept;
 pub use several_tasks::BertForSeveralTasks;
 pub use snapshot::{OnRelease, Snapshot};
 pub use token_classification::{BertForTokenClassification, token_loss};

@@ -161,7 +161,7 @@ impl BertModel {
         self.encoder.hidden_states(hidden, bias)
     }
 
-    fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
+    pub(crate) fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
         let [batch, seq] = input.input_ids.dims();
         assert_shape!(input.input_mask, [batch, seq]);
         let bias = attention_bias(input.input_mask);

@@ -20,7 +20,8 @@ use crate::dropout::Mode;
 use crate::embeddings::{affine, layer_norm};
 use crate::encoder::activated;
 use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, next_sentence_loss};
-use crate::model::{BertInput, BertModel};
+use crate::model::{BertInput, BertModel, BertOutput};
+use crate::recompute::Kept;
 
 /// One micro-batch of pre-training.
 #[derive(Debug, Clone)]
@@ -188,10 +189,37 @@ impl BertForPreTraining {
         normalizer: LossNormalizer,
         mode: Mode,
     ) -> PretrainingLoss {
-        let [n] = input.masked_lm_positions.dims();
+        let output = self.bert.forward(input.bert, mode);
+        self.loss_of(output, input.masked_lm_positions, targets, normalizer)
+    }
+
+    /// [`Self::loss`] in less memory: the pass keeps the input of each layer, and gradients of the layers come from
+    /// [`Kept::backward`].
+    ///
+    /// # Shapes
+    ///
+    /// - those of [`Self::loss`]
+    pub fn loss_recomputing(
+        &self,
+        input: PretrainingInput,
+        targets: PretrainingTargets,
+        normalizer: LossNormalizer,
+        mode: Mode,
+    ) -> (PretrainingLoss, Kept) {
+        let (output, kept) = self.bert.forward_recomputing(input.bert, mode);
+        (self.loss_of(output, input.masked_lm_positions, targets, normalizer), kept)
+    }
+
+    fn loss_of(
+        &self,
+        output: BertOutput,
+        masked_lm_positions: Tensor<1, Int>,
+        targets: PretrainingTargets,
+        normalizer: LossNormalizer,
+    ) -> PretrainingLoss {
+        let [n] = masked_lm_positions.dims();
         assert_shape!(targets.masked_lm_ids, [n]);
         assert_shape!(targets.masked_lm_weights, [n]);
-        let output = self.bert.forward(input.bert, mode);
         let next_sentence = next_sentence_loss(
             self.cls.seq_relationship.forward(output.pooled_output),
             targets.next_sentence_labels,
@@ -203,7 +231,7 @@ impl BertForPreTraining {
         }
 
         let predictions = &self.cls.predictions;
-        let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
+        let transformed = predictions.transform(output.sequence_output, masked_lm_positions);
         let table = self.word_embeddings();
         let nll = masked_lm_nll(
             predictions.transform.compute,

@@ -87,6 +87,12 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
     pub gradient_accumulation_steps: usize,
 
+    /// Compute every layer again for its gradients, to need less memory: a step takes a forward pass more. With the
+    /// fused kernels on a CPU every bit stays.
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(default)]
+    pub recompute: bool,
+
     /// Highest learning rate.
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
     pub learning_rate: f64,
@@ -203,6 +209,7 @@ impl PretrainConfig {
             batch_size: 32,
             length_buckets: 1,
             gradient_accumulation_steps: 1,
+            recompute: false,
             learning_rate: 1e-4,
             warmup_steps: None,
             schedule: ScheduleKind::Bert,

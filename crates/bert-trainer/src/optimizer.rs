@@ -68,11 +68,14 @@ pub struct GradientSum {
 }
 
 impl GradientSum {
-    /// Adds the gradients of one micro-batch.
-    pub fn add<M: Module>(&mut self, module: &M, gradients: &mut Gradients) {
-        let mut collect = Collect { tensors: Vec::new(), gradients };
-        module.visit(&mut collect);
-        let (mut level, mut tensors) = (0, collect.tensors);
+    /// Adds the gradients of one micro-batch, which may come in parts.
+    pub fn add<M: Module>(&mut self, module: &M, parts: impl IntoIterator<Item = Gradients>) {
+        let collected = parts.into_iter().map(|mut gradients| {
+            let mut collect = Collect { tensors: Vec::new(), gradients: &mut gradients };
+            module.visit(&mut collect);
+            collect.tensors
+        });
+        let (mut level, mut tensors) = (0, collected.reduce(added).unwrap_or_default());
         while let Some((_, left)) = self.subtrees.pop_if(|(of, _)| *of == level) {
             (level, tensors) = (level + 1, added(left, tensors));
         }
@@ -317,9 +320,9 @@ mod tests {
         let mut values = Vec::new();
         for (step, g) in [0.5f32, -0.25, 0.1, 0.4, -0.3, 0.2].into_iter().enumerate() {
             // The gradient of g * weight is g.
-            let mut gradients = (module.weight.val() * g).sum().backward();
+            let gradients = (module.weight.val() * g).sum().backward();
             let mut sum = GradientSum::default();
-            sum.add(&module, &mut gradients);
+            sum.add(&module, [gradients]);
             let sum = sum.total();
             let norm = sum.norm(Compute::default());
             assert!((norm - f64::from(g.abs())).abs() < 1e-6);
@@ -365,9 +368,8 @@ mod tests {
         let device = Device::flex().autodiff();
         let module = Two { a: Param::from_data([0.0f32], &device), b: Param::from_data([[0.0f32]], &device) };
         let loss = (module.a.val() * 3.0).sum() + (module.b.val() * 4.0).sum();
-        let mut gradients = loss.backward();
         let mut sum = GradientSum::default();
-        sum.add(&module, &mut gradients);
+        sum.add(&module, [loss.backward()]);
         let sum = sum.total();
         assert!((sum.norm(Compute::default()) - 5.0).abs() < 1e-6);
         let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
@@ -397,7 +399,7 @@ mod tests {
         for count in 1..=values.len() {
             let mut sum = GradientSum::default();
             for g in &values[..count] {
-                sum.add(&module, &mut (module.weight.val() * *g).sum().backward());
+                sum.add(&module, [(module.weight.val() * *g).sum().backward()]);
                 assert!(sum.subtrees.len() <= 1 + count.ilog2() as usize);
             }
             assert_eq!(sum.total().values(), [Some(vec![tree(&values[..count])])], "{count} micro-batches");

@@ -17,6 +17,8 @@ use serde_json::{Map, Value, json};
 use crate::checkpoint::CheckpointFolder;
 use crate::computer::computed_by;
 use crate::config::PretrainConfig;
+use crate::device::KernelChoice;
+use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
 use crate::unfinished::is_visible;
@@ -162,6 +164,11 @@ pub fn identity(
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });
+    // The fused kernels of the CPU add in one order either way.
+    let exact = config.device == DeviceName::Flex && config.kernels == KernelChoice::Fused;
+    if config.recompute && !exact {
+        identity["recompute"] = json!(true);
+    }
     // Runs that began before there was a choice have none: they began with the reference's weights.
     if let Some(choice) = config.initialization().filter(|&choice| choice != InitializationChoice::Reference)
     {

@@ -7,7 +7,7 @@
 use bert_model::Mode;
 use bert_random::{Domain, Stream};
 use burn::module::Module;
-use burn::tensor::Tensor;
+use burn::tensor::{Gradients, Tensor};
 
 use crate::host::values;
 use crate::optimizer::{AdamW, GradientSum};
@@ -18,6 +18,23 @@ pub struct MicroBatchLoss {
     pub total: Tensor<1>,
     /// Further values to add up and report, one element each.
     pub parts: Vec<Tensor<1>>,
+    below: Option<Below>,
+}
+
+/// The rest of a backward pass that stopped on its way: further gradients, from those of the loss.
+type Below = Box<dyn FnOnce(&mut Gradients) -> Vec<Gradients>>;
+
+impl MicroBatchLoss {
+    /// A loss whose backward pass reaches all parameters.
+    pub fn new(total: Tensor<1>, parts: Vec<Tensor<1>>) -> Self {
+        Self { total, parts, below: None }
+    }
+
+    /// The same where `below` goes on with the backward pass.
+    #[must_use]
+    pub fn with_below(self, below: impl FnOnce(&mut Gradients) -> Vec<Gradients> + 'static) -> Self {
+        Self { below: Some(Box::new(below)), ..self }
+    }
 }
 
 /// What a step did.
@@ -64,8 +81,10 @@ pub fn train_step<M: Module, B>(
     let mut report = StepReport { loss: 0.0, parts: Vec::new(), gradient_norm: 0.0 };
     for (micro, batch) in micro_batches.iter().enumerate() {
         let mode = dropout_mode(seed, step, micro as u64);
-        let MicroBatchLoss { total, parts } = loss(&model, batch, mode);
-        gradients.add(&model, &mut total.backward());
+        let MicroBatchLoss { total, parts, below } = loss(&model, batch, mode);
+        let mut of_loss = total.backward();
+        let of_rest = below.map(|below| below(&mut of_loss)).unwrap_or_default();
+        gradients.add(&model, std::iter::once(of_loss).chain(of_rest));
         add_losses(&mut report, total, parts);
     }
     let gradients = gradients.total();

@@ -87,9 +87,8 @@ impl<'a> Training<'a> {
         let parts = micro_batches(items, self.config.gradient_accumulation_steps as usize);
         let batches: Vec<O::Batch> = parts.into_iter().map(|items| objective.batch(items)).collect();
         let targets = batches.iter().map(|batch| objective.targets(batch)).sum();
-        let loss = |model: &M, batch: &O::Batch, mode: Mode| MicroBatchLoss {
-            total: loss(model, batch, targets, mode),
-            parts: vec![],
+        let loss = |model: &M, batch: &O::Batch, mode: Mode| {
+            MicroBatchLoss::new(loss(model, batch, targets, mode), vec![])
         };
         let (seed, rate) = (self.seed, self.schedule.learning_rate(done));
         let (model, report) = train_step(model, optimizer, &batches, loss, rate, (seed, done));

@@ -11,7 +11,7 @@ mod run;
 
 use std::time::Instant;
 
-use bert_model::{BertForPreTraining, LossNormalizer, Mode};
+use bert_model::{BertForPreTraining, LossNormalizer, Mode, PretrainingLoss};
 use bert_storage::{Disk, FileSystem};
 use burn::tensor::Device;
 
@@ -76,7 +76,7 @@ fn train<'scope, 'a: 'scope>(
 
         let learning_rate = schedule.learning_rate(run.step);
         let micro_batches = batch.split(config.gradient_accumulation_steps);
-        let loss = pretraining_objective(&batch, run.next_sentence, &run.device);
+        let loss = pretraining_objective(&batch, run.next_sentence, config.recompute, &run.device);
         let address = (config.seed, run.step);
         let (updated, report) =
             train_step(model, &mut optimizer, &micro_batches, loss, learning_rate, address);
@@ -119,10 +119,12 @@ fn train<'scope, 'a: 'scope>(
 
 /// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets. Without
 /// `next_sentence` the labels mean nothing (data made with `--nsp off`), and that loss has no weight. A micro-batch
-/// drops what its rows of the whole batch would drop.
+/// drops what its rows of the whole batch would drop. With `recompute` the layers are computed again for their
+/// gradients.
 pub fn pretraining_objective(
     global: &PretrainingBatch,
     next_sentence: bool,
+    recompute: bool,
     device: &Device,
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
     let normalizer = LossNormalizer {
@@ -132,7 +134,13 @@ pub fn pretraining_objective(
     let device = device.clone();
     move |model, batch, mode| {
         let mode = mode.from_sequence(batch.first_sequence as u64);
-        let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
-        MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
+        let (input, targets) = (batch.input(&device), batch.targets(&device));
+        let of =
+            |loss: PretrainingLoss| MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence]);
+        if recompute {
+            let (loss, kept) = model.loss_recomputing(input, targets, normalizer, mode);
+            return of(loss).with_below(|of_loss| kept.backward(of_loss));
+        }
+        of(model.loss(input, targets, normalizer, mode))
     }
 }

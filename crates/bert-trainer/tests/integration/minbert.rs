@@ -59,7 +59,7 @@ fn a_linear_layer_ends_where_minbert_s_does() {
         let loss = |layer: &Linear, x: &[f32; 3], _| {
             let row = |values: &[f32]| Tensor::<1>::from_data(values, &device).reshape([1, values.len()]);
             let error: Tensor<2> = layer.forward(row(x)) - row(&[x[0] + x[1], -x[2]]);
-            MicroBatchLoss { total: error.powi_scalar(2).sum(), parts: vec![] }
+            MicroBatchLoss::new(error.powi_scalar(2).sum(), vec![])
         };
         let (updated, report) = train_step(layer, &mut optimizer, &[x], loss, 1e-3, (0, step));
         report.unwrap();

@@ -226,6 +226,33 @@ fn micro_batches_give_the_gradient_of_the_whole_batch() {
 }
 
 #[test]
+fn layers_computed_again_give_the_same_bits() {
+    let world = World::new(0.1);
+    for (kernels, micro_batches) in [("fused", "1"), ("fused", "2"), ("plain", "1")] {
+        let flags = ["--kernels", kernels, "--gradient-accumulation-steps", micro_batches, "--recompute"];
+        let run = |what: &str, flags: &[&str]| {
+            let config = world.config(&format!("{what}-{kernels}-{micro_batches}"), flags);
+            run_to_end(&config, false)
+        };
+        let (kept, again) = (run("kept", &flags[..4]), run("again", &flags));
+        if kernels == "fused" {
+            assert_eq!(again, kept, "{micro_batches} micro-batches");
+        }
+        // burn's own operations add the gradients of queries, keys, values and residual in another order.
+        assert!(again.iter().zip(&kept).all(|(a, b)| (a.loss - b.loss).abs() < 2e-5 * b.loss));
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_layers_computed_again() {
+    let world = World::new(0.1);
+    let whole = run_to_end(&world.config("whole", &[]), false);
+    run_until(&world.config("cut", &[]), false, 5);
+    let rest = run_to_end(&world.config("cut", &["--recompute"]), true);
+    assert_eq!(rest, whole[whole.len() - rest.len()..]);
+}
+
+#[test]
 fn a_run_that_differs_is_not_continued() {
     let world = World::new(0.1);
     run_until(&world.config("run", &[]), false, 2);

@@ -77,7 +77,7 @@ impl Batch {
         };
         let normalizer = LossNormalizer { masked_lm: f64::from(targets), next_sentence: rows as f64 };
         let loss = model.loss(input, targets_tensor, normalizer, mode);
-        MicroBatchLoss { total: loss.total, parts: vec![loss.masked_lm, loss.next_sentence] }
+        MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
     }
 }
 

@@ -73,7 +73,7 @@ impl SyntheticRun {
     /// When the loss is not finite.
     pub(crate) fn step(&mut self) -> f64 {
         let model = self.model.take().expect("put back by the step before");
-        let loss = pretraining_objective(&self.batch, true, &self.device);
+        let loss = pretraining_objective(&self.batch, true, false, &self.device);
         let batches = std::slice::from_ref(&self.batch);
         let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, (1, self.step));
         self.model = Some(model);
@@ -139,7 +139,7 @@ impl SyntheticClassifier {
                 let [rows] = labels.dims();
                 let logits = model.forward(input.clone(), mode);
                 let total = classification_loss(logits, labels.clone(), rows as f64);
-                MicroBatchLoss { total, parts: Vec::new() }
+                MicroBatchLoss::new(total, Vec::new())
             };
         let batches = [(self.input.clone(), self.labels.clone())];
         let (model, report) = train_step(model, &mut self.optimizer, &batches, loss, 2e-5, (1, self.step));
