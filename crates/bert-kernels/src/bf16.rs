@@ -22,7 +22,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::matrix::{Matrix, Side, Threads};
-use crate::pool::{Scratch, scratch};
+use crate::pool::{Scratch, scratch, shared_scratch};
 use pack::{B_LANES, Layout, Source};
 use tiles::{SIDE, Tiles};
 
@@ -114,12 +114,17 @@ pub(crate) struct Packed {
 impl Packed {
     /// A factor whose stretches of `stretch` along k are still to be written ([`Self::stretches_mut`]).
     pub(crate) fn new(side: Side, lanes: usize, k: usize, stretch: usize) -> Self {
-        Self::for_unit(Unit::best().expect(MISSING), side, lanes, k, stretch)
+        Self::for_unit(Unit::best().expect(MISSING), Threads::All, side, lanes, k, stretch)
     }
 
-    fn for_unit(unit: Unit, side: Side, lanes: usize, k: usize, stretch: usize) -> Self {
+    fn for_unit(unit: Unit, threads: Threads, side: Side, lanes: usize, k: usize, stretch: usize) -> Self {
         let pairs = k / stretch * pairs(stretch) + pairs(k % stretch);
-        Self { words: scratch(pairs * lanes.next_multiple_of(SIDE)), unit, side, lanes, k, stretch }
+        let words = pairs * lanes.next_multiple_of(SIDE);
+        let words = match threads {
+            Threads::One => scratch(words),
+            Threads::All => shared_scratch(words),
+        };
+        Self { words, unit, side, lanes, k, stretch }
     }
 
     /// A whole factor.
@@ -129,7 +134,7 @@ impl Packed {
 
     fn whole_for(unit: Unit, threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
         let stretch = unit.stretch(k);
-        let mut packed = Self::for_unit(unit, side, lanes, k, stretch);
+        let mut packed = Self::for_unit(unit, threads, side, lanes, k, stretch);
         let words = packed.words_of_stretch();
         for (index, words) in packed.words.chunks_mut(words).enumerate() {
             let first = index * stretch;

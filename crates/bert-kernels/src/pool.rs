@@ -140,15 +140,14 @@ thread_local! {
 /// bytes at a time would else touch two lines each time.
 pub(crate) fn scratch(len: usize) -> Scratch {
     let needed = len + LINE - 1;
-    let buffer = if needed <= OWN {
-        own(needed)
-    } else {
-        let buffer = take(needed);
-        pool().lend(buffer.capacity());
-        buffer
-    };
-    let start = buffer.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE - 1);
-    Scratch { buffer, elements: start..start + len }
+    if needed <= OWN { Scratch::of(own(needed), len, true) } else { shared_scratch(len) }
+}
+
+/// [`scratch`] that several threads read: it comes from the pool, however short it is.
+pub(crate) fn shared_scratch(len: usize) -> Scratch {
+    let buffer = take(len + LINE - 1);
+    pool().lend(buffer.capacity());
+    Scratch::of(buffer, len, false)
 }
 
 /// This thread's smallest free buffer of so many elements, or a new one.
@@ -166,6 +165,15 @@ fn own(needed: usize) -> Vec<f32> {
 pub(crate) struct Scratch {
     buffer: Vec<f32>,
     elements: Range<usize>,
+    /// Whether it stays with the thread that drops it.
+    own: bool,
+}
+
+impl Scratch {
+    fn of(buffer: Vec<f32>, len: usize, own: bool) -> Self {
+        let start = buffer.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE - 1);
+        Self { buffer, elements: start..start + len, own }
+    }
 }
 
 impl Deref for Scratch {
@@ -185,7 +193,7 @@ impl DerefMut for Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        if self.elements.len() + LINE - 1 > OWN {
+        if !self.own {
             return pool().give(buffer);
         }
         // A thread that ends takes no more buffers.
