@@ -24,6 +24,7 @@ mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set
 mod probe; // a word changed, and which predictions flip
 mod python; // shards and exported folders, read by the Python libraries they are meant for
+mod recipes; // options that were measured together, and a run as long as the time there is
 mod resume; // stopped, killed, corrupted: continued bit for bit
 mod resume_finetuning; // the same of a fine-tuning
 mod said; // warnings with their figures, the share of [UNK], the room on disk

@@ -11,6 +11,7 @@ pub use mimalloc::MiMalloc;
 pub mod commands;
 pub mod exit;
 pub mod progress;
+pub mod recipe;
 pub mod results;
 pub mod saved_config;
 pub mod signals;

@@ -13,6 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::recipe::{RECIPE, Recipe};
+
 /// The clap id of `--config`, whose value is a path.
 pub const CONFIG_FILE: &str = "config_file";
 
@@ -20,12 +22,13 @@ pub const CONFIG_FILE: &str = "config_file";
 const LARGEST: u64 = 256 << 20;
 
 /// The arguments of a program; what the command line does not say of its configuration `C` is taken from `--config`, as
-/// `read` reads it. Ends the process where clap does.
+/// `read` reads it, or from the part of `--recipe` that `part` gives. Ends the process where clap does.
 ///
 /// # Errors
 /// Those of `read`; [`OptionError::File`] for a key or value that `C` does not have.
 pub fn parse<A, C>(
     read: impl Fn(&Path) -> anyhow::Result<Map<String, Value>>,
+    part: impl Fn(Recipe) -> Map<String, Value>,
     config: impl Fn(&mut A) -> &mut C,
 ) -> anyhow::Result<A>
 where
@@ -36,8 +39,12 @@ where
     // What is wrong with the command line is said when it is read as a whole.
     let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
     let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();
-    let Some(path) = file else { return Ok(arguments(command, line)) };
-    let mut saved = read(path)?;
+    let recipe = given.try_get_one::<String>(RECIPE).ok().flatten();
+    let (path, mut saved) = match (file, recipe) {
+        (Some(path), _) => (path.clone(), read(path)?),
+        (None, Some(name)) => (PathBuf::from(name), part(Recipe::read(name)?)),
+        (None, None) => return Ok(arguments(command, line)),
+    };
     saved.retain(|key, _| !is_decided(&command, &given, key));
     line.extend(saved.iter().filter_map(|(key, value)| flag(&command, key, value)));
     let mut arguments: A = arguments(command, line);
@@ -47,7 +54,7 @@ where
     for (key, value) in saved {
         merged[key] = value;
     }
-    let invalid = |source| Error::from(OptionError::File { path: path.clone(), source });
+    let invalid = |source| Error::from(OptionError::File { path, source });
     *config = serde_json::from_value(merged).map_err(invalid)?;
     Ok(arguments)
 }

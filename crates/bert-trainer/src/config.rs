@@ -7,7 +7,7 @@ use bert_data::{ByteSize, CACHE_BYTES, DataSet};
 use bert_storage::ObjectCache;
 
 #[cfg(feature = "cli")]
-use clap::ArgAction;
+use clap::{ArgAction, builder::ArgPredicate};
 use serde::{Deserialize, Serialize};
 
 use crate::device::KernelChoice;
@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
+use crate::pretrain::budget::Budget;
 use crate::schedule::{Schedule, ScheduleKind};
 
 /// What `pretrain` does. Defaults are the reference's where it has the flag, with two exceptions: the learning rate is
@@ -72,8 +73,23 @@ pub struct PretrainConfig {
     pub output: PathBuf,
 
     /// Number of optimizer steps.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "N",
+            required_unless_present = "budget",
+            conflicts_with = "budget",
+            default_value_if("budget", ArgPredicate::IsPresent, "0")
+        )
+    )]
     pub steps: u64,
+
+    /// Time for the run instead of --steps, as 45m or 2h: the first minute, or a twentieth of it, measures how many steps
+    /// fit, and run.json holds their number.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
+    #[serde(default)]
+    pub budget: Option<Budget>,
 
     /// Sequences in the global batch of one step.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().batch_size))]
@@ -206,6 +222,7 @@ impl PretrainConfig {
             initialization: None,
             output: output.into(),
             steps,
+            budget: None,
             batch_size: 32,
             length_buckets: 1,
             gradient_accumulation_steps: 1,
@@ -241,7 +258,8 @@ impl PretrainConfig {
             true => Ok(()),
             false => Err(Error::Configuration { flag, reason: reason.to_string() }),
         };
-        check(self.steps > 0, "steps", "must be at least 1")?;
+        check(self.budget.is_some() || self.steps > 0, "steps", "must be at least 1")?;
+        check(self.budget.is_none() || self.steps == 0, "budget", "not beside --steps")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;
         let parts = self.gradient_accumulation_steps;
         check(
@@ -254,7 +272,11 @@ impl PretrainConfig {
             "learning-rate",
             "must be positive",
         )?;
-        check(self.warmup() <= self.steps, "warmup-steps", "must not be more than --steps")?;
+        check(
+            self.budget.is_some() || self.warmup() <= self.steps,
+            "warmup-steps",
+            "must not be more than --steps",
+        )?;
         check(
             self.weight_decay.is_finite() && self.weight_decay >= 0.0,
             "weight-decay",

@@ -94,15 +94,35 @@ impl<'a> RunFolder<'a> {
     }
 }
 
-/// Refuses another identity than that of a folder's `run.json`; gives the differences in what computes.
-pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
+/// The number of steps of the run in a folder, if there is a run.
+///
+/// # Errors
+/// When its `run.json` is damaged.
+pub(crate) fn recorded_steps(path: &Path) -> Result<Option<u64>, Error> {
+    if !path.join(RUN).exists() {
+        return Ok(None);
+    }
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(path.join(RUN)));
+    let steps = saved(path)?["identity"]["steps"].as_u64();
+    steps.map(Some).ok_or_else(|| corrupt("it has no number of steps".into()))
+}
+
+/// What `run.json` says.
+fn saved(path: &Path) -> Result<Value, Error> {
     let file = path.join(RUN);
     let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
     let text = read_sealed(&file).map_err(|error| match error {
         SealError::Io(source) => Error::io(&file, source),
         other => corrupt(other.to_string()),
     })?;
-    let saved: Value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))
+}
+
+/// Refuses another identity than that of a folder's `run.json`; gives the differences in what computes.
+pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
+    let file = path.join(RUN);
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
+    let saved = saved(path)?;
     let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("it has no {name:?}")));
     // Numbers as a reader of the file has them, to the last digit.
     let identity = serde_json::from_str(&identity.to_string()).map_err(|e| corrupt(e.to_string()))?;

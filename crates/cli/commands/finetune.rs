@@ -45,6 +45,7 @@ impl Args {
     pub fn read() -> anyhow::Result<Self> {
         saved_config::parse(
             |path| saved_config::read(path, "report.json"),
+            |_| unreachable!("finetune has no --recipe"),
             |args: &mut Self| &mut args.config,
         )
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::commands::engine;
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, say};
+use crate::recipe;
 use crate::saved_config;
 
 /// Make BERT pre-training data from text: sentence pairs, masks, Parquet shards.
@@ -23,6 +24,10 @@ pub struct Args {
     /// that are given go before it.
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
+
+    /// Take what else is not given from a recipe: one of `bert recipes`, or a file like them.
+    #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::known, conflicts_with = saved_config::CONFIG_FILE)]
+    pub recipe: Option<String>,
 
     /// Print the manifest as one JSON object instead of the report.
     #[arg(long)]
@@ -62,7 +67,7 @@ impl Args {
             Value::Object(options) => Ok(options),
             other => unreachable!("a configuration is an object, not {other}"),
         };
-        saved_config::parse(read, |args: &mut Self| &mut args.config)
+        saved_config::parse(read, |recipe| recipe.data, |args: &mut Self| &mut args.config)
     }
 }
 

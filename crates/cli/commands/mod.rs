@@ -18,6 +18,7 @@ pub mod predict;
 pub mod pretrain;
 pub mod probe;
 pub mod quickstart;
+pub mod recipes;
 pub mod report;
 pub mod scores;
 pub mod verify;

@@ -13,6 +13,7 @@ use clap::Parser;
 use crate::commands::report::say_findings;
 use crate::exit::print_result;
 use crate::progress::{Progress, duration};
+use crate::recipe;
 use crate::saved_config;
 use crate::signals::stop_on_signals;
 
@@ -26,6 +27,10 @@ pub struct Args {
     /// Take the options from a JSON file, or from a run (its folder or run.json); flags that are given go before it.
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
+
+    /// Take what else is not given from a recipe: one of `bert recipes`, or a file like them.
+    #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::known, conflicts_with = saved_config::CONFIG_FILE)]
+    pub recipe: Option<String>,
 
     /// Continue the run in --output after its newest good checkpoint, bit for bit.
     #[arg(long)]
@@ -46,7 +51,8 @@ impl Args {
     /// # Errors
     /// When the file of `--config` cannot be used.
     pub fn read() -> anyhow::Result<Self> {
-        saved_config::parse(|path| saved_config::read(path, "run.json"), |args: &mut Self| &mut args.config)
+        let read = |path: &_| saved_config::read(path, "run.json");
+        saved_config::parse(read, |recipe| recipe.pretrain, |args: &mut Self| &mut args.config)
     }
 }
 
@@ -86,9 +92,16 @@ impl View {
     /// Shows an event.
     pub fn show(&mut self, event: PretrainEvent) {
         match event {
+            PretrainEvent::Measuring => self.progress.line("measuring how many steps fit into the budget"),
+            PretrainEvent::Measured { steps, seconds_per_step } => {
+                self.progress
+                    .line(&format!("{steps} steps of {seconds_per_step:.3} s each fit into the budget"));
+            }
             PretrainEvent::Counting => self.progress.line("counting the text for the initial weights"),
             PretrainEvent::Started { step, steps, parameters, batch_size } => {
                 self.batch_size = batch_size;
+                self.steps = steps;
+                self.progress.set_total(steps);
                 self.first_step = step;
                 self.started = Instant::now();
                 let from = if step == 0 { String::new() } else { format!(", continuing after step {step}") };

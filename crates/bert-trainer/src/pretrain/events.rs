@@ -52,6 +52,15 @@ pub struct StepTiming {
 /// What the loop tells its caller.
 #[derive(Clone, Debug)]
 pub enum PretrainEvent {
+    /// Steps are made to measure how many fit into the budget.
+    Measuring,
+    /// So many fit.
+    Measured {
+        /// Steps of the run.
+        steps: u64,
+        /// The mean of those that were measured.
+        seconds_per_step: f64,
+    },
     /// The training text is counted, for the initialization `counts`.
     Counting,
     /// The run starts, or goes on after this many steps.

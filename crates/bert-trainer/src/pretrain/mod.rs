@@ -6,6 +6,7 @@
 //! the global norm as one dense tensor.
 
 mod background;
+pub mod budget;
 pub mod events;
 mod run;
 
@@ -50,8 +51,14 @@ pub fn pretrain_on(
     stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
+    let mut config = config.clone();
+    if let Some(budget) = config.budget {
+        config.validate()?;
+        config.steps = budget::steps(&config, budget, resume, stop, tell)?;
+        config.budget = None;
+    }
     std::thread::scope(|scope| {
-        train(Background::new(scope), Run::open(files, config, resume, tell)?, stop, tell)
+        train(Background::new(scope), Run::open(files, &config, resume, tell)?, stop, tell)
     })
 }
 

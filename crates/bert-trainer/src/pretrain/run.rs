@@ -295,7 +295,7 @@ impl<'a> Run<'a> {
 }
 
 /// The weights that a run begins with.
-fn initial_model(
+pub(super) fn initial_model(
     config: &PretrainConfig,
     data: &DataSet,
     model: &BertConfig,
@@ -317,7 +317,7 @@ fn initial_model(
 }
 
 /// The model's configuration, and the folder and digest of the weights it starts from, if any.
-fn model_config(
+pub(super) fn model_config(
     config: &PretrainConfig,
     loader: &DataLoader,
     tell: &mut dyn FnMut(PretrainEvent),

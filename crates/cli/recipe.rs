@@ -1,0 +1,102 @@
+//! `--recipe NAME`: options that were measured together, as defaults for those that neither the command line nor
+//! `--config` gives.
+//!
+//! The files in `recipes/` are part of the programs. A path names one of the user's own.
+
+use std::path::Path;
+
+use bert_data::{Error, OptionError};
+use bert_storage::read_limited;
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::{Map, Value};
+
+/// The clap id of `--recipe`.
+pub const RECIPE: &str = "recipe";
+
+/// The largest file that is read.
+const LARGEST: u64 = 1 << 20;
+
+/// The recipes by name.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("laptop", include_str!("../../recipes/laptop.toml")),
+    ("overnight", include_str!("../../recipes/overnight.toml")),
+    ("paper", include_str!("../../recipes/paper.toml")),
+];
+
+/// A recipe, read.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// What it makes, in one line.
+    pub title: String,
+    /// For whom and how.
+    pub about: String,
+    /// Options of make-pretrain-data.
+    #[serde(default)]
+    pub data: Map<String, Value>,
+    /// Options of pretrain.
+    #[serde(default)]
+    pub pretrain: Map<String, Value>,
+}
+
+/// The names of those that are part of the programs.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.into_iter().map(|(name, _)| name)
+}
+
+/// The name of a recipe or the path of a file, for clap.
+///
+/// # Errors
+/// What else it is.
+pub fn known(name: &str) -> Result<String, String> {
+    if names().any(|known| known == name) || Path::new(name).is_file() {
+        return Ok(name.to_owned());
+    }
+    Err(format!("neither a file nor one of {}", names().collect::<Vec<_>>().join(", ")))
+}
+
+/// The text of a recipe, given by name or as a file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn text(name: &str) -> anyhow::Result<String> {
+    if let Some((_, text)) = BUILT_IN.into_iter().find(|(built_in, _)| *built_in == name) {
+        return Ok(text.to_owned());
+    }
+    let bytes =
+        read_limited(Path::new(name), LARGEST).map_err(bert_storage::Error::io("read", Path::new(name)))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Recipe {
+    /// A recipe, given by name or as a file.
+    ///
+    /// # Errors
+    /// When it cannot be read; [`OptionError::File`] when it is none.
+    pub fn read(name: &str) -> anyhow::Result<Self> {
+        toml::from_str(&text(name)?).map_err(|error| {
+            let (path, source) = (name.into(), serde_json::Error::custom(error));
+            Error::from(OptionError::File { path, source }).into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_built_in() {
+        let mut found: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/recipes"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().replace(".toml", ""))
+            .collect();
+        found.sort();
+        assert!(found.iter().eq(names().collect::<Vec<_>>().iter()));
+        for name in names() {
+            let recipe = Recipe::read(name).unwrap();
+            assert!(!recipe.title.is_empty() && !recipe.about.is_empty() && !recipe.pretrain.is_empty());
+        }
+    }
+}

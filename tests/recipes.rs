@@ -1,0 +1,88 @@
+//! Options that were measured together, and a run as long as the time there is.
+
+use serde_json::json;
+
+use crate::common::{Folder, QUICK};
+
+#[test]
+fn a_recipe_is_what_the_flags_do_not_say() {
+    let folder = Folder::with_data();
+    let list = folder.ok("bert recipes").stdout;
+    for name in ["laptop", "overnight", "paper"] {
+        assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
+    }
+    let shown = folder.ok("bert recipes laptop").stdout;
+    assert!(shown.contains("[pretrain]") && shown.contains("learning_rate"), "{shown}");
+
+    let flags = "--input train.txt --vocab vocab.txt --max-seq-length 32";
+    folder.ok(&format!("make-pretrain-data --recipe laptop {flags} --output documents"));
+    let made = folder.sealed("documents/manifest.json");
+    assert_eq!(made["config"]["layout"], "documents", "of the recipe");
+    assert_eq!(made["config"]["max_seq_length"], 32, "of the flag");
+
+    let flags = "--data documents --model config.json --steps 2 --warmup-steps 1 --batch-size 4";
+    folder.ok(&format!("pretrain --recipe laptop {flags} --output run"));
+    let config = folder.sealed("run/run.json")["config"].clone();
+    assert_eq!((&config["learning_rate"], &config["adam_beta2"]), (&json!(0.002), &json!(0.98)));
+    assert_eq!((&config["steps"], &config["model"]), (&json!(2), &json!("config.json")));
+
+    // One's own is a file like those, and a start from a checkpoint takes the place of its model.
+    folder.write("mine.toml", shown.replace("steps = 10000", "steps = 3").replace("= 500", "= 1"));
+    folder
+        .ok("pretrain --recipe mine.toml --data documents --init-checkpoint run --batch-size 4 --output on");
+    let config = folder.sealed("on/run.json")["config"].clone();
+    assert_eq!((&config["steps"], &config["model"]), (&json!(3), &json!(null)));
+}
+
+#[test]
+fn a_recipe_that_is_none_is_refused() {
+    let folder = Folder::with_data();
+    let flags = "--data data --steps 2 --output run";
+    let ended = folder.run(&format!("pretrain --recipe lunch {flags}"));
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("neither a file nor one of laptop, overnight, paper"), "{}", ended.stderr);
+    for (text, said) in [
+        ("title = 1", "mine.toml is not a valid configuration"),
+        ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rat = 1", "learning_rat"),
+        ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rate = \"high\"", "learning"),
+        ("title = \"a\"\nabout = \"b\"\n[tuning]\nlearning_rate = 1", "tuning"),
+    ] {
+        folder.write("mine.toml", text);
+        let ended = folder.run(&format!("pretrain --recipe mine.toml {flags} --model tiny"));
+        assert_eq!(ended.code, Some(2), "{text}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{text}: {}", ended.stderr);
+    }
+    assert!(!folder.at("run").exists());
+}
+
+#[test]
+fn a_budget_becomes_a_number_of_steps() {
+    let folder = Folder::with_data();
+    let flags = format!("{QUICK} --eval-data held --initialization reference");
+    let whole = folder.ok(&format!("pretrain {flags} --budget 5s --output run"));
+    assert!(whole.stderr.contains("fit into the budget"), "{}", whole.stderr);
+    let saved = folder.sealed("run/run.json");
+    let steps = saved["config"]["steps"].as_u64().expect("a number");
+    assert!(
+        steps > 0 && saved["identity"]["steps"] == steps && saved["config"]["budget"].is_null(),
+        "{saved}"
+    );
+    assert_eq!(folder.json("run/metrics.jsonl").len() as u64, steps);
+
+    // Nothing but the number is left of it: by steps the run is the same, and to resume nothing is measured.
+    folder.ok(&format!("pretrain {flags} --steps {steps} --output by-steps"));
+    assert!(folder.read("run/metrics.jsonl") == folder.read("by-steps/metrics.jsonl"));
+    let again = folder.ok(&format!("pretrain {flags} --budget 1h --output run --resume"));
+    assert!(!again.stderr.contains("fit into the budget"), "{}", again.stderr);
+
+    for (budget, said) in
+        [("1ms", "is over before the first step"), ("soon", "is not a time such as 45m or 2h")]
+    {
+        let ended = folder.run(&format!("pretrain {flags} --budget {budget} --output none"));
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+    let both = folder.run(&format!("pretrain {flags} --budget 1h --steps 3 --output none"));
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
+    assert!(!folder.at("none").exists());
+}
