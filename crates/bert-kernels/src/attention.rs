@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::compute::{Compute, Kernels, Precision};
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
-use crate::math::{dot, exp_to_88, greatest, sum, vectorized};
+use crate::math::{dot, exp_to_88, map_sum, vectorized, zip_greatest};
 use crate::matrix::Matrix;
 use crate::pool::{self, scratch};
 use crate::precision::matmul;
@@ -361,14 +361,8 @@ vectorized! {
     /// Softmax of each row of `scores scale + bias`; `rows` gets the maximum and the inverse sum.
     fn softmax_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &mut [[f32; 2]]) {
         for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(rows) {
-            for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = *score * scale + bias;
-            }
-            let greatest = greatest(scores);
-            for score in scores.iter_mut() {
-                *score = exp_to_88(*score - greatest);
-            }
-            let inverse = 1.0 / sum(scores);
+            let greatest = zip_greatest(scores, bias, |score, bias| score.mul_add(scale, bias));
+            let inverse = 1.0 / map_sum(scores, |score| exp_to_88(score - greatest));
             for score in scores.iter_mut() {
                 *score *= inverse;
             }
@@ -382,7 +376,7 @@ vectorized! {
     fn probabilities_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &[[f32; 2]]) {
         for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = exp_to_88(*score * scale + bias - greatest) * inverse;
+                *score = exp_to_88(score.mul_add(scale, *bias) - greatest) * inverse;
             }
         }
     }

@@ -270,7 +270,7 @@ vectorized! {
             let variance = dot(y, y) / width as f32;
             let r = 1.0 / (variance + epsilon).sqrt();
             for ((y, gamma), beta) in y.iter_mut().zip(gamma).zip(beta) {
-                *y = *y * r * gamma + beta;
+                *y = (*y * r).mul_add(*gamma, *beta);
             }
             *row = [mean, r];
         }
@@ -295,14 +295,14 @@ vectorized! {
             let vectors = gamma.iter().zip(gamma_sum.iter_mut()).zip(beta_sum.iter_mut());
             for (((h, gradient), normal), ((gamma, gamma_sum), beta_sum)) in columns.zip(vectors) {
                 *normal = (h - mean) * r;
-                *gamma_sum += *gradient * *normal;
+                *gamma_sum = gradient.mul_add(*normal, *gamma_sum);
                 *beta_sum += *gradient;
                 *gradient *= gamma;
             }
             let mean_g = sum(gradient) / width as f32;
             let mean_gn = dot(gradient, normal) / width as f32;
             for (gradient, normal) in gradient.iter_mut().zip(normal.iter()) {
-                *gradient = (*gradient - mean_g - normal * mean_gn) * r;
+                *gradient = normal.mul_add(-mean_gn, *gradient - mean_g) * r;
             }
         }
     }

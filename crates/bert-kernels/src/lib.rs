@@ -69,8 +69,8 @@
 //!   parts, so the bytes that come out do not depend on the number of threads. The compositions of burn's operations
 //!   keep this promise too: sums over whole tensors are [`mod@sum`]'s, and burn-flex splits nothing else that it adds
 //!   up.
-//! - **The vector width matters to matrix products only.** Elementwise arithmetic is written without fused
-//!   multiply-add and with explicit lanes in every sum, sixteen in f32. The matrix products of the `gemm` crate do
+//! - **The vector width matters to matrix products only.** Elementwise arithmetic is written with
+//!   explicit fused multiply-adds and explicit lanes in every sum, 32 in f32. The matrix products of the `gemm` crate do
 //!   depend on the vector width, and on the size of the first cache ([`processor`]). Products in bf16 depend on whether
 //!   there are AMX tiles, which round the sum of 32 terms where AVX-512 BF16 rounds that of two.
 //! - **Bits have a version.** A change that gives other bits for the same input raises [`VERSION`].

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use crate::compute::{Compute, Precision};
 use crate::dense::transposed_product;
 use crate::extension::{Fused, apply, fused_path, place};
-use crate::math::{exp_to_88, greatest, sum, vectorized};
+use crate::math::{exp_to_88, greatest, map_sum, vectorized};
 use crate::matrix::{Matrix, Threads};
 use crate::pool::scratch;
 use crate::precision::matmul;
@@ -280,10 +280,7 @@ vectorized! {
     pub(crate) fn sums_of_exponentials(block: &mut [f32], columns: usize, parts: &mut [[f32; 2]]) {
         for (row, part) in block.chunks_exact_mut(columns).zip(parts) {
             let top = greatest(row);
-            for z in row.iter_mut() {
-                *z = exp_to_88(*z - top);
-            }
-            *part = [top, sum(row)];
+            *part = [top, map_sum(row, |z| exp_to_88(z - top))];
         }
     }
 }
