@@ -124,7 +124,7 @@ pub use loss::{
 };
 pub use model::{BertInput, BertModel, BertOutput, BertStates};
 pub use multiple_choice::BertForMultipleChoice;
-pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters, to_named_tensors};
+pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters};
 pub use pretrained::{
     Sink, WEIGHTS, files_beside_weights, folder_sink, load_pretrained_classifier,
     load_pretrained_pretraining, load_pretrained_weights, read_pretrained_config, read_pretrained_tensors,
@@ -134,7 +134,7 @@ pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, P
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 pub use recompute::Kept;
 pub use several_tasks::BertForSeveralTasks;
-pub use snapshot::{OnRelease, Snapshot};
+pub use snapshot::{OnRelease, Snapshot, to_named_tensors};
 pub use token_classification::{BertForTokenClassification, token_loss};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
 
-use crate::snapshot::Snapshot;
-
 /// Shape and values of each tensor by its published name, in the published layout.
 pub type NamedTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
@@ -42,16 +40,6 @@ pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize
     let mut lister = Lister::default();
     model.visit(&mut lister);
     lister.found
-}
-
-/// The values of every parameter, on the host.
-pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
-    Snapshot::of(model).to_named_tensors()
-}
-
-/// [`to_named_tensors`] of a part of a model, under the names that they have in the model.
-pub(crate) fn named_tensors_of<M: Module>(place: &str, part: &M) -> NamedTensors {
-    to_named_tensors(part).into_iter().map(|(name, tensor)| (format!("{place}.{name}"), tensor)).collect()
 }
 
 /// The module with other values: `f` is given each parameter's published name and shape, and gives its

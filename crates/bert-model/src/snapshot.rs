@@ -167,6 +167,16 @@ impl Snapshot {
     }
 }
 
+/// The values of every parameter, on the host.
+pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
+    Snapshot::of(model).to_named_tensors()
+}
+
+/// [`to_named_tensors`] of a part of a model, under the names that they have in the model.
+pub(crate) fn named_tensors_of<M: Module>(place: &str, part: &M) -> NamedTensors {
+    to_named_tensors(part).into_iter().map(|(name, tensor)| (format!("{place}.{name}"), tensor)).collect()
+}
+
 #[derive(Default)]
 struct Collect {
     path: Vec<String>,

@@ -10,6 +10,7 @@ use bert_storage::ObjectCache;
 use clap::{ArgAction, builder::ArgPredicate};
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budget;
 use crate::device::KernelChoice;
 #[cfg(feature = "cli")]
 use crate::device_name::DEVICE_HELP;
@@ -18,7 +19,6 @@ use crate::error::Error;
 use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
-use crate::pretrain::budget::Budget;
 use crate::schedule::{Schedule, ScheduleKind};
 
 /// What `pretrain` does. Defaults are the reference's where it has the flag, with two exceptions: the learning rate is

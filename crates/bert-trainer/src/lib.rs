@@ -94,6 +94,7 @@
 
 pub mod attention;
 pub mod baselines;
+pub mod budget;
 pub mod checkpoint;
 pub mod computer;
 pub mod config;

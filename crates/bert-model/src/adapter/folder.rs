@@ -20,8 +20,9 @@ use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::load_report::LoadReport;
-use crate::parameters::{NamedTensors, map_parameters, named_parameters, named_tensors_of};
+use crate::parameters::{NamedTensors, map_parameters, named_parameters};
 use crate::pretrained::{Sink, check_finite, hand_out};
+use crate::snapshot::named_tensors_of;
 use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::{named_tensors_to_bytes, read_safetensors};
 

@@ -22,8 +22,9 @@ use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::parameters::{NamedTensors, named_tensors_of};
+use crate::parameters::NamedTensors;
 use crate::pretrained::{Sink, check_finite, hand_out};
+use crate::snapshot::named_tensors_of;
 use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::named_tensors_to_bytes;
 

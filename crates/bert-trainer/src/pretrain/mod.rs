@@ -6,8 +6,8 @@
 //! the global norm as one dense tensor.
 
 mod background;
-pub mod budget;
 pub mod events;
+mod measure;
 mod run;
 
 use std::time::Instant;
@@ -54,7 +54,7 @@ pub fn pretrain_on(
     let mut config = config.clone();
     if let Some(budget) = config.budget {
         config.validate()?;
-        config.steps = budget::steps(&config, budget, resume, stop, tell)?;
+        config.steps = measure::steps(&config, budget, resume, stop, tell)?;
         config.budget = None;
     }
     std::thread::scope(|scope| {

@@ -5,16 +5,15 @@
 //! is one of so many steps: everything in it is a function of the step, and `run.json` holds the number.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use bert_storage::StagedFolder;
 use burn::module::Module;
-use serde::{Deserialize, Serialize};
 
 use super::events::PretrainEvent;
 use super::pretraining_objective;
 use super::run::{initial_model, model_config};
+use crate::budget::Budget;
 use crate::config::PretrainConfig;
 use crate::data_loader::{DataLoader, Prefetcher};
 use crate::error::Error;
@@ -23,34 +22,6 @@ use crate::optimizer::AdamW;
 use crate::run_folder::recorded_steps;
 use crate::stop::StopFlag;
 use crate::train_step::train_step;
-
-/// A time, as `90s`, `45m`, `2h` or `1h 30m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Budget(pub Duration);
-
-impl FromStr for Budget {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = |error| format!("{text:?} is not a time such as 45m or 2h: {error}");
-        humantime::parse_duration(text).map(Self).map_err(invalid)
-    }
-}
-
-impl TryFrom<String> for Budget {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Budget> for String {
-    fn from(budget: Budget) -> Self {
-        humantime::format_duration(budget.0).to_string()
-    }
-}
 
 /// The longest measurement.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -137,21 +108,4 @@ pub(super) fn steps(
     }
     tell(PretrainEvent::Measured { steps, seconds_per_step: step });
     Ok(steps)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_read_as_it_is_written() {
-        for (text, seconds) in [("90s", 90), ("45m", 2700), ("2h", 7200), ("1h 30m", 5400), ("1h30m", 5400)] {
-            let budget: Budget = text.parse().unwrap();
-            assert_eq!(budget.0, Duration::from_secs(seconds));
-            assert_eq!(String::from(budget).parse(), Ok(budget));
-        }
-        for text in ["", "2", "h", "-1h", "2 fortnights"] {
-            assert!(text.parse::<Budget>().is_err(), "{text}");
-        }
-    }
 }

@@ -1,0 +1,51 @@
+//! The time that a run may take, as on the command line.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A time, as `90s`, `45m`, `2h` or `1h 30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Budget(pub Duration);
+
+impl FromStr for Budget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let invalid = |error| format!("{text:?} is not a time such as 45m or 2h: {error}");
+        humantime::parse_duration(text).map(Self).map_err(invalid)
+    }
+}
+
+impl TryFrom<String> for Budget {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Budget> for String {
+    fn from(budget: Budget) -> Self {
+        humantime::format_duration(budget.0).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_as_it_is_written() {
+        for (text, seconds) in [("90s", 90), ("45m", 2700), ("2h", 7200), ("1h 30m", 5400), ("1h30m", 5400)] {
+            let budget: Budget = text.parse().unwrap();
+            assert_eq!(budget.0, Duration::from_secs(seconds));
+            assert_eq!(String::from(budget).parse(), Ok(budget));
+        }
+        for text in ["", "2", "h", "-1h", "2 fortnights"] {
+            assert!(text.parse::<Budget>().is_err(), "{text}");
+        }
+    }
+}
