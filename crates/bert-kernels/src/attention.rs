@@ -387,8 +387,11 @@ vectorized! {
     fn softmax_backward_rows(probabilities: &[f32], gradient: &mut [f32], scale: f32, seq: usize) {
         for (p, gradient) in probabilities.chunks_exact(seq).zip(gradient.chunks_exact_mut(seq)) {
             let mean = dot(p, gradient);
+            gradient.iter_mut().for_each(|gradient| *gradient -= mean);
+            // What rounding left of the mean would add up over the rows in the gradient of the keys' bias, which is zero.
+            let rest = dot(p, gradient);
             for (p, gradient) in p.iter().zip(gradient) {
-                *gradient = p * (*gradient - mean) * scale;
+                *gradient = p * (*gradient - rest) * scale;
             }
         }
     }
