@@ -44,6 +44,13 @@ fn flags_of_pretrain() {
             ("--steps 2 --save-every 0", 2, "--save-every: must be at least 1"),
             ("--steps 2 --keep-checkpoints 0", 2, "--keep-checkpoints: must be at least 1"),
             ("--steps 2 --eval-every 2", 2, "--eval-data"),
+            ("--steps 2 --keep-best", 2, "--eval-data"),
+            ("--steps 2 --average-last 0", 2, "--average-last: must be at least 1"),
+            (
+                "--steps 9 --save-every 4 --average-last 4",
+                2,
+                "--average-last: the run writes 3 checkpoints: 9 steps, one every 4",
+            ),
             ("--steps 2 --eval-data held --eval-every 0", 2, "--eval-every: must be at least 1"),
             ("--steps 2 --eval-data held --eval-instances 0", 2, "--eval-instances: must be at least 1"),
             ("--steps 2 --precision f16", 2, "invalid value 'f16'"),

@@ -89,6 +89,33 @@ struct FileEntry {
 const PARTIAL: &str = ".partial-";
 const REMOVED: &str = ".removed-";
 
+/// Which checkpoints stay when a new one is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// So many of the newest; one stays in any case.
+    pub newest: usize,
+    /// Steps between those that are averaged.
+    pub every: u64,
+    /// So many of the newest at multiples of `every`.
+    pub of_every: usize,
+}
+
+impl Keep {
+    /// The newest ones only.
+    pub fn newest(newest: usize) -> Self {
+        Self { newest, every: 1, of_every: 0 }
+    }
+
+    /// The steps of these that go, of all in rising order.
+    fn gone(self, steps: &[u64]) -> Vec<u64> {
+        let old = &steps[..steps.len().saturating_sub(self.newest.max(1))];
+        let regular: Vec<u64> =
+            steps.iter().copied().filter(|step| step.is_multiple_of(self.every)).collect();
+        let averaged = &regular[regular.len().saturating_sub(self.of_every)..];
+        old.iter().copied().filter(|step| !averaged.contains(step)).collect()
+    }
+}
+
 /// The checkpoints of one run.
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder<'a>(StagedFolder<'a>);
@@ -143,12 +170,12 @@ impl<'a> CheckpointFolder<'a> {
         self.0.at(&name(step))
     }
 
-    /// Writes and commits a checkpoint. Then removes all but the newest `keep` checkpoints.
+    /// Writes and commits a checkpoint. Then removes those that do not stay.
     ///
     /// # Errors
     /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full); nothing committed
     /// before is touched then, and the room of what was written is given back.
-    pub fn write(&self, checkpoint: Checkpoint, keep: usize) -> Result<PathBuf, Error> {
+    pub fn write(&self, checkpoint: Checkpoint, keep: Keep) -> Result<PathBuf, Error> {
         let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
         let target = self.path(step);
         let partial = self.0.inside(&format!("{PARTIAL}{}", name(step)));
@@ -181,16 +208,15 @@ impl<'a> CheckpointFolder<'a> {
         Ok(self.0.clear(is_left)?)
     }
 
-    /// Removes all but `keep` of the checkpoints up to `newest`, a good one. Later ones are not counted: they are
-    /// not good, and would push out those that are.
+    /// Removes the checkpoints up to `newest`, a good one, that do not stay. Later ones are not counted: they are not
+    /// good, and would push out those that are.
     ///
     /// # Errors
     /// When one cannot be removed.
-    pub fn prune(&self, newest: u64, keep: usize) -> Result<(), Error> {
+    pub fn prune(&self, newest: u64, keep: Keep) -> Result<(), Error> {
         let steps = self.steps();
         let counted = steps.partition_point(|&step| step <= newest);
-        let old = steps.into_iter().take(counted.saturating_sub(keep.max(1)));
-        old.into_iter().try_for_each(|step| self.discard(step))
+        keep.gone(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
     }
 
     /// Removes a checkpoint, if it is there.
@@ -379,6 +405,15 @@ mod tests {
             now = now.after(updated);
             assert_eq!(now, after);
         }
+    }
+
+    #[test]
+    fn checkpoints_that_are_averaged_stay_beside_the_newest() {
+        let steps = [10, 20, 30, 34, 40, 41, 42];
+        assert_eq!(Keep::newest(2).gone(&steps), [10, 20, 30, 34, 40]);
+        assert_eq!(Keep { newest: 2, every: 10, of_every: 3 }.gone(&steps), [10, 34]);
+        assert_eq!(Keep { newest: 0, every: 10, of_every: 9 }.gone(&steps), [34, 41]);
+        assert!(Keep::newest(9).gone(&steps).is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use clap::{ArgAction, builder::ArgPredicate};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::checkpoint::Keep;
 use crate::device::KernelChoice;
 #[cfg(feature = "cli")]
 use crate::device_name::DEVICE_HELP;
@@ -175,6 +176,16 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
+    /// Keep the weights of the lowest held-out masked LM loss in best/ of the run as well.
+    #[cfg_attr(feature = "cli", arg(long, requires = "eval_data"))]
+    #[serde(default)]
+    pub keep_best: bool,
+
+    /// Keep the mean of the last N checkpoints' weights in average/ of the run as well; they lie --save-every steps apart.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
+    #[serde(default)]
+    pub average_last: Option<usize>,
+
     /// What computes; see `DEVICE_HELP`.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
@@ -243,6 +254,8 @@ impl PretrainConfig {
             eval_instances: None,
             save_every: 1000,
             keep_checkpoints: 3,
+            keep_best: false,
+            average_last: None,
             device: DeviceName::Flex,
             kernels: KernelChoice::Fused,
             precision: None,
@@ -293,9 +306,28 @@ impl PretrainConfig {
         check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
+        check(!self.keep_best || self.eval_data.is_some(), "keep-best", "needs --eval-data")?;
+        if let Some(last) = self.average_last {
+            let written = self.steps.div_ceil(self.save_every);
+            let reason = match last {
+                0 => Some("must be at least 1".to_string()),
+                _ if self.steps > 0 && last as u64 > written => Some(format!(
+                    "the run writes {written} checkpoints: {} steps, one every {} (--save-every)",
+                    self.steps, self.save_every
+                )),
+                _ => None,
+            };
+            check(reason.is_none(), "average-last", &reason.unwrap_or_default())?;
+        }
         self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
+    }
+
+    /// Which checkpoints stay.
+    pub(crate) fn keep(&self) -> Keep {
+        let of_every = self.average_last.unwrap_or(0);
+        Keep { newest: self.keep_checkpoints, every: self.save_every, of_every }
     }
 
     /// Opens a data folder, with copies of its shards where the flags say.

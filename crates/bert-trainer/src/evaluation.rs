@@ -48,6 +48,16 @@ pub struct Evaluation {
     pub random_next: f64,
 }
 
+/// An evaluation of the weights after a step, as a line of `evaluations.jsonl` or as `evaluation.json` beside them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationRecord {
+    /// Finished steps.
+    pub step: u64,
+    /// The figures.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+}
+
 fn nan() -> f64 {
     f64::NAN
 }

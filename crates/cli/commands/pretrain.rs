@@ -121,6 +121,11 @@ impl View {
             PretrainEvent::Saved { step, path } => {
                 self.progress.line(&format!("step {step}: saved {}", path.display()));
             }
+            PretrainEvent::Averaged { steps, path, evaluation } => {
+                let held_out = evaluation.map(|e| format!(": held out: {}", evaluation_line(&e)));
+                let text = format!("mean of {} checkpoints in {}", steps.len(), path.display());
+                self.progress.line(&(text + &held_out.unwrap_or_default()));
+            }
             PretrainEvent::Warning(text) => self.progress.warn(&text),
         }
     }
@@ -165,6 +170,12 @@ fn summary(outcome: &PretrainOutcome) -> String {
     }
     if let Some(evaluation) = &outcome.evaluation {
         let _ = write!(text, "\nheld out:  {}", evaluation_line(evaluation));
+    }
+    if let Some(best) = &outcome.best {
+        let _ = write!(text, "\nbest:      step {}, {}", best.step, evaluation_line(&best.evaluation));
+    }
+    if let Some(average) = &outcome.average {
+        let _ = write!(text, "\naverage:   {}", evaluation_line(average));
     }
     text
 }

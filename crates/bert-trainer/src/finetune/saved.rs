@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use super::exact::{exact, inexact};
 use super::objectives::Objective;
 use super::report::RunReport;
-use crate::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
+use crate::checkpoint::{Checkpoint, CheckpointFolder, Keep, SkippedSteps, TrainerState, read_optimizer};
 use crate::computer::computed_by;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
@@ -228,7 +228,7 @@ impl<'a> SavedRun<'a> {
         let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
         weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
         let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
-        self.checkpoints().write(checkpoint, 1)?;
+        self.checkpoints().write(checkpoint, Keep::newest(1))?;
         self.last = Instant::now();
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::metrics_log::nan_if_null;
 use crate::precision::PrecisionChoice;
 
@@ -95,6 +95,15 @@ pub enum PretrainEvent {
         /// Its folder.
         path: PathBuf,
     },
+    /// The mean of the last checkpoints' weights is written.
+    Averaged {
+        /// The steps of these checkpoints.
+        steps: Vec<u64>,
+        /// Its folder.
+        path: PathBuf,
+        /// The figures on held-out data, if there are any.
+        evaluation: Option<Evaluation>,
+    },
     /// Something the user should know, in words.
     Warning(String),
 }
@@ -112,4 +121,8 @@ pub struct PretrainOutcome {
     pub metrics: Option<StepMetrics>,
     /// The last evaluation.
     pub evaluation: Option<Evaluation>,
+    /// The evaluation of the weights in `best/`, if they are kept.
+    pub best: Option<EvaluationRecord>,
+    /// The evaluation of the mean in `average/`, if it is kept and there is held-out data.
+    pub average: Option<Evaluation>,
 }

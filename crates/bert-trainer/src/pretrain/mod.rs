@@ -5,7 +5,9 @@
 //! divided by the number of targets in the whole global batch, and the gradient of the tied word embeddings enters
 //! the global norm as one dense tensor.
 
+mod average;
 mod background;
+mod beside;
 pub mod events;
 mod measure;
 mod run;
@@ -121,7 +123,7 @@ fn train<'scope, 'a: 'scope>(
             return Err(Error::Stopped { signal, step: run.step });
         }
     }
-    run.finish()
+    run.finish(tell)
 }
 
 /// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets. Without

@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 use bert_data::{DataSet, Nsp};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, Snapshot, WEIGHTS, files_beside_weights,
-    load_pretrained_weights,
+    load_pretrained_weights, named_tensors_to_bytes,
 };
 use bert_storage::{FileSystem, Locate};
 use burn::module::Module;
 use burn::tensor::Device;
-use serde::Serialize;
 
+use super::average::average_last;
 use super::background::Background;
+use super::beside::{AVERAGE, BEST, ModelBeside};
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use crate::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
 use crate::data_loader::DataLoader;
 use crate::data_loader::Place;
 use crate::error::{Error, FolderProblem};
-use crate::evaluation::{Evaluation, evaluate};
+use crate::evaluation::{Evaluation, EvaluationRecord, evaluate};
 use crate::held::Held;
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
 use crate::metrics_log::MetricsLog;
@@ -27,13 +28,6 @@ use crate::optimizer::AdamW;
 use crate::run_folder::{RunFolder, identity};
 use crate::text::Text;
 use crate::train_step::StepReport;
-
-#[derive(Serialize)]
-struct EvaluationRecord<'a> {
-    step: u64,
-    #[serde(flatten)]
-    evaluation: &'a Evaluation,
-}
 
 /// A run in progress, apart from model and optimizer.
 pub(super) struct Run<'a> {
@@ -54,7 +48,7 @@ pub(super) struct Run<'a> {
     evaluations: MetricsLog,
     eval_loader: Option<DataLoader>,
     last_metrics: Option<StepMetrics>,
-    last_evaluation: Option<(u64, Evaluation)>,
+    last_evaluation: Option<Evaluation>,
     last_saved: Option<(u64, PathBuf)>,
 }
 
@@ -127,7 +121,7 @@ impl<'a> Run<'a> {
         }
         folder.checkpoints().remove_leftovers()?;
         if let Some((_, state)) = &found {
-            folder.checkpoints().prune(state.step, config.keep_checkpoints)?;
+            folder.checkpoints().prune(state.step, config.keep())?;
         }
         // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
@@ -195,16 +189,53 @@ impl<'a> Run<'a> {
         model: &BertForPreTraining,
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
-        let Some(loader) = &mut self.eval_loader else { return Ok(()) };
-        let device = self.device.clone().inner();
-        let limit = self.config.eval_instances;
+        let model = model.clone().valid();
+        let Some(evaluation) = self.held_out(&model)? else { return Ok(()) };
+        let record = EvaluationRecord { step: self.step, evaluation };
+        self.evaluations.append(&record)?;
+        if self.config.keep_best && self.step > 0 {
+            let best = ModelBeside::of(self.folder.folder(), BEST);
+            if best.is_worse_than(&record) {
+                best.write(|out| Snapshot::of(&model).write(out), &self.files_beside_weights)?;
+                best.note(&record)?;
+            }
+        }
+        self.last_evaluation = Some(record.evaluation.clone());
+        tell(PretrainEvent::Evaluated { step: self.step, evaluation: record.evaluation });
+        Ok(())
+    }
+
+    /// The figures of a model on the held-out data, if there is any.
+    fn held_out(&mut self, model: &BertForPreTraining) -> Result<Option<Evaluation>, Error> {
+        let Some(loader) = &mut self.eval_loader else { return Ok(None) };
+        let (limit, device) = (self.config.eval_instances, self.device.clone().inner());
         // What a training step has memory for.
         let size = self.config.micro_batch_size();
-        let evaluation = evaluate(&model.clone().valid(), loader, size, limit, &device)?;
-        self.evaluations.append(&EvaluationRecord { step: self.step, evaluation: &evaluation })?;
-        self.last_evaluation = Some((self.step, evaluation.clone()));
-        tell(PretrainEvent::Evaluated { step: self.step, evaluation });
-        Ok(())
+        evaluate(model, loader, size, limit, &device).map(Some)
+    }
+
+    /// Writes the mean of the last checkpoints' weights, and evaluates it.
+    fn average(
+        &mut self,
+        last: usize,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Option<Evaluation>, Error> {
+        let mut warn = |warning: String| tell(PretrainEvent::Warning(warning));
+        let checkpoints = self.folder.checkpoints();
+        let (steps, mean) = average_last(&checkpoints, last, self.config.save_every, self.step, &mut warn)?;
+        let beside = ModelBeside::of(self.folder.folder(), AVERAGE);
+        let bytes = named_tensors_to_bytes(&mean);
+        beside.write(|out| out.write_all(&bytes), &self.files_beside_weights)?;
+        let device = self.device.clone().inner();
+        let model = BertForPreTraining::new(&self.model_config, self.config.seed, &device);
+        let (model, _) = load_pretrained_weights(model, beside.path(), LoadPolicy::Exact)?;
+        let path = beside.path().to_path_buf();
+        let evaluation = self.held_out(&model)?;
+        if let Some(evaluation) = evaluation.clone() {
+            beside.note(&EvaluationRecord { step: self.step, evaluation })?;
+        }
+        tell(PretrainEvent::Averaged { steps, path, evaluation: evaluation.clone() });
+        Ok(evaluation)
     }
 
     /// Begins to write a checkpoint, when the one before is written.
@@ -235,7 +266,7 @@ impl<'a> Run<'a> {
             Held::by([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
         optimizer.wait_for(held);
         let files = self.files_beside_weights.clone();
-        let (checkpoints, keep) = (self.folder.checkpoints(), self.config.keep_checkpoints);
+        let (checkpoints, keep) = (self.folder.checkpoints(), self.config.keep());
         background.start(self.step, move || {
             weights.check_finite()?;
             checkpoints.write(Checkpoint { state, weights: vec![(WEIGHTS, weights)], moments, files }, keep)
@@ -281,7 +312,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<PretrainOutcome, Error> {
+    pub(super) fn finish(mut self, tell: &mut dyn FnMut(PretrainEvent)) -> Result<PretrainOutcome, Error> {
+        let average = self.config.average_last.map(|last| self.average(last, tell)).transpose()?;
+        let best = self.config.keep_best.then(|| ModelBeside::of(self.folder.folder(), BEST).evaluation());
         let none = || FolderProblem::NoCheckpoint.at(&self.config.output);
         let (_, checkpoint) = self.last_saved.ok_or_else(none)?;
         Ok(PretrainOutcome {
@@ -289,7 +322,9 @@ impl<'a> Run<'a> {
             checkpoint,
             skipped_steps: self.skipped.all,
             metrics: self.last_metrics,
-            evaluation: self.last_evaluation.map(|(_, evaluation)| evaluation),
+            evaluation: self.last_evaluation,
+            best: best.flatten(),
+            average: average.flatten(),
         })
     }
 }

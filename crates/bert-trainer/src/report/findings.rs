@@ -6,7 +6,8 @@
 
 use bert_pages::{smooth, thin};
 
-use super::record::{EvaluationRecord, RunRecord};
+use super::record::RunRecord;
+use crate::evaluation::EvaluationRecord;
 
 /// Fewer steps say nothing.
 const FEW_STEPS: usize = 200;

@@ -7,10 +7,10 @@ use bert_pages::{Curve, Line, chart, figures, grouped, page, smooth, table, thin
 use maud::{Markup, html};
 
 use super::findings::findings;
-use super::record::{EvaluationRecord, RunRecord};
+use super::record::RunRecord;
 use super::{Report, findings_list, settings};
 use crate::error::Error;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::pretrain::StepMetrics;
 
 /// Points of a curve; longer ones are means over stretches.

@@ -13,18 +13,10 @@ use serde_json::Value;
 use crate::baselines::{Baselines, baselines};
 use crate::data_loader::DataLoader;
 use crate::error::Error;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::json_file::read_json;
 use crate::metrics_log::records;
 use crate::pretrain::{StepMetrics, StepTiming};
-
-/// A line of `evaluations.jsonl`.
-#[derive(serde::Deserialize)]
-pub(crate) struct EvaluationRecord {
-    pub(crate) step: u64,
-    #[serde(flatten)]
-    pub(crate) evaluation: Evaluation,
-}
 
 /// What a run has written.
 pub(crate) struct RunRecord {

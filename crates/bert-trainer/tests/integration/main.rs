@@ -8,5 +8,6 @@ mod flips; // flipped bits and cuts are found before use
 mod matrix; // stopped after every step, for each layout of the data
 mod measures; // nats per character; what counting the text reaches
 mod minbert; // the optimizer test of the minBERT assignment
+mod models_beside; // best and averaged weights beside the checkpoints
 mod runs; // resume, accumulation, loader order: a run equals itself however it is cut
 mod trajectory; // ten steps of the reference's optimizer, against transformers and PyTorch

@@ -1,0 +1,148 @@
+//! Keeps a model beside a run's checkpoints: the best one, or the mean of the last.
+//!
+//! A folder that `transformers` loads, with `evaluation.json` for its figures on held-out data. Weights are written
+//! before their figures, each file all or nothing. After a kill between the two, the run comes to the same evaluation
+//! once more when it is resumed.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use bert_model::WEIGHTS;
+use bert_storage::StagedFolder;
+
+use crate::error::Error;
+use crate::evaluation::EvaluationRecord;
+use crate::json_file::read_json;
+
+pub(crate) const BEST: &str = "best";
+pub(crate) const AVERAGE: &str = "average";
+const EVALUATION: &str = "evaluation.json";
+
+/// A model's folder in the folder of a run.
+pub(crate) struct ModelBeside<'a>(StagedFolder<'a>);
+
+impl<'a> ModelBeside<'a> {
+    pub(crate) fn of(run: &StagedFolder<'a>, name: &str) -> Self {
+        Self(run.inside(name))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The figures of the model, if it is there and has any.
+    pub(crate) fn evaluation(&self) -> Option<EvaluationRecord> {
+        serde_json::from_value(read_json(&self.0.at(EVALUATION)).ok()?).ok()
+    }
+
+    /// Whether a model with these figures should take its place.
+    pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> bool {
+        let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
+        loss(record).is_finite() && self.evaluation().is_none_or(|best| loss(record) < loss(&best))
+    }
+
+    /// Writes weights and the files beside them.
+    pub(crate) fn write(
+        &self,
+        weights: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        files: &[(&str, Vec<u8>)],
+    ) -> Result<(), Error> {
+        self.0.create()?;
+        self.0.remove_temporaries()?;
+        for (name, bytes) in files {
+            self.0.write_bytes(name, bytes)?;
+        }
+        self.0.write(WEIGHTS, weights)?;
+        Ok(())
+    }
+
+    /// Writes the figures of what was written.
+    pub(crate) fn note(&self, record: &EvaluationRecord) -> Result<(), Error> {
+        self.0.write_json(EVALUATION, record)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use bert_storage::FileSystem;
+    use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
+
+    use super::*;
+    use crate::evaluation::Evaluation;
+
+    fn record(step: u64, masked_lm_loss: f64) -> EvaluationRecord {
+        EvaluationRecord { step, evaluation: Evaluation { masked_lm_loss, ..Evaluation::default() } }
+    }
+
+    /// Writes the best model of a step, as a run does; its weights are its number.
+    fn keep(files: &dyn FileSystem, run: &Path, step: u64, loss: f64) -> Result<(), Error> {
+        let best = ModelBeside::of(&StagedFolder::new(files, run), BEST);
+        if best.is_worse_than(&record(step, loss)) {
+            best.write(|out| out.write_all(&[step as u8; 9]), &[("config.json", b"{}".to_vec())])?;
+            best.note(&record(step, loss))?;
+        }
+        Ok(())
+    }
+
+    fn kept(run: &Path) -> (Vec<u8>, Option<EvaluationRecord>) {
+        let best = run.join(BEST);
+        let figures = ModelBeside::of(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation();
+        (fs::read(best.join(WEIGHTS)).unwrap_or_default(), figures)
+    }
+
+    /// The folder is good or the same evaluation makes it good.
+    fn check(run: &Path, what: &str) {
+        let (weights, figures) = kept(run);
+        assert!([vec![], vec![1; 9], vec![2; 9]].contains(&weights), "{what}: torn weights");
+        if let Some(figures) = figures {
+            assert!(u64::from(weights[0]) >= figures.step, "{what}: figures of weights that are not there");
+        }
+        for (step, loss) in [(1, 5.0), (2, 4.0), (3, 4.5), (4, f64::NAN)] {
+            keep(&Faulty::never(), run, step, loss).unwrap();
+        }
+        assert_eq!(kept(run), (vec![2; 9], Some(record(2, 4.0))), "{what}");
+    }
+
+    #[test]
+    fn faults_leave_a_model_that_the_next_evaluation_puts_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let both = |files: &dyn FileSystem, run: &Path| {
+            keep(files, run, 1, 5.0).and_then(|()| keep(files, run, 2, 4.0))
+        };
+        let mut struck = 0;
+        for (fault, name) in [(Fault::Io, "io"), (Fault::Full, "full"), (Fault::Torn, "torn")] {
+            for nth in 1.. {
+                let run = folder.path().join(format!("{name}-{nth}"));
+                let files = Faulty::new(fault, nth);
+                let result = both(&files, &run);
+                if !files.struck() {
+                    result.unwrap();
+                    break;
+                }
+                struck += 1;
+                check(&run, &format!("{name} at {nth}"));
+            }
+        }
+        assert!(struck > 60, "{struck}");
+        let survivals = [Survival::Nothing, Survival::NamesOnly, Survival::Random(1), Survival::Random(2)];
+        for survival in survivals {
+            for cut in 1.. {
+                let world = folder.path().join("cut");
+                let _ = fs::remove_dir_all(&world);
+                fs::create_dir(&world).unwrap();
+                let files = PowerCut::over(&world, cut).unwrap();
+                let result = both(&files, &world.join("run"));
+                let off = files.is_off();
+                files.restart(survival).unwrap();
+                if !off {
+                    result.unwrap();
+                    break;
+                }
+                check(&world.join("run"), &format!("{survival:?} at {cut}"));
+            }
+        }
+    }
+}
