@@ -143,6 +143,18 @@ fn pretraining_learns_and_its_figures_agree() {
     assert_eq!(loss(&evaluate("'my run/checkpoints/step-00000020'", 8)), loss(&evaluations[1]));
     folder.ok("bert export 'my run' exported");
     assert_eq!(evaluate("exported", 8), last);
+    folder.ok("bert export 'my run' rounded --weights bf16");
+    let size = |of: &str| folder.read(&format!("{of}/model.safetensors")).len();
+    assert!(size("rounded") < size("exported") * 6 / 10);
+    let rounded = evaluate("rounded", 8);
+    assert!(rounded != last && (loss(&rounded) - loss(&last)).abs() < 0.02, "{rounded}");
+    let among = |k: usize| {
+        let line =
+            format!("bert evaluate --checkpoint exported --data held --batch-size 8 --top-k {k} --json");
+        number(&folder.ok(&line).json(), "/masked_lm_top_k_accuracy")
+    };
+    assert_eq!(among(1), number(&last, "/masked_lm_accuracy"));
+    assert!(among(1) < among(5) && among(100_000) == 1.0);
     let first = folder.ok("bert evaluate --checkpoint exported --data held --instances 8 --json").json();
     assert_eq!(first["instances"], json!(8));
 

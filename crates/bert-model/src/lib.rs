@@ -137,4 +137,7 @@ pub use several_tasks::BertForSeveralTasks;
 pub use snapshot::{OnRelease, Snapshot, to_named_tensors};
 pub use token_classification::{BertForTokenClassification, token_loss};
 pub use tokenizer_files::Vocabulary;
-pub use weights::{named_tensors_from_bytes, named_tensors_to_bytes, read_safetensors, to_safetensors_bytes};
+pub use weights::{
+    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_safetensors,
+    to_safetensors_bytes,
+};

@@ -1,6 +1,6 @@
 //! Parameters as the bytes of a safetensors file, and back.
 //!
-//! Tensors are written in f32; f16 and bf16 are widened when read. The file's metadata says `format: pt`, which
+//! Tensors are written in f32 or bf16; f16 and bf16 are widened when read. The file's metadata says `format: pt`, which
 //! `transformers` insists on. Pickles are refused, because they can run code.
 
 use std::borrow::Cow;
@@ -25,20 +25,30 @@ pub fn to_safetensors_bytes<M: Module>(model: &M) -> Vec<u8> {
 
 /// The bytes of a safetensors file with these tensors, in f32.
 pub fn named_tensors_to_bytes(tensors: &NamedTensors) -> Vec<u8> {
-    let views = tensors.iter().map(|(name, (shape, values))| (name, F32View { shape, values }));
+    bytes_in(Dtype::F32, tensors)
+}
+
+/// [`named_tensors_to_bytes`] in half the room: each value is rounded to the nearest bf16, ties to the even one.
+pub fn named_tensors_to_bf16_bytes(tensors: &NamedTensors) -> Vec<u8> {
+    bytes_in(Dtype::BF16, tensors)
+}
+
+fn bytes_in(dtype: Dtype, tensors: &NamedTensors) -> Vec<u8> {
+    let views = tensors.iter().map(|(name, (shape, values))| (name, Floats { dtype, shape, values }));
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     serialize(views, Some(metadata)).expect("the header of a model's tensors is small")
 }
 
 /// Values that become bytes one tensor at a time, so that the file's bytes are the only copy.
-struct F32View<'a> {
+struct Floats<'a> {
+    dtype: Dtype,
     shape: &'a [usize],
     values: &'a [f32],
 }
 
-impl View for F32View<'_> {
+impl View for Floats<'_> {
     fn dtype(&self) -> Dtype {
-        Dtype::F32
+        self.dtype
     }
 
     fn shape(&self) -> &[usize] {
@@ -47,14 +57,17 @@ impl View for F32View<'_> {
 
     fn data(&self) -> Cow<'_, [u8]> {
         let mut bytes = Vec::with_capacity(self.data_len());
-        for value in self.values {
-            bytes.extend_from_slice(&value.to_le_bytes());
+        for &value in self.values {
+            match self.dtype {
+                Dtype::BF16 => bytes.extend_from_slice(&half::bf16::from_f32(value).to_le_bytes()),
+                _ => bytes.extend_from_slice(&value.to_le_bytes()),
+            }
         }
         Cow::Owned(bytes)
     }
 
     fn data_len(&self) -> usize {
-        size_of_val(self.values)
+        self.values.len() * if self.dtype == Dtype::BF16 { 2 } else { 4 }
     }
 }
 

@@ -3,11 +3,12 @@
 //! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that says
 //! how the weights were made. The trainer's own files are left out.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, load_pretrained_weights,
-    read_pretrained_tensors, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, WEIGHTS, load_pretrained_weights,
+    named_tensors_from_bytes, named_tensors_to_bf16_bytes, read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder};
 
@@ -32,52 +33,66 @@ const FILES: [&str; 7] = [
 const CONTENTS: Contents = Contents { last: "config.json", is_ours: |name| FILES.contains(&name) };
 const HINT: &str = "choose an empty or new folder";
 
-/// Copies what is Hugging Face's of a model folder, heads included, into an empty or new folder.
+/// How the numbers of exported weights are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum WeightType {
+    /// As they are.
+    #[default]
+    F32,
+    /// Rounded to the nearest bf16: half the size.
+    Bf16,
+}
+
+/// What of a model is exported, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Export {
+    /// Without heads (`BertModel`).
+    pub encoder_only: bool,
+    /// How its numbers are stored.
+    pub weight_type: WeightType,
+}
+
+/// Writes what is Hugging Face's of a model folder into an empty or new folder.
 ///
 /// # Errors
 /// When the weights are damaged, or `target` holds something already.
-pub fn export(folder: &Path, target: &Path) -> Result<(), Error> {
-    export_on(&Disk, folder, target)
+pub fn export(folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
+    export_on(&Disk, folder, target, how)
 }
 
 /// [`export`] on a file system of choice.
 ///
 /// # Errors
 /// As [`export`].
-pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path) -> Result<(), Error> {
+pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
+    let card = card_of_checkpoint(folder, how.encoder_only)?;
+    if how.encoder_only {
+        let config = BertConfig::read(folder.join("config.json"))?;
+        let model = BertModel::new(&config, 0, &DeviceName::default().open()?);
+        let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
+        let text = Text::open(folder)?;
+        return save(begin(files, target, card)?, &model, &config, &text, how.weight_type);
+    }
     // Read whole, so that a damaged tensor is found before anything is written.
     read_pretrained_tensors(folder)?;
-    let card = card_of_checkpoint(folder, false)?;
     let unfinished = begin(files, target, card)?;
     for name in FILES {
         let from = folder.join(name);
         if from.exists() {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
-            unfinished.folder.write_bytes(name, &bytes)?;
+            unfinished.folder.write_bytes(name, &stored_as(how.weight_type, name, &bytes)?)?;
         }
     }
     unfinished.finish()
 }
 
-/// Writes the encoder alone (`BertModel`), without heads.
-///
-/// # Errors
-/// As [`export`].
-pub fn export_encoder(folder: &Path, target: &Path) -> Result<(), Error> {
-    export_encoder_on(&Disk, folder, target)
-}
-
-/// [`export_encoder`] on a file system of choice.
-///
-/// # Errors
-/// As [`export`].
-pub fn export_encoder_on(files: &dyn FileSystem, folder: &Path, target: &Path) -> Result<(), Error> {
-    let config = BertConfig::read(folder.join("config.json"))?;
-    let model = BertModel::new(&config, 0, &DeviceName::default().open()?);
-    let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
-    let text = Text::open(folder)?;
-    let card = card_of_checkpoint(folder, true)?;
-    save(begin(files, target, card)?, &model, &config, &text)
+/// The bytes of a file of the folder; those of the weights in the form that was asked for.
+fn stored_as<'a>(weight_type: WeightType, name: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
+    if name != WEIGHTS || weight_type == WeightType::F32 {
+        return Ok(bytes.into());
+    }
+    Ok(named_tensors_to_bf16_bytes(&named_tensors_from_bytes(bytes, Path::new(name))?).into())
 }
 
 /// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
@@ -94,7 +109,7 @@ pub fn export_fresh(
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
     let card = card_of_fresh(fresh.choice(), seed, config);
-    save(begin(&Disk, target, Some(card))?, &model, config, text)
+    save(begin(&Disk, target, Some(card))?, &model, config, text, WeightType::F32)
 }
 
 /// Begins to fill a folder, with its card.
@@ -115,9 +130,11 @@ fn save<M: Architecture>(
     model: &M,
     config: &BertConfig,
     text: &Text,
+    weight_type: WeightType,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
-        let written = unfinished.folder.write_bytes(name, bytes);
+        let bytes = stored_as(weight_type, name, bytes).map_err(std::io::Error::other)?;
+        let written = unfinished.folder.write_bytes(name, &bytes);
         written.map(drop).map_err(std::io::Error::other)
     };
     let vocabulary = text.files(config.max_position_embeddings);

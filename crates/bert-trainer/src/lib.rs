@@ -131,6 +131,7 @@ pub mod stop;
 pub mod tasks;
 pub mod text;
 pub mod token_classification;
+pub mod top_k;
 pub mod train_step;
 mod unfinished;
 

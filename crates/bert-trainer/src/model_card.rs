@@ -12,18 +12,28 @@ use serde_json::Value;
 use crate::checkpoint::STATE;
 use crate::error::Error;
 use crate::initialization::InitializationChoice;
+use crate::json_file::read_json;
+use crate::pretrain::beside::EVALUATION;
+use crate::run_folder::RUN;
 
-/// The card of a checkpoint of a run, as a whole or its encoder alone; `None` for a folder that no run wrote.
-pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Option<String>, Error> {
-    let path = folder.join(STATE);
-    if !path.exists() {
-        return Ok(None);
+/// The step and the identity of the run whose checkpoint this is, or whose best or averaged weights.
+fn origin(folder: &Path) -> Result<Option<(Value, Value)>, Error> {
+    let (state, evaluation) = (folder.join(STATE), folder.join(EVALUATION));
+    if state.exists() {
+        let mut state = read_json(&state)?;
+        return Ok(Some((state["step"].take(), state["run"].take())));
     }
-    let state = crate::json_file::read_json(&path)?;
-    let run = &state["run"];
+    let run = folder.parent().map(|run| run.join(RUN)).filter(|run| run.exists() && evaluation.exists());
+    let Some(run) = run else { return Ok(None) };
+    Ok(Some((read_json(&evaluation)?["step"].take(), read_json(&run)?["identity"].take())))
+}
+
+/// The card of a model of a run, as a whole or its encoder alone; `None` for a folder that no run wrote.
+pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Option<String>, Error> {
+    let Some((step, run)) = origin(folder)? else { return Ok(None) };
     let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-    let mut rows = vec![("initialization", initialization(run))];
-    let progress = format!("{} of {} of {} sequences", state["step"], run["steps"], run["batch_size"]);
+    let mut rows = vec![("initialization", initialization(&run))];
+    let progress = format!("{} of {} of {} sequences", step, run["steps"], run["batch_size"]);
     rows.push(("steps", progress));
     for key in ["learning_rate", "warmup_steps", "schedule", "seed", "precision", "data", "vocabulary"] {
         rows.push((key, words(&run[key])));

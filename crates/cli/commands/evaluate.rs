@@ -9,9 +9,11 @@ use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::device::KernelChoice;
-use bert_trainer::evaluation::evaluate;
+use bert_trainer::evaluation::{Evaluation, evaluate};
 use bert_trainer::precision::PrecisionChoice;
+use bert_trainer::top_k::top_k_accuracy;
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use crate::commands::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder};
@@ -36,6 +38,10 @@ pub struct Args {
     /// Evaluate the first N instances only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     instances: Option<u64>,
+
+    /// Count as well how often the masked word is among the first K predictions; takes longer.
+    #[arg(long, value_name = "K", value_parser = at_least(1))]
+    top_k: Option<usize>,
 
     /// What computes.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
@@ -70,5 +76,30 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         say(&format!("warning: {slow}"));
     }
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
-    print_result(args.json, &evaluation, evaluation_line)
+    let masked_lm_top_k_accuracy = match args.top_k {
+        Some(k) => Some(top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device)?),
+        None => None,
+    };
+    let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
+    print_result(args.json, &figures, Figures::line)
+}
+
+#[derive(Serialize)]
+struct Figures {
+    #[serde(flatten)]
+    evaluation: Evaluation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    masked_lm_top_k_accuracy: Option<f64>,
+}
+
+impl Figures {
+    fn line(&self) -> String {
+        let line = evaluation_line(&self.evaluation);
+        match (self.top_k, self.masked_lm_top_k_accuracy) {
+            (Some(k), Some(share)) => format!("{line}; masked word among the first {k}: {share:.4}"),
+            _ => line,
+        }
+    }
 }

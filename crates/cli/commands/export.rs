@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::export::{export, export_encoder};
+use bert_trainer::export::{Export, WeightType, export};
 use clap::Args as ClapArgs;
 
 use crate::commands::model_folder;
@@ -20,6 +20,10 @@ pub struct Args {
     /// Leave the heads out (BertModel).
     #[arg(long)]
     encoder_only: bool,
+
+    /// Store the weights in f32 or, rounded, in half the size.
+    #[arg(long, value_enum, default_value_t)]
+    weights: WeightType,
 }
 
 /// Runs the command.
@@ -28,9 +32,6 @@ pub struct Args {
 /// When the checkpoint is not good or the folder cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
-    match args.encoder_only {
-        true => export_encoder(&folder, &args.dir)?,
-        false => export(&folder, &args.dir)?,
-    }
+    export(&folder, &args.dir, Export { encoder_only: args.encoder_only, weight_type: args.weights })?;
     print(&format!("{} -> {}", folder.display(), args.dir.display()))
 }

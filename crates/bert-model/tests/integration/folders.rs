@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::weights::named_tensors_to_bytes;
+use bert_model::weights::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, LoadPolicy,
     NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained_classifier,
@@ -211,6 +211,19 @@ fn halves_are_widened_and_integers_refused() {
     assert!(matches!(error, Error::UnsupportedDtype { .. }), "{error}");
     assert_eq!(error.exit_code(), 4);
     assert!(error.to_string().contains("`x` has element type I32"), "{error}");
+}
+
+#[test]
+fn weights_in_bf16_are_rounded_to_the_nearest_in_half_the_room() {
+    // 1 + 2^-8 lies between two numbers of bf16, and goes to the even one; 1 + 3 * 2^-8 too.
+    let eighth = 2f32.powi(-8);
+    let values = vec![1.0, 1.0 + eighth, 1.0 + 3.0 * eighth, -2.5e-3, 3.0e38];
+    let tensors: NamedTensors = [("x".to_string(), (vec![5], values))].into();
+    let bytes = named_tensors_to_bf16_bytes(&tensors);
+    assert!(bytes.len() < named_tensors_to_bytes(&tensors).len());
+    let read = named_tensors_from_bytes(&bytes, Path::new("x")).unwrap();
+    assert_eq!(read["x"], (vec![5], vec![1.0, 1.0, 1.015_625, -0.002_502_441_4, 3.004_055_3e38]));
+    assert_eq!(named_tensors_to_bf16_bytes(&read), bytes);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::json_file::read_json;
 
 pub(crate) const BEST: &str = "best";
 pub(crate) const AVERAGE: &str = "average";
-const EVALUATION: &str = "evaluation.json";
+pub(crate) const EVALUATION: &str = "evaluation.json";
 
 /// A model's folder in the folder of a run.
 pub(crate) struct ModelBeside<'a>(StagedFolder<'a>);

@@ -7,7 +7,7 @@
 
 mod average;
 mod background;
-mod beside;
+pub(crate) mod beside;
 pub mod events;
 mod measure;
 mod run;

@@ -6,8 +6,10 @@
 
 use bert_pages::{smooth, thin};
 
+use super::levers::next_lever;
 use super::record::RunRecord;
 use crate::evaluation::EvaluationRecord;
+use crate::pretrain::beside::BEST;
 
 /// Fewer steps say nothing.
 const FEW_STEPS: usize = 200;
@@ -57,7 +59,7 @@ fn warning(text: String) -> Option<Finding> {
 
 /// What stands out in a run, warnings first.
 pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
-    let rules: [fn(&RunRecord) -> Option<Finding>; 10] = [
+    let rules: [fn(&RunRecord) -> Option<Finding>; 11] = [
         skipped_steps,
         masked_lm_level,
         leaking_labels,
@@ -68,6 +70,7 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
         rising_loss,
         waiting,
         unfinished,
+        |run| next_lever(run).and_then(note),
     ];
     let mut found: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
     found.sort_by_key(|finding| std::cmp::Reverse(finding.weight as u8));
@@ -195,9 +198,10 @@ fn overfitting(run: &RunRecord) -> Option<Finding> {
         return None;
     }
     let checkpoint = run.folder.join(format!("checkpoints/step-{:08}", best.step));
-    let kept = match checkpoint.is_dir() {
-        true => format!("its checkpoint is {}", checkpoint.display()),
-        false => "its checkpoint is not kept (--keep-checkpoints)".to_string(),
+    let kept = [checkpoint, run.folder.join(BEST)].into_iter().find(|folder| folder.is_dir());
+    let kept = match kept {
+        Some(folder) => format!("these weights are in {}", folder.display()),
+        None => "these weights are not kept (--keep-best)".to_string(),
     };
     warning(format!(
         "The held-out masked LM loss was lowest after step {} ({:.3}) and is {:.3} now: overfitting; {kept}.",
@@ -313,6 +317,7 @@ mod tests {
             instances: 1000,
             random_next: 0.5,
             masked_lm_loss,
+            masked_lm_nats_per_character: f64::NAN,
             next_sentence_accuracy,
             ..Evaluation::default()
         }
@@ -374,7 +379,7 @@ mod tests {
         worse.evaluations[0].evaluation.masked_lm_loss = 5.0;
         has(
             worse,
-            "lowest after step 1000 (5.000) and is 5.200 now: overfitting; its checkpoint is not kept",
+            "lowest after step 1000 (5.000) and is 5.200 now: overfitting; these weights are not kept",
         );
         let mut skipped = run(2000, falling, evaluation(5.2, 0.8));
         skipped.metrics[1999] =
@@ -407,6 +412,24 @@ mod tests {
         let both = said(5.4, "reference");
         assert!(both.starts_with("good: The masked LM knows more than a table of counts"), "{both}");
         assert!(both.contains("5.40") && both.contains("6.50") && both.contains("5.50"), "{both}");
+    }
+
+    #[test]
+    fn the_next_lever_is_text_a_model_or_steps() {
+        let said = |hidden: u64, predictions: u64, instances: u64| {
+            let mut run = run(2000, |_| (5.2, 0.6), evaluation(5.2, 0.8));
+            run.metrics.iter_mut().for_each(|m| m.predictions = predictions);
+            run.evaluations[1].evaluation.masked_lm_nats_per_character = 1.5;
+            run.settings["identity"]["model"]["hidden_size"] = hidden.into();
+            run.instances = Some(instances);
+            texts(&run).into_iter().find(|text| text.contains("next lever")).unwrap()
+        };
+        let text = said(128, 600, 1000);
+        assert!(text.starts_with("note: 1.2 million masked tokens were seen and 1.500 nats"), "{text}");
+        assert!(text.contains("The next lever is text: the run read this one 64 times"), "{text}");
+        assert!(said(128, 3000, 100_000).contains("The next lever is the model"));
+        assert!(said(128, 60, 100_000).contains("The next lever is more steps"));
+        assert!(said(256, 3000, 100_000).contains("The next lever is more steps"));
     }
 
     #[test]

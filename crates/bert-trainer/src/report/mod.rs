@@ -7,6 +7,7 @@
 
 mod findings;
 mod finetuning;
+mod levers;
 mod pretraining;
 mod record;
 

@@ -8,7 +8,7 @@ use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_storage::{Disk, FileSystem, Located};
 use bert_trainer::checkpoint::CheckpointFolder;
 use bert_trainer::config::PretrainConfig;
-use bert_trainer::export::{export_encoder_on, export_on};
+use bert_trainer::export::{Export, export_on};
 use bert_trainer::pretrain::{PretrainEvent, pretrain_on};
 use bert_trainer::{Error, FolderProblem, StopFlag};
 
@@ -172,10 +172,8 @@ fn an_export_is_whole_or_made_again() {
     run_to_end(&world.config("whole", &SHORT), false);
     let from = world.at("whole/checkpoints/step-00000002");
     for encoder in [false, true] {
-        let write = |files: &dyn FileSystem, target: &Path| match encoder {
-            true => export_encoder_on(files, &from, target),
-            false => export_on(files, &from, target),
-        };
+        let how = Export { encoder_only: encoder, ..Export::default() };
+        let write = |files: &dyn FileSystem, target: &Path| export_on(files, &from, target, how);
         let whole = world.at(&format!("whole-{encoder}"));
         write(&Disk, &whole).unwrap();
         let check = |target: &Path, what: &str| {
@@ -233,15 +231,15 @@ fn an_export_in_work_is_left_alone() {
     fs::write(target.join("vocab.txt"), "another process writes this").unwrap();
     let marker = fs::File::create(target.join(".unfinished")).unwrap();
     marker.lock().unwrap();
-    let error = export_on(&Disk, &from, &target).unwrap_err();
+    let error = export_on(&Disk, &from, &target, Export::default()).unwrap_err();
     assert_eq!(error.exit_code(), 6, "{error}");
     assert_eq!(names(&target), [".unfinished", "vocab.txt"]);
     drop(marker);
-    export_on(&Disk, &from, &target).unwrap();
+    export_on(&Disk, &from, &target, Export::default()).unwrap();
     // What is not of an export is not removed, marker or not.
     fs::remove_file(target.join("config.json")).unwrap();
     fs::write(target.join(".unfinished"), "").unwrap();
     fs::write(target.join("notes.txt"), "mine").unwrap();
-    assert_eq!(export_on(&Disk, &from, &target).unwrap_err().exit_code(), 1);
+    assert_eq!(export_on(&Disk, &from, &target, Export::default()).unwrap_err().exit_code(), 1);
     assert!(target.join("notes.txt").exists() && target.join("vocab.txt").exists());
 }

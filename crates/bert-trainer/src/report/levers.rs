@@ -1,0 +1,81 @@
+//! Says what would help a finished run most: more text, a larger model or more steps.
+//!
+//! The rule rests on runs whose ends are in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of 128 tokens,
+//! each at the end of its own schedule. What a run of other text reaches is another figure. How much it gains from twice
+//! the steps, or from the next size, is much the same.
+
+use super::record::RunRecord;
+
+/// Held-out nats per character at the end of a schedule, by the masked tokens that were seen, in rising order.
+type Ends = &'static [(f64, f64)];
+
+/// BERT-tiny: 64,000, 320,000, 640,000 sequences.
+const TINY: Ends = &[(1.2e6, 1.218), (6.1e6, 1.144), (12.2e6, 1.110)];
+/// BERT-mini: 64,000 and 128,000 sequences.
+const MINI: Ends = &[(1.2e6, 1.120), (2.4e6, 1.085)];
+
+/// Passes over the text after which more steps mostly repeat it.
+const MANY_PASSES: f64 = 40.0;
+/// How much longer a step of BERT-mini takes than one of BERT-tiny.
+const MINI_STEP: f64 = 3.3;
+
+/// What to do next, for a run that has ended and was evaluated.
+pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
+    let last = &run.last_evaluation()?.evaluation;
+    let steps = run.metrics.len() as f64;
+    let loss = last.masked_lm_nats_per_character;
+    if !loss.is_finite() || steps < run.setting("steps")? {
+        return None;
+    }
+    let seen: f64 = run.metrics.iter().map(|m| m.predictions as f64).sum();
+    let begun = format!(
+        "{:.1} million masked tokens were seen and {loss:.3} nats per character reached.",
+        seen / 1e6
+    );
+    let passes = run.setting("batch_size")? * steps / run.instances? as f64;
+    if passes > MANY_PASSES {
+        return Some(format!("{begun} The next lever is text: the run read this one {passes:.0} times."));
+    }
+    let is_tiny = run.settings["identity"]["model"]["hidden_size"].as_u64()? <= 128;
+    // What BERT-mini would have reached in the same time; of less than its shortest run nothing is known.
+    let in_that_time = seen / MINI_STEP;
+    let (tiny, mini) = (at(TINY, seen), at(MINI, in_that_time));
+    if is_tiny && in_that_time >= MINI[0].0 && mini < tiny {
+        return Some(format!(
+            "{begun} The next lever is the model: on Wikipedia BERT-tiny ended at {tiny:.2} after as many masked tokens, and \
+             BERT-mini at {mini:.2} in the same time (--model mini; a step takes {MINI_STEP} times as long)."
+        ));
+    }
+    let curve = if is_tiny { TINY } else { MINI };
+    Some(format!(
+        "{begun} The next lever is more steps: on Wikipedia twice as many were worth {:.2} nats per character from here \
+         (docs/pretraining.md).",
+        at(curve, seen) - at(curve, 2.0 * seen)
+    ))
+}
+
+/// The loss at the end of a schedule, between those that were measured and beyond them: a straight line over the
+/// logarithm.
+fn at(ends: Ends, seen: f64) -> f64 {
+    let after = ends.partition_point(|(measured, _)| *measured < seen).clamp(1, ends.len() - 1);
+    let ((x0, y0), (x1, y1)) = (ends[after - 1], ends[after]);
+    y0 + (y1 - y0) * (seen.max(1.0) / x0).ln() / (x1 / x0).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_two_runs_the_loss_falls_with_the_logarithm() {
+        for ends in [TINY, MINI] {
+            assert!(ends.is_sorted_by(|a, b| a.0 < b.0 && a.1 > b.1));
+            for &(seen, loss) in ends {
+                assert!((at(ends, seen) - loss).abs() < 1e-9);
+            }
+            let [(x0, y0), (x1, y1), ..] = ends else { panic!("two runs") };
+            assert!((at(ends, (x0 * x1).sqrt()) - (y0 + y1) / 2.0).abs() < 1e-9);
+            assert!(at(ends, x0 / 2.0) > *y0, "beyond the first too");
+        }
+    }
+}
