@@ -5,6 +5,7 @@
 //! workspace; tests that do are ignored with that reason (`scripts/check --all` runs them).
 
 mod adapters; // fine-tuning of a few weights: adapters and LoRA
+mod built_in; // the model that the programs bring
 mod common; // a folder to work in, the programs, small data and a small model
 mod determinism; // equal input gives equal bytes; accumulation is the same batch
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json

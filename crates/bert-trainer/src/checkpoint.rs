@@ -24,6 +24,7 @@ use bert_storage::{Disk, Locate, StagedFolder, Written, digest_file};
 use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
 
+use crate::built_in;
 use crate::data_loader::Place;
 use crate::error::{Error, FolderProblem};
 use crate::optimizer::MomentValues;
@@ -352,8 +353,8 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     }
 }
 
-/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, the newest good
-/// checkpoint of a run, or the tuned model of a fine-tuning.
+/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, the newest good checkpoint of a run,
+/// the tuned model of a fine-tuning, or the [built-in](built_in) model.
 ///
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these;
@@ -369,6 +370,9 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these.
 pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
+    if built_in::is_meant(path) {
+        return built_in::folder();
+    }
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
     }

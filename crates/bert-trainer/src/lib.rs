@@ -95,6 +95,7 @@
 pub mod attention;
 pub mod baselines;
 pub mod budget;
+pub mod built_in;
 pub mod checkpoint;
 pub mod computer;
 pub mod config;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bert_trainer::attention::attention_page;
+use bert_trainer::built_in;
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, model_folder, write_page};
@@ -12,7 +13,7 @@ use crate::exit::print;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
     /// Text; `A ||| B` is a pair.

@@ -7,6 +7,7 @@ use bert_model::{
 };
 use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
+use bert_trainer::built_in;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::evaluation::{Evaluation, evaluate};
@@ -24,7 +25,7 @@ use crate::progress::say;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint or Hugging Face folder with both pre-training heads.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
     /// Data folder made by make-pretrain-data, with the checkpoint's vocabulary.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bert_trainer::DEVICE_HELP;
+use bert_trainer::built_in;
 use bert_trainer::inference::{Extractor, write_json_lines, write_parquet};
 use bert_trainer::{DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -24,7 +25,7 @@ enum Format {
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     model: PathBuf,
 
     /// File with one text a line, or - for standard input; `A ||| B` is a pair.

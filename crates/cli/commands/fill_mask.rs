@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use bert_trainer::DEVICE_HELP;
 use bert_trainer::DeviceName;
+use bert_trainer::built_in;
 use bert_trainer::fill_mask::{Filled, MaskFiller};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::exit::print_result;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint or Hugging Face folder with both pre-training heads.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
     /// Text with one or more `[MASK]`; `A ||| B` is a pair.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bert_model::read_pretrained_config;
 use bert_storage::write_json_atomic;
 use bert_trainer::DeviceName;
+use bert_trainer::built_in;
 use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};
 use bert_trainer::tasks::{Split, Task, find_split};
@@ -30,7 +31,7 @@ const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
     /// Folder with a folder for each task, as GLUE is downloaded.

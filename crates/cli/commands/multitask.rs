@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bert_trainer::built_in;
 use bert_trainer::finetune::{FinetuneConfig, MultitaskConfig, Sampling, multitask};
 use bert_trainer::tasks::Task;
 use clap::Args as ClapArgs;
@@ -18,7 +19,7 @@ use crate::signals::stop_on_signals;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
     /// Folder with a folder for each task.

@@ -111,8 +111,8 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub test_file: Option<PathBuf>,
 
-    /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    /// Pre-training run, one of its checkpoints, a Hugging Face folder, or the built-in model.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", default_value = crate::built_in::NAME))]
     #[setters(into)]
     pub checkpoint: PathBuf,
 

@@ -1,0 +1,48 @@
+//! The model that the programs bring: what a command takes that is given no checkpoint.
+
+use serde_json::json;
+
+use crate::common::{Folder, ended, entailment, number};
+
+#[test]
+fn a_mask_is_filled_and_a_task_is_learnt_without_a_checkpoint() {
+    let folder = Folder::new();
+    folder.write("glue/RTE/train.tsv", entailment(0, 24));
+    folder.write("glue/RTE/dev.tsv", entailment(24, 12));
+    let ok = |line: &str| {
+        let output = folder.command(line).env("XDG_CACHE_HOME", folder.at("cache")).output();
+        let ended = ended(line, output.expect("the program starts"));
+        assert_eq!(ended.code, Some(0), "{line}\n{}", ended.stderr);
+        ended
+    };
+    let filled = ok("bert fill-mask 'Paris is the capital of [MASK].' --top-k 5 --json").json();
+    let words: Vec<&str> = filled["masks"][0]["words"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|word| word[0].as_str())
+        .collect();
+    assert!(words.contains(&"france"), "{words:?}");
+    assert_eq!(folder.names("cache/bert/models").len(), 1);
+
+    let line = "finetune --task rte --data glue --seeds 1 --num-train-epochs 1 --max-seq-length 32 --output rte --json";
+    let report = ok(line).json();
+    assert_eq!(report["config"]["checkpoint"], json!("tiny-en"));
+    assert!(number(&report, "/parameters/all") > 1e6);
+
+    // A path of this name comes first.
+    folder.write("tiny-en/config.json", "{}");
+    let refused = folder.run("bert fill-mask 'a [MASK]'");
+    assert_ne!(refused.code, Some(0), "{}", refused.stdout);
+}
+
+#[test]
+fn the_card_names_the_bytes_of_the_model() {
+    let card = include_str!("../models/tiny-en/README.md");
+    let weights: &[u8] = include_bytes!("../models/tiny-en/model.safetensors");
+    for bytes in [weights, include_bytes!("../models/tiny-en/vocab.txt")] {
+        let digest = bert_storage::digest_bytes(bytes);
+        assert!(card.contains(&digest), "the card does not name {digest}");
+    }
+    assert!(card.contains(&format!("{} bytes", weights.len())));
+}
