@@ -15,6 +15,7 @@ import argparse
 import glob
 import json
 import os
+import time
 
 import pyarrow.parquet as pq
 import torch
@@ -77,6 +78,8 @@ def main():
     parser.add_argument("--eval-every", type=int, default=250)
     parser.add_argument("--eval-instances", type=int, default=1024)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bf16", action="store_true", help="autocast products to bf16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the encoder; its first steps compile")
     args = parser.parse_args()
     warmup = args.steps // 10 if args.warmup_steps is None else args.warmup_steps
 
@@ -86,26 +89,33 @@ def main():
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=args.learning_rate, betas=(0.9, args.adam_beta2), eps=1e-6)
+    optimizer = torch.optim.AdamW(groups, lr=args.learning_rate, betas=(0.9, args.adam_beta2), eps=1e-6, fused=True)
 
     def rate(step):
         return step / warmup if step < warmup else (args.steps - step) / max(1, args.steps - warmup)
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     order = torch.randperm(len(data["input_ids"]))
+    if args.compile:
+        model.bert = torch.compile(model.bert)
+    seconds = 0.0
     for step in range(args.steps + 1):
         if step % args.eval_every == 0 or step == args.steps:
             loss = evaluate(model, held_out, args.batch_size)
-            print(json.dumps({"step": step, "masked_lm_loss": round(loss, 4)}), flush=True)
+            done = {"step": step, "masked_lm_loss": round(loss, 4), "training_seconds": round(seconds, 1)}
+            print(json.dumps(done), flush=True)
         if step == args.steps:
             break
+        started = time.perf_counter()
         rows = order[torch.arange(step * args.batch_size, (step + 1) * args.batch_size) % len(order)]
-        masked_lm, n, next_sentence = losses(model, {name: values[rows] for name, values in data.items()})
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+            masked_lm, n, next_sentence = losses(model, {name: values[rows] for name, values in data.items()})
         optimizer.zero_grad(set_to_none=True)
         (masked_lm / max(1, n) + next_sentence).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
+        seconds += time.perf_counter() - started
 
 
 if __name__ == "__main__":

@@ -18,10 +18,12 @@ pub const RECIPE: &str = "recipe";
 const LARGEST: u64 = 1 << 20;
 
 /// The recipes by name.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("laptop", include_str!("../../recipes/laptop.toml")),
     ("overnight", include_str!("../../recipes/overnight.toml")),
     ("paper", include_str!("../../recipes/paper.toml")),
+    ("speedrun", include_str!("../../recipes/speedrun.toml")),
+    ("tiny-en", include_str!("../../recipes/tiny-en.toml")),
 ];
 
 /// A recipe, read.
