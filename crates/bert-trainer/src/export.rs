@@ -37,7 +37,7 @@ const HINT: &str = "choose an empty or new folder";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum WeightType {
-    /// As they are.
+    /// f32, as a run writes them; what was stored in bf16 before stays so.
     #[default]
     F32,
     /// Rounded to the nearest bf16: half the size.

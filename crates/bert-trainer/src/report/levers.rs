@@ -17,7 +17,7 @@ const MINI: Ends = &[(1.1e6, 1.120), (2.2e6, 1.091)];
 /// Passes over the text after which more steps mostly repeat it.
 const MANY_PASSES: f64 = 40.0;
 /// How much longer a step of BERT-mini takes than one of BERT-tiny.
-const MINI_STEP: f64 = 3.5;
+const MINI_STEP: f64 = 4.0;
 
 /// What to do next, for a run that has ended and was evaluated.
 pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
