@@ -332,6 +332,12 @@ impl<'a> Stretch<'a> {
         let Self { a, b, pairs } = self;
         (&a[row * pairs..(row + rows) * pairs], &b[column * pairs..(column + B_LANES) * pairs])
     }
+
+    /// A half of the panel of b that begins at a column.
+    fn half_panel(&self, column: usize, half: usize) -> &'a [u32] {
+        let words = self.pairs * B_LANES / 2;
+        &self.b[column * self.pairs + half * words..][..words]
+    }
 }
 
 fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
@@ -361,7 +367,8 @@ fn block(unit: Unit, sizes: (usize, usize), c: (&mut [f32], usize), add: bool, f
     }
 }
 
-/// [`block`] on tiles: as many rows at a time as stay in the first cache while the panels of b pass by.
+/// [`block`] on tiles: as many rows at a time as stay in the first cache while the panels of b pass by. The first two
+/// pieces of a panel bring a half of the next one each.
 #[target_feature(enable = "avx512f")]
 fn tile_block((m, n): (usize, usize), (c, c_row): (&mut [f32], usize), add: bool, factors: &[Stretch]) {
     let tiles = Tiles::configure();
@@ -369,11 +376,13 @@ fn tile_block((m, n): (usize, usize), (c, c_row): (&mut [f32], usize), add: bool
     let rows = (FIRST_CACHE / bytes_of_row / SIDE * SIDE).max(SIDE);
     for top in (0..m).step_by(rows) {
         for column in (0..n).step_by(SIDE) {
-            for row in (top..m.min(top + rows)).step_by(SIDE) {
+            let next = if column + SIDE < n { column + SIDE } else { 0 };
+            for (half, row) in (top..m.min(top + rows)).step_by(SIDE).enumerate() {
                 let c = &mut c[row * c_row + column..];
                 tile_piece(
                     &tiles,
                     (row, column),
+                    (next, half.min(1)),
                     ((m - row).min(SIDE), (n - column).min(SIDE)),
                     (c, c_row),
                     add,
@@ -384,11 +393,12 @@ fn tile_block((m, n): (usize, usize), (c, c_row): (&mut [f32], usize), add: bool
     }
 }
 
-/// The piece of c that begins at a row and a column of the factors.
+/// The piece of c that begins at a row and a column of the factors; `next` is the half of a panel that is read soon.
 #[inline]
 fn tile_piece(
     tiles: &Tiles,
     (row, column): (usize, usize),
+    next: (usize, usize),
     (rows, columns): (usize, usize),
     (c, c_row): (&mut [f32], usize),
     add: bool,
@@ -396,8 +406,8 @@ fn tile_piece(
 ) {
     if (rows, columns) == (SIDE, SIDE) {
         for (i, factors) in factors.iter().enumerate() {
-            let (a, b) = factors.piece(row, SIDE, column);
-            tiles.product(a, b, (&mut *c, c_row), add || i > 0);
+            let ahead = factors.half_panel(next.0, next.1);
+            tiles.product(factors.piece(row, SIDE, column), ahead, (&mut *c, c_row), add || i > 0);
         }
         return;
     }
@@ -408,8 +418,8 @@ fn tile_piece(
         }
     }
     for (i, factors) in factors.iter().enumerate() {
-        let (a, b) = factors.piece(row, SIDE, column);
-        tiles.product(a, b, (&mut edge, SIDE), add || i > 0);
+        let ahead = factors.half_panel(next.0, next.1);
+        tiles.product(factors.piece(row, SIDE, column), ahead, (&mut edge, SIDE), add || i > 0);
     }
     for (edge, c) in edge.chunks(SIDE).zip(c.chunks_mut(c_row)).take(rows) {
         c[..columns].copy_from_slice(&edge[..columns]);
