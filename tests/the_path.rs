@@ -146,6 +146,9 @@ fn pretraining_learns_and_its_figures_agree() {
     folder.ok("bert export 'my run' rounded --weights bf16");
     let size = |of: &str| folder.read(&format!("{of}/model.safetensors")).len();
     assert!(size("rounded") < size("exported") * 6 / 10);
+    folder.ok("bert export rounded widened --weights f32");
+    assert_eq!(size("widened"), size("exported"));
+    assert_eq!(evaluate("widened", 8), evaluate("rounded", 8));
     let rounded = evaluate("rounded", 8);
     assert!(rounded != last && (loss(&rounded) - loss(&last)).abs() < 0.02, "{rounded}");
     let among = |k: usize| {

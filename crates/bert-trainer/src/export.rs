@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, WEIGHTS, load_pretrained_weights,
-    named_tensors_from_bytes, named_tensors_to_bf16_bytes, read_pretrained_tensors, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, NamedTensors, WEIGHTS,
+    load_pretrained_weights, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
+    read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder};
 
@@ -37,11 +38,21 @@ const HINT: &str = "choose an empty or new folder";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum WeightType {
-    /// f32, as a run writes them; what was stored in bf16 before stays so.
+    /// f32, as a run writes them; what was stored in half precision is widened.
     #[default]
     F32,
     /// Rounded to the nearest bf16: half the size.
     Bf16,
+}
+
+impl WeightType {
+    /// A safetensors file with these tensors.
+    fn bytes_of(self, tensors: &NamedTensors) -> Vec<u8> {
+        match self {
+            Self::F32 => named_tensors_to_bytes(tensors),
+            Self::Bf16 => named_tensors_to_bf16_bytes(tensors),
+        }
+    }
 }
 
 /// What of a model is exported, and how.
@@ -75,24 +86,18 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
         return save(begin(files, target, card)?, &model, &config, &text, how.weight_type);
     }
     // Read whole, so that a damaged tensor is found before anything is written.
-    read_pretrained_tensors(folder)?;
+    let tensors = read_pretrained_tensors(folder)?;
     let unfinished = begin(files, target, card)?;
     for name in FILES {
         let from = folder.join(name);
-        if from.exists() {
+        if name == WEIGHTS {
+            unfinished.folder.write_bytes(name, &how.weight_type.bytes_of(&tensors))?;
+        } else if from.exists() {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
-            unfinished.folder.write_bytes(name, &stored_as(how.weight_type, name, &bytes)?)?;
+            unfinished.folder.write_bytes(name, &bytes)?;
         }
     }
     unfinished.finish()
-}
-
-/// The bytes of a file of the folder; those of the weights in the form that was asked for.
-fn stored_as<'a>(weight_type: WeightType, name: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
-    if name != WEIGHTS || weight_type == WeightType::F32 {
-        return Ok(bytes.into());
-    }
-    Ok(named_tensors_to_bf16_bytes(&named_tensors_from_bytes(bytes, Path::new(name))?).into())
 }
 
 /// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
@@ -133,7 +138,14 @@ fn save<M: Architecture>(
     weight_type: WeightType,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
-        let bytes = stored_as(weight_type, name, bytes).map_err(std::io::Error::other)?;
+        let bytes = match (name, weight_type) {
+            (WEIGHTS, WeightType::Bf16) => {
+                let tensors =
+                    named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
+                Cow::from(named_tensors_to_bf16_bytes(&tensors))
+            }
+            _ => Cow::from(bytes),
+        };
         let written = unfinished.folder.write_bytes(name, &bytes);
         written.map(drop).map_err(std::io::Error::other)
     };
