@@ -24,12 +24,14 @@ use rayon::prelude::*;
 use crate::matrix::{Matrix, Side, Threads};
 use crate::pool::{Scratch, scratch, shared_scratch};
 use pack::{B_LANES, Layout, Source};
-use tiles::{SIDE, Tiles};
+use tiles::{SIDE, Term, Tiles};
 
-/// Bytes of a that stay in a first cache of 48 KiB beside a panel of b.
-const FIRST_CACHE: usize = 32 << 10;
+/// Bytes of a that stay in a first cache of 48 KiB beside a panel of b and the next one.
+const FIRST_CACHE: usize = 16 << 10;
 /// Most rows of a that are packed at once: 256 KiB of a second cache.
 const ROWS: usize = 256;
+/// Columns of c that are finished before the next ones: with as many rows 512 KiB of a second cache.
+const COLUMNS: usize = 512;
 /// Fewest rows of a task, as far as there are so many.
 const FEWEST_ROWS: usize = 64;
 
@@ -245,18 +247,19 @@ fn multiply_by(
             assert_eq!((packed.unit, packed.side, packed.lanes, packed.k), (unit, side, lanes, k));
         }
     }
-    let rows = rows_per_task(threads, m);
-    // Stretches that are taken together, so that c is read and written less often.
+    let packed = matches!((a, b), (Factor::Packed(_), Factor::Packed(_)));
+    let rows = rows_per_task(threads, m, packed);
+    // Stretches that are multiplied together, so that c is read and written less often.
     let together = (unit.depth() / stretch).max(1);
+    // Those that a task has at once. A plain factor is packed for these.
+    let at_once = if packed { k.div_ceil(stretch).max(1) } else { together };
     let columns = n.next_multiple_of(B_LANES);
     let mut b_scratch = match b {
-        Factor::Plain(_) => {
-            Some(scratch(pairs(stretch.min(k)) * together.min(k.div_ceil(stretch)) * columns))
-        }
+        Factor::Plain(_) => Some(scratch(pairs(stretch.min(k)) * at_once.min(k.div_ceil(stretch)) * columns)),
         Factor::Packed(_) => None,
     };
-    for first in (0..k).step_by(together * stretch) {
-        let parts: Vec<(usize, usize)> = (first..k.min(first + together * stretch))
+    for first in (0..k).step_by(at_once * stretch) {
+        let parts: Vec<(usize, usize)> = (first..k.min(first + at_once * stretch))
             .step_by(stretch)
             .map(|first| (first, stretch.min(k - first)))
             .collect();
@@ -313,7 +316,12 @@ fn multiply_by(
                     Stretch { a, b, pairs }
                 })
                 .collect();
-            block(unit, (height, n), (c, c_row), add, &factors);
+            for left in (0..n).step_by(COLUMNS) {
+                for (i, factors) in factors.chunks(together).enumerate() {
+                    let columns = left..n.min(left + COLUMNS);
+                    block(unit, height, columns, (&mut *c, c_row), add || i > 0, factors);
+                }
+            }
         });
     }
 }
@@ -355,14 +363,21 @@ fn pack_all(threads: Threads, source: Source, layout: Layout, packed: &mut [u32]
     });
 }
 
-/// Some rows of c.
-fn block(unit: Unit, sizes: (usize, usize), c: (&mut [f32], usize), add: bool, factors: &[Stretch]) {
+/// Some rows and columns of c, whose slice begins with the first column of all.
+fn block(
+    unit: Unit,
+    rows: usize,
+    columns: Range<usize>,
+    c: (&mut [f32], usize),
+    add: bool,
+    factors: &[Stretch],
+) {
     #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
     // SAFETY: a unit is there, and both need these instructions.
     unsafe {
         match unit {
-            Unit::Registers => registers::block(sizes, c, add, factors),
-            Unit::Tiles => tile_block(sizes, c, add, factors),
+            Unit::Registers => registers::block(rows, columns, c, add, factors),
+            Unit::Tiles => tile_block(rows, columns, c, add, factors),
         }
     }
 }
@@ -370,67 +385,56 @@ fn block(unit: Unit, sizes: (usize, usize), c: (&mut [f32], usize), add: bool, f
 /// [`block`] on tiles: as many rows at a time as stay in the first cache while the panels of b pass by. The first two
 /// pieces of a panel bring a half of the next one each.
 #[target_feature(enable = "avx512f")]
-fn tile_block((m, n): (usize, usize), (c, c_row): (&mut [f32], usize), add: bool, factors: &[Stretch]) {
+fn tile_block(
+    m: usize,
+    columns: Range<usize>,
+    (c, c_row): (&mut [f32], usize),
+    add: bool,
+    factors: &[Stretch],
+) {
     let tiles = Tiles::configure();
     let bytes_of_row = factors.iter().map(|factors| size_of::<u32>() * factors.pairs).sum::<usize>();
     let rows = (FIRST_CACHE / bytes_of_row / SIDE * SIDE).max(SIDE);
+    let mut terms = Vec::with_capacity(factors.len());
     for top in (0..m).step_by(rows) {
-        for column in (0..n).step_by(SIDE) {
-            let next = if column + SIDE < n { column + SIDE } else { 0 };
+        for column in columns.clone().step_by(SIDE) {
+            let next = if column + SIDE < columns.end { column + SIDE } else { columns.start };
             for (half, row) in (top..m.min(top + rows)).step_by(SIDE).enumerate() {
+                terms.clear();
+                terms.extend(factors.iter().map(|factors| {
+                    let (a, b) = factors.piece(row, SIDE, column);
+                    Term::new(a, b, factors.half_panel(next, half.min(1)))
+                }));
                 let c = &mut c[row * c_row + column..];
-                tile_piece(
-                    &tiles,
-                    (row, column),
-                    (next, half.min(1)),
-                    ((m - row).min(SIDE), (n - column).min(SIDE)),
-                    (c, c_row),
-                    add,
-                    factors,
-                );
+                let (rows, columns) = ((m - row).min(SIDE), (columns.end - column).min(SIDE));
+                if (rows, columns) == (SIDE, SIDE) {
+                    tiles.products(&terms, (c, c_row), add);
+                    continue;
+                }
+                let mut edge = [0.0; SIDE * SIDE];
+                if add {
+                    for (edge, c) in edge.chunks_mut(SIDE).zip(c.chunks(c_row)).take(rows) {
+                        edge[..columns].copy_from_slice(&c[..columns]);
+                    }
+                }
+                tiles.products(&terms, (&mut edge, SIDE), add);
+                for (edge, c) in edge.chunks(SIDE).zip(c.chunks_mut(c_row)).take(rows) {
+                    c[..columns].copy_from_slice(&edge[..columns]);
+                }
             }
         }
     }
 }
 
-/// The piece of c that begins at a row and a column of the factors; `next` is the half of a panel that is read soon.
-#[inline]
-fn tile_piece(
-    tiles: &Tiles,
-    (row, column): (usize, usize),
-    next: (usize, usize),
-    (rows, columns): (usize, usize),
-    (c, c_row): (&mut [f32], usize),
-    add: bool,
-    factors: &[Stretch],
-) {
-    if (rows, columns) == (SIDE, SIDE) {
-        for (i, factors) in factors.iter().enumerate() {
-            let ahead = factors.half_panel(next.0, next.1);
-            tiles.product(factors.piece(row, SIDE, column), ahead, (&mut *c, c_row), add || i > 0);
-        }
-        return;
-    }
-    let mut edge = [0.0; SIDE * SIDE];
-    if add {
-        for (edge, c) in edge.chunks_mut(SIDE).zip(c.chunks(c_row)).take(rows) {
-            edge[..columns].copy_from_slice(&c[..columns]);
-        }
-    }
-    for (i, factors) in factors.iter().enumerate() {
-        let ahead = factors.half_panel(next.0, next.1);
-        tiles.product(factors.piece(row, SIDE, column), ahead, (&mut edge, SIDE), add || i > 0);
-    }
-    for (edge, c) in edge.chunks(SIDE).zip(c.chunks_mut(c_row)).take(rows) {
-        c[..columns].copy_from_slice(&edge[..columns]);
-    }
-}
-
-/// Rows of c, and of a, that one task takes.
-fn rows_per_task(threads: Threads, m: usize) -> usize {
+/// Rows of c, and of a, that one task takes: with factors that are there all threads as much, else a few tasks for each.
+fn rows_per_task(threads: Threads, m: usize, packed: bool) -> usize {
     let rows = match threads {
         Threads::One => ROWS,
-        Threads::All => m.div_ceil(4 * rayon::current_num_threads()).clamp(FEWEST_ROWS, ROWS),
+        Threads::All => {
+            let threads = rayon::current_num_threads();
+            let tasks = if packed { threads * m.div_ceil(threads * ROWS) } else { 4 * threads };
+            m.div_ceil(tasks).clamp(FEWEST_ROWS, ROWS)
+        }
     };
     rows.next_multiple_of(SIDE)
 }

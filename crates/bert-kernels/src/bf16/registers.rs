@@ -3,15 +3,22 @@
 //! The instruction adds two products of bf16 numbers at a time to a sum in f32.
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use super::Stretch;
 use super::pack::{self, A_LANES, B_LANES};
 
-/// Some rows of c from narrow panels of a and wide ones of b.
+/// Some rows and columns of c from narrow panels of a and wide ones of b.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(super) fn block((m, n): (usize, usize), (c, c_row): (&mut [f32], usize), add: bool, factors: &[Stretch]) {
-    for column in (0..n).step_by(B_LANES) {
-        let columns = (n - column).min(B_LANES);
+pub(super) fn block(
+    m: usize,
+    columns: Range<usize>,
+    (c, c_row): (&mut [f32], usize),
+    add: bool,
+    factors: &[Stretch],
+) {
+    for column in columns.clone().step_by(B_LANES) {
+        let columns = (columns.end - column).min(B_LANES);
         for row in (0..m).step_by(A_LANES) {
             let c = &mut c[row * c_row + column..];
             let mut sums = [[_mm512_setzero_ps(); 2]; A_LANES];

@@ -93,65 +93,65 @@ impl Tiles {
         Self(PhantomData)
     }
 
-    /// `c = a b`, or `c = c + a b` with `add`, for 32 lanes of a in [squares](super::pack::Layout::Squares) and a panel of
-    /// 32 lanes of b. Rows of c are `c_row` apart. On the way the first cache is asked for c, which the end writes, and
-    /// for the beginning of `ahead`, half as much as b has: tiles are read from farther caches at a third of the speed.
-    pub(super) fn product(
-        &self,
-        (a, b): (&[u32], &[u32]),
-        ahead: &[u32],
-        (c, c_row): (&mut [f32], usize),
-        add: bool,
-    ) {
-        let squares = b.len() / (PAIRS * B_LANES);
-        assert!(squares > 0 && b.len() == squares * PAIRS * B_LANES, "whole squares of b");
-        assert_eq!(a.len(), b.len(), "as many squares of a as of b");
-        assert!(2 * ahead.len() >= b.len(), "half as much ahead as b has");
+    /// The sum of the products a b of some terms, one at least; with `add` c is added. Rows of c are `c_row` apart. The
+    /// first cache is asked for all of them at once, since c comes from farther away than the factors.
+    pub(super) fn products(&self, terms: &[Term], (c, c_row): (&mut [f32], usize), add: bool) {
+        assert!(!terms.is_empty(), "a term");
         assert!(c_row >= SIDE && c.len() >= (SIDE - 1) * c_row + SIDE, "c holds the piece");
-        let (upper, lower) = a.split_at(a.len() / 2);
         let (top, bottom) = c.split_at_mut(LANES * c_row);
         #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
-        // SAFETY: `self` says that the registers are configured. The loop reads `squares` squares of 1024 bytes from
-        // each half of a and as many of 2048 bytes from b, and reads or writes 16 rows of 128 bytes of each half of c;
-        // the assertions above say that all of them are inside the slices.
+        // SAFETY: `self` says that the registers are configured. The outer loop reads every term of the slice, which is
+        // laid out as C does it. Of each the inner loop reads what `Term::new` has seen to be there: `squares` squares of
+        // 1024 bytes in each half of a, and as many of 2048 bytes in b; to prefetch reads nothing. Rows of c are read or
+        // written 16 by 16, 128 bytes each, in both halves; the assertion above says that all of them are inside.
         unsafe {
             asm!(
-                "4:",
-                "prefetchw [{c}]",
-                "prefetchw [{c} + 64]",
-                "add {c}, {c_stride}",
-                "dec {rows}",
-                "jnz 4b",
+                "mov {upper}, {top}",
+                "mov {lower}, 32",
+                "5:",
+                "prefetchw [{upper}]",
+                "prefetchw [{upper} + 64]",
+                "add {upper}, {c_stride}",
+                "dec {lower}",
+                "jnz 5b",
                 "test {add}, {add}",
                 "jnz 3f",
                 "tilezero tmm0",
                 "tilezero tmm1",
                 "tilezero tmm2",
                 "tilezero tmm3",
-                "jmp 2f",
+                "jmp 4f",
                 "3:",
                 "tileloadd tmm0, [{top} + {c_stride}]",
                 "tileloadd tmm1, [{top} + {c_stride} + 64]",
                 "tileloadd tmm2, [{bottom} + {c_stride}]",
                 "tileloadd tmm3, [{bottom} + {c_stride} + 64]",
+                "4:",
+                "mov {upper}, [{term}]",
+                "mov {b}, [{term} + 8]",
+                "mov {ahead}, [{term} + 16]",
+                "mov {squares}, [{term} + 24]",
+                "mov {lower}, {squares}",
+                "shl {lower}, 10",
+                "add {lower}, {upper}",
                 "2:",
-                "tileloadd tmm4, [{upper} + {a_stride}]",
+                "tileloadd tmm4, [{upper} + {stride}]",
                 "prefetcht0 [{ahead}]",
                 "prefetcht0 [{ahead} + 64]",
                 "prefetcht0 [{ahead} + 128]",
                 "prefetcht0 [{ahead} + 192]",
-                "tileloadd tmm6, [{b} + {b_stride}]",
+                "tileloadd tmm6, [{b} + 2 * {stride}]",
                 "prefetcht0 [{ahead} + 256]",
                 "prefetcht0 [{ahead} + 320]",
                 "prefetcht0 [{ahead} + 384]",
                 "prefetcht0 [{ahead} + 448]",
-                "tileloadd tmm7, [{b} + {b_stride} + 64]",
+                "tileloadd tmm7, [{b} + 2 * {stride} + 64]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
                 "prefetcht0 [{ahead} + 512]",
                 "prefetcht0 [{ahead} + 576]",
                 "prefetcht0 [{ahead} + 640]",
                 "prefetcht0 [{ahead} + 704]",
-                "tileloadd tmm5, [{lower} + {a_stride}]",
+                "tileloadd tmm5, [{lower} + {stride}]",
                 "tdpbf16ps tmm1, tmm4, tmm7",
                 "prefetcht0 [{ahead} + 768]",
                 "prefetcht0 [{ahead} + 832]",
@@ -165,21 +165,23 @@ impl Tiles {
                 "add {ahead}, 1024",
                 "dec {squares}",
                 "jnz 2b",
+                "add {term}, 32",
+                "dec {terms}",
+                "jnz 4b",
                 "tilestored [{top} + {c_stride}], tmm0",
                 "tilestored [{top} + {c_stride} + 64], tmm1",
                 "tilestored [{bottom} + {c_stride}], tmm2",
                 "tilestored [{bottom} + {c_stride} + 64], tmm3",
-                upper = inout(reg) upper.as_ptr() => _,
-                lower = inout(reg) lower.as_ptr() => _,
-                b = inout(reg) b.as_ptr() => _,
-                ahead = inout(reg) ahead.as_ptr() => _,
-                c = inout(reg) top.as_ptr() => _,
-                rows = inout(reg) SIDE => _,
-                squares = inout(reg) squares => _,
+                term = inout(reg) terms.as_ptr() => _,
+                terms = inout(reg) terms.len() => _,
+                upper = out(reg) _,
+                lower = out(reg) _,
+                b = out(reg) _,
+                ahead = out(reg) _,
+                squares = out(reg) _,
                 top = in(reg) top.as_mut_ptr(),
                 bottom = in(reg) bottom.as_mut_ptr(),
-                a_stride = in(reg) 64usize,
-                b_stride = in(reg) 128usize,
+                stride = in(reg) 64usize,
                 c_stride = in(reg) 4 * c_row,
                 add = in(reg) usize::from(add),
                 options(nostack),
@@ -187,6 +189,30 @@ impl Tiles {
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             );
         }
+    }
+}
+
+/// A product that a piece of c is a sum of.
+#[repr(C)]
+pub(super) struct Term<'a> {
+    a: *const u32,
+    b: *const u32,
+    ahead: *const u32,
+    squares: usize,
+    factors: PhantomData<&'a [u32]>,
+}
+
+const _: () = assert!(size_of::<Term>() == 32);
+
+impl<'a> Term<'a> {
+    /// 32 lanes of a in [squares](super::pack::Layout::Squares) times a panel of 32 lanes of b. On the way the first cache
+    /// is asked for the beginning of `ahead`, half as much as b has: tiles are read at a third of the speed from farther away.
+    pub(super) fn new(a: &'a [u32], b: &'a [u32], ahead: &'a [u32]) -> Self {
+        let squares = b.len() / (PAIRS * B_LANES);
+        assert!(squares > 0 && b.len() == squares * PAIRS * B_LANES, "whole squares of b");
+        assert_eq!(a.len(), b.len(), "as many squares of a as of b");
+        assert!(2 * ahead.len() >= b.len(), "half as much ahead as b has");
+        Self { a: a.as_ptr(), b: b.as_ptr(), ahead: ahead.as_ptr(), squares, factors: PhantomData }
     }
 }
 
