@@ -160,7 +160,11 @@ fn killed_runs_end_as_undisturbed_ones() {
         let now = newest(&folder);
         assert!(now >= before, "checkpoint {before} was committed, {now} is the newest good one");
         let written = steps_in_the_log(&folder);
-        assert!(written <= now + 1, "more than a checkpoint interval lost: {written} steps done, {now} kept");
+        // The checkpoint after a step is written while the next step is taken, but not the one after that.
+        assert!(
+            written <= now + 2,
+            "more than two checkpoint intervals lost: {written} steps done, {now} kept"
+        );
         tally.in_writing += u64::from(has_half_written(&folder));
     }
     let resume = if folder.at("run").exists() { " --resume" } else { "" };

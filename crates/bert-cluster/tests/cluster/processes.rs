@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -153,6 +154,20 @@ impl Job {
 
     pub fn is_running(&mut self) -> bool {
         self.0.0.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until the build has begun to write, in this folder or below it.
+    pub fn wait_for_files(&mut self, folder: &Path) {
+        fn has_file(folder: &Path) -> bool {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).any(|path| path.is_file() || has_file(&path))
+        }
+        let start = Instant::now();
+        while !has_file(folder) {
+            assert!(self.is_running(), "the build ended before it wrote a file");
+            assert!(start.elapsed() < Duration::from_secs(60), "the build writes nothing");
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Its exit code and what it said; fails the test after a minute and a half.
