@@ -336,12 +336,14 @@ struct Stretch<'a> {
 
 impl<'a> Stretch<'a> {
     /// The lanes from `row` of a and from `column` of b on that make a piece.
+    #[inline]
     fn piece(&self, row: usize, rows: usize, column: usize) -> (&'a [u32], &'a [u32]) {
         let Self { a, b, pairs } = self;
         (&a[row * pairs..(row + rows) * pairs], &b[column * pairs..(column + B_LANES) * pairs])
     }
 
     /// A half of the panel of b that begins at a column.
+    #[inline]
     fn half_panel(&self, column: usize, half: usize) -> &'a [u32] {
         let words = self.pairs * B_LANES / 2;
         &self.b[column * self.pairs + half * words..][..words]
@@ -401,10 +403,12 @@ fn tile_block(
             let next = if column + SIDE < columns.end { column + SIDE } else { columns.start };
             for (half, row) in (top..m.min(top + rows)).step_by(SIDE).enumerate() {
                 terms.clear();
-                terms.extend(factors.iter().map(|factors| {
+                // An iterator's adapters would not be inlined here. They would load sixteen bytes of what was stored eight at a
+                // time, and such a load waits until all stores before it, the last piece of c among them, are in the cache.
+                for factors in factors {
                     let (a, b) = factors.piece(row, SIDE, column);
-                    Term::new(a, b, factors.half_panel(next, half.min(1)))
-                }));
+                    terms.push(Term::new(a, b, factors.half_panel(next, half.min(1))));
+                }
                 let c = &mut c[row * c_row + column..];
                 let (rows, columns) = ((m - row).min(SIDE), (columns.end - column).min(SIDE));
                 if (rows, columns) == (SIDE, SIDE) {

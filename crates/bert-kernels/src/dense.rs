@@ -3,12 +3,14 @@
 //! All rows are one product, whatever the shape of x; burn's own `linear` multiplies batch by batch and packs the
 //! weight anew for each. The bias belongs to the operation that follows.
 
+use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::compute::{Compute, Precision};
-use crate::extension::{Fused, apply, fused_path, place};
+use crate::extension::{Fused, Input, Place, apply, fused_path, place};
 use crate::matrix::{Matrix, Threads};
+use crate::packed_weights::{Keeping, PackedWeights};
 use crate::precision;
 use crate::product::{Shared, both, multiply_on};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
@@ -20,9 +22,14 @@ use crate::storage::{buffer, contiguous, slice, tensor, width};
 /// - x: `[.., d_input]`
 /// - weight: `[d_input, d_output]`
 /// - output: `[.., d_output]`
-pub fn product<const D: usize>(compute: Compute, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+pub fn product<'a, const D: usize>(on: impl Into<Keeping<'a>>, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+    let Keeping { compute, packed } = on.into();
     assert_shape!(weight, [x.dims()[D - 1], _]);
     match fused_path(compute, &[place(&x), place(&weight)]) {
+        Some(Place::Flex) => {
+            let inputs = [Input::from(x), weight.into()].map(|input| contiguous(input.into_flex()));
+            Tensor::from_primitive::<Flex>(Dense(compute.precision).product(inputs.each_ref(), packed))
+        }
         Some(path) => apply(Dense(compute.precision), path, [x.into(), weight.into()]),
         None => plain(compute, x, weight),
     }
@@ -40,18 +47,23 @@ pub fn plain<const D: usize>(compute: Compute, x: Tensor<D>, weight: Tensor<2>) 
 #[derive(Clone, Copy, Debug)]
 struct Dense(Precision);
 
+impl Dense {
+    fn product(self, [x, weight]: [&FlexTensor; 2], kept: Option<&PackedWeights>) -> FlexTensor {
+        let mut shape = x.layout().shape().clone();
+        let last = shape.num_dims() - 1;
+        shape[last] = width(weight);
+        let mut y = buffer(shape.num_elements());
+        forward((self.0, Threads::All), slice(x), weight, kept, &mut y);
+        tensor(y, shape)
+    }
+}
+
 impl Fused<2> for Dense {
     type Saved = [FlexTensor; 2];
 
     fn forward(&self, inputs: [FlexTensor; 2]) -> (FlexTensor, Self::Saved) {
-        let [x, weight] = inputs.map(contiguous);
-        let output = width(&weight);
-        let mut shape = x.layout().shape().clone();
-        let last = shape.num_dims() - 1;
-        shape[last] = output;
-        let mut y = buffer(shape.num_elements());
-        forward((self.0, Threads::All), slice(&x), slice(&weight), output, &mut y);
-        (tensor(y, shape), [x, weight])
+        let inputs = inputs.map(contiguous);
+        (self.product(inputs.each_ref(), None), inputs)
     }
 
     fn backward(
@@ -84,11 +96,18 @@ impl Fused<2> for Dense {
     }
 }
 
-/// `y = x W` for a weight of `output` columns.
-pub(crate) fn forward(on: (Precision, Threads), x: &[f32], weight: &[f32], output: usize, y: &mut [f32]) {
-    let (input, rows) = (weight.len() / output, y.len() / output);
-    let (x, weight) = (Matrix::rows(x, input), Matrix::rows(weight, output));
-    multiply_on(on, (rows, output, input), (y, output), false, x, weight);
+/// `y = x W`.
+pub(crate) fn forward(
+    on: (Precision, Threads),
+    x: &[f32],
+    weight: &FlexTensor,
+    kept: Option<&PackedWeights>,
+    y: &mut [f32],
+) {
+    let output = width(weight);
+    let (input, rows) = (slice(weight).len() / output, y.len() / output);
+    let weight = Shared::weight(on, kept, weight);
+    multiply_on(on, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.factor());
 }
 
 /// `dx = dy W'`, added to what is there on request.

@@ -11,9 +11,9 @@
 
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::compute::Compute;
 use crate::dense;
 use crate::gelu::{Gelu, bias_gelu};
+use crate::packed_weights::Keeping;
 
 /// `gelu(x W1 + b1) W2`.
 ///
@@ -23,48 +23,53 @@ use crate::gelu::{Gelu, bias_gelu};
 /// - first: `[d_input, d_intermediate]` and `[d_intermediate]`
 /// - second: `[d_intermediate, d_output]`
 /// - output: `[.., d_output]`
-pub fn feed_forward<const D: usize>(
-    compute: Compute,
+pub fn feed_forward<'a, const D: usize>(
+    on: impl Into<Keeping<'a>>,
     x: Tensor<D>,
     first: (Tensor<2>, Tensor<1>),
     second: Tensor<2>,
     form: Gelu,
 ) -> Tensor<D> {
+    let on = on.into();
     let [input, intermediate] = first.0.dims();
     assert_eq!(x.dims()[D - 1], input, "the width of x");
     assert_shape!(first.1, [intermediate]);
     assert_shape!(second, [intermediate, _]);
     #[cfg(target_arch = "x86_64")]
-    if crate::product::outrun_memory(compute.precision)
-        && let Some(path) = blocks::path(compute, &x, &first, &second)
+    if crate::product::outrun_memory(on.compute.precision)
+        && let Some(path) = blocks::path(on.compute, &x, &first, &second)
     {
-        return blocks::feed_forward(path, x, first, second, form);
+        return blocks::feed_forward((path, on.packed), x, first, second, form);
     }
-    let wide = bias_gelu(compute, dense::product(compute, x, first.0), first.1, form);
-    dense::product(compute, wide, second)
+    let wide = bias_gelu(on.compute, dense::product(on, x, first.0), first.1, form);
+    dense::product(on, wide, second)
 }
 
 #[cfg(target_arch = "x86_64")]
 mod blocks {
     use std::ops::Range;
 
+    use burn::backend::Flex;
     use burn::backend::flex::FlexTensor;
     use burn::tensor::Tensor;
     use rayon::prelude::*;
 
     use crate::bf16::{Factor, Packed, multiply};
     use crate::compute::Compute;
-    use crate::extension::{Fused, Place, apply, fused_path, place};
+    use crate::extension::{Fused, Input, Place, apply, fused_path, place};
     use crate::gelu::{Gelu, forward_rows, value_and_gradient_rows};
     use crate::matrix::{Matrix, Side, Threads};
+    use crate::packed_weights::{PackedWeights, packed};
     use crate::parallel::add_blocks;
     use crate::pool::scratch;
     use crate::product::both;
     use crate::storage::{buffer, contiguous, slice, tensor, width};
 
-    /// Rows that a task takes.
+    /// Rows that a task of the backward pass takes.
     const ROWS: usize = 128;
-    /// Intermediate features that it takes at a time: 128 KiB, of which the backward pass needs two.
+    /// Most rows that one of the forward pass takes, where all threads get a few: each task reads all weights.
+    const MOST_ROWS: usize = 256;
+    /// Intermediate features that a task takes at a time: 1 KiB a row, of which the backward pass needs two.
     const FEATURES: usize = 256;
 
     pub(super) fn path<const D: usize>(
@@ -77,13 +82,18 @@ mod blocks {
     }
 
     pub(super) fn feed_forward<const D: usize>(
-        path: Place,
+        (path, kept): (Place, Option<&PackedWeights>),
         x: Tensor<D>,
         (weight, bias): (Tensor<2>, Tensor<1>),
         second: Tensor<2>,
         form: Gelu,
     ) -> Tensor<D> {
-        apply(FeedForward(form), path, [x.into(), weight.into(), bias.into(), second.into()])
+        let inputs: [Input; 4] = [x.into(), weight.into(), bias.into(), second.into()];
+        if path == Place::Flex {
+            let inputs = inputs.map(|input| contiguous(input.into_flex()));
+            return Tensor::from_primitive::<Flex>(FeedForward(form).output(inputs.each_ref(), kept));
+        }
+        apply(FeedForward(form), path, inputs)
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -127,14 +137,6 @@ mod blocks {
             Matrix::rows(&self.second[part.start * self.output..], self.output)
         }
 
-        /// Of every part W1 and W2 as right factors.
-        fn forward_weights(&self, part: &Range<usize>) -> [Packed; 2] {
-            [
-                right(self.first(part), (self.input, part.len())),
-                right(self.second(part), (part.len(), self.output)),
-            ]
-        }
-
         /// Of every part W1, W1' and W2'.
         fn backward_weights(&self, part: &Range<usize>) -> [Packed; 3] {
             [
@@ -154,22 +156,28 @@ mod blocks {
         multiply(Threads::One, sizes, (c, sizes.1), add, a, Factor::Packed(b));
     }
 
-    impl Fused<4> for FeedForward {
-        type Saved = [FlexTensor; 4];
-
-        fn forward(&self, inputs: [FlexTensor; 4]) -> (FlexTensor, Self::Saved) {
-            let inputs = inputs.map(contiguous);
-            let layer = Layer::new(inputs.each_ref());
+    impl FeedForward {
+        fn output(self, inputs: [&FlexTensor; 4], kept: Option<&PackedWeights>) -> FlexTensor {
+            let layer = Layer::new(inputs);
             let Layer { input, output, .. } = layer;
             let parts = layer.parts();
-            let weights: Vec<_> = parts.iter().map(|part| layer.forward_weights(part)).collect();
-            let x = slice(&inputs[0]);
-            let mut y = buffer(x.len() / input * output);
-            y.par_chunks_mut(ROWS * output).zip(x.par_chunks(ROWS * input)).for_each(|(y, x)| {
+            // Every part of W1, then of W2, as right factors.
+            let firsts = packed(kept, inputs[1], || {
+                parts.iter().map(|part| right(layer.first(part), (input, part.len()))).collect()
+            });
+            let seconds = packed(kept, inputs[3], || {
+                parts.iter().map(|part| right(layer.second(part), (part.len(), output))).collect()
+            });
+            let x = slice(inputs[0]);
+            let all_rows = x.len() / input;
+            let mut y = buffer(all_rows * output);
+            let rows =
+                (all_rows / (2 * rayon::current_num_threads())).clamp(ROWS, MOST_ROWS).next_multiple_of(ROWS);
+            y.par_chunks_mut(rows * output).zip(x.par_chunks(rows * input)).for_each(|(y, x)| {
                 let rows = x.len() / input;
                 let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, input), rows, input);
                 let mut z = scratch(rows * FEATURES);
-                for (i, (part, [first, second])) in parts.iter().zip(&weights).enumerate() {
+                for (i, ((part, first), second)) in parts.iter().zip(&*firsts).zip(&*seconds).enumerate() {
                     let features = part.len();
                     let z = &mut z[..rows * features];
                     product((rows, features, input), z, false, Factor::Packed(&x), first);
@@ -181,7 +189,16 @@ mod blocks {
             let mut shape = inputs[0].layout().shape().clone();
             let last = shape.num_dims() - 1;
             shape[last] = output;
-            (tensor(y, shape), inputs)
+            tensor(y, shape)
+        }
+    }
+
+    impl Fused<4> for FeedForward {
+        type Saved = [FlexTensor; 4];
+
+        fn forward(&self, inputs: [FlexTensor; 4]) -> (FlexTensor, Self::Saved) {
+            let inputs = inputs.map(contiguous);
+            (self.output(inputs.each_ref(), None), inputs)
         }
 
         fn backward(
@@ -297,8 +314,13 @@ mod blocks {
                     let weights = matrix([rows, output]).detach();
                     let path =
                         path(compute, &x, &(first.clone(), bias.clone()), &second).expect("a fused path");
-                    let at_once =
-                        feed_forward(path, x.clone(), (first.clone(), bias.clone()), second.clone(), form);
+                    let at_once = feed_forward(
+                        (path, None),
+                        x.clone(),
+                        (first.clone(), bias.clone()),
+                        second.clone(),
+                        form,
+                    );
                     let wide = dense::product(compute, x.clone(), first.clone());
                     let apart =
                         dense::product(compute, bias_gelu(compute, wide, bias.clone(), form), second.clone());

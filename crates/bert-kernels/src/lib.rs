@@ -93,6 +93,7 @@ pub mod masked_lm;
 pub mod masked_lm_scores;
 pub mod math;
 mod matrix;
+mod packed_weights;
 mod parallel;
 mod pool;
 pub mod precision;
@@ -105,6 +106,7 @@ pub mod sum;
 
 pub use compute::{Compute, Kernels, Precision};
 pub use dropout::Dropout;
+pub use packed_weights::{Keeping, PackedWeights};
 pub use precision::has_bf16_instructions;
 
 /// The version of the arithmetic. A change that gives other bits for the same input has to raise it: runs record

@@ -5,9 +5,16 @@
 //! ([`crate::processor`]), not on the threads.
 
 #[cfg(target_arch = "x86_64")]
+use std::sync::Arc;
+
+use burn::backend::flex::FlexTensor;
+
+#[cfg(target_arch = "x86_64")]
 use crate::bf16::{self, Packed};
 use crate::compute::Precision;
 use crate::matrix::{Matrix, Side, Threads};
+use crate::packed_weights::PackedWeights;
+use crate::storage::{slice, width};
 
 /// Two independent pieces of work that are mostly products: side by side on two threads, where that
 /// wastes nothing, and otherwise one after the other with all threads.
@@ -54,7 +61,7 @@ impl<'a> From<Matrix<'a>> for Factor<'a> {
 pub(crate) struct Shared<'a> {
     matrix: Matrix<'a>,
     #[cfg(target_arch = "x86_64")]
-    packed: Option<Packed>,
+    packed: Option<Arc<[Packed]>>,
 }
 
 impl<'a> Shared<'a> {
@@ -70,9 +77,31 @@ impl<'a> Shared<'a> {
 
     fn new(on: (Precision, Threads), matrix: Matrix<'a>, (lanes, k): (usize, usize), side: Side) -> Self {
         #[cfg(target_arch = "x86_64")]
-        let packed = (on.0 == Precision::Bf16).then(|| Packed::whole(on.1, side, matrix, lanes, k));
+        let packed = (on.0 == Precision::Bf16).then(|| [Packed::whole(on.1, side, matrix, lanes, k)].into());
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (on, lanes, k, side);
+        Self {
+            matrix,
+            #[cfg(target_arch = "x86_64")]
+            packed,
+        }
+    }
+
+    /// A contiguous weight as the right factor: packed before, packed now to be `kept`, or left to the product.
+    pub(crate) fn weight(
+        on: (Precision, Threads),
+        kept: Option<&PackedWeights>,
+        weight: &'a FlexTensor,
+    ) -> Self {
+        let (values, n) = (slice(weight), width(weight));
+        let matrix = Matrix::rows(values, n);
+        #[cfg(target_arch = "x86_64")]
+        let packed = kept.filter(|_| on.0 == Precision::Bf16).map(|kept| {
+            let whole = || vec![Packed::whole(on.1, Side::Right, matrix, n, values.len() / n)];
+            crate::packed_weights::packed(Some(kept), weight, whole)
+        });
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (on, kept);
         Self {
             matrix,
             #[cfg(target_arch = "x86_64")]
@@ -90,7 +119,7 @@ impl<'a> Shared<'a> {
         Factor {
             matrix: self.matrix,
             #[cfg(target_arch = "x86_64")]
-            packed: self.packed.as_ref(),
+            packed: self.packed.as_ref().map(|parts| &parts[0]),
         }
     }
 }

@@ -8,16 +8,17 @@
 //! multiply faster than memory delivers those, so there one thread projects one row of the batch, which stays in its
 //! second cache, and the backward pass projects it again.
 
+use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
 use crate::attention::{self, Attention};
-use crate::compute::Compute;
 use crate::dense;
 use crate::dropout::Dropout;
-use crate::extension::{Fused, Input, apply, fused_path, place};
+use crate::extension::{Fused, Input, Place, apply, fused_path, place};
 use crate::matrix::Threads;
+use crate::packed_weights::{Keeping, PackedWeights};
 use crate::parallel::{column_sums, rows_per_block};
 use crate::precision;
 use crate::product::both;
@@ -34,8 +35,8 @@ pub type Projection = (Tensor<2>, Tensor<1>);
 /// - x and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`
 /// - projections: `[hidden, hidden]` and `[hidden]`
 /// - bias: `[batch, 1, 1, seq]`
-pub fn self_attention(
-    compute: Compute,
+pub fn self_attention<'a>(
+    on: impl Into<Keeping<'a>>,
     x: Tensor<3>,
     projections: [Projection; 3],
     bias: Tensor<4>,
@@ -43,6 +44,7 @@ pub fn self_attention(
     scale: f64,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
+    let Keeping { compute, packed } = on.into();
     let [batch, seq, hidden] = x.dims();
     for (weight, vector) in &projections {
         assert_shape!(weight, [hidden, hidden]);
@@ -60,11 +62,20 @@ pub fn self_attention(
             let [(wq, bq), (wk, bk), (wv, bv)] = projections;
             let inputs: [Input; 7] =
                 [x.into(), wq.into(), wk.into(), wv.into(), bq.into(), bk.into(), bv.into()];
+            let own = |inputs: [Input; 7]| inputs.map(|input| contiguous(input.into_flex()));
             #[cfg(target_arch = "x86_64")]
             if crate::product::outrun_memory(precision) {
-                return apply(by_rows::SelfAttention(attention), path, inputs);
+                let operation = by_rows::SelfAttention(attention);
+                return match path {
+                    Place::Flex => Tensor::from_primitive::<Flex>(operation.contexts(&own(inputs), packed).0),
+                    _ => apply(operation, path, inputs),
+                };
             }
-            apply(SelfAttention(attention), path, inputs)
+            let operation = SelfAttention(attention);
+            match path {
+                Place::Flex => Tensor::from_primitive::<Flex>(operation.contexts(&own(inputs), packed).0),
+                _ => apply(operation, path, inputs),
+            }
         }
         None => {
             let projected = projections
@@ -77,22 +88,34 @@ pub fn self_attention(
 #[derive(Clone, Debug)]
 struct SelfAttention(Attention);
 
+impl SelfAttention {
+    /// The contexts, and what the attention keeps.
+    fn contexts(
+        &self,
+        [x, wq, wk, wv, bq, bk, bv]: &[FlexTensor; 7],
+        packed: Option<&PackedWeights>,
+    ) -> (FlexTensor, <Attention as Fused<3>>::Saved) {
+        let hidden = width(x);
+        let shape = x.layout().shape().clone();
+        let projected = [(wq, bq), (wk, bk), (wv, bv)].map(|(weight, bias)| {
+            let mut y = buffer(shape.num_elements());
+            dense::forward((self.0.precision, Threads::All), slice(x), weight, packed, &mut y);
+            let block = rows_per_block(y.len() / hidden, hidden) * hidden;
+            y.par_chunks_mut(block).for_each(|y| add_bias(y, slice(bias)));
+            tensor(y, shape.clone())
+        });
+        self.0.forward(projected)
+    }
+}
+
 impl Fused<7> for SelfAttention {
     /// x, the three weights, and what the attention keeps.
     type Saved = ([FlexTensor; 4], <Attention as Fused<3>>::Saved);
 
     fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
-        let [x, wq, wk, wv, bq, bk, bv] = inputs.map(contiguous);
-        let hidden = width(&x);
-        let shape = x.layout().shape().clone();
-        let projected = [(&wq, &bq), (&wk, &bk), (&wv, &bv)].map(|(weight, bias)| {
-            let mut y = buffer(shape.num_elements());
-            dense::forward((self.0.precision, Threads::All), slice(&x), slice(weight), hidden, &mut y);
-            let block = rows_per_block(y.len() / hidden, hidden) * hidden;
-            y.par_chunks_mut(block).for_each(|y| add_bias(y, slice(bias)));
-            tensor(y, shape.clone())
-        });
-        let (context, kept) = self.0.forward(projected);
+        let inputs = inputs.map(contiguous);
+        let (context, kept) = self.contexts(&inputs, None);
+        let [x, wq, wk, wv, ..] = inputs;
         (context, ([x, wq, wk, wv], kept))
     }
 
@@ -156,6 +179,7 @@ mod by_rows {
     use crate::bf16::{Factor, Packed, multiply};
     use crate::extension::Fused;
     use crate::matrix::{Matrix, Side, Threads};
+    use crate::packed_weights::{PackedWeights, packed};
     use crate::parallel::add_blocks;
     use crate::pool::scratch;
     use crate::rows::{add_bias, add_rows};
@@ -178,7 +202,7 @@ mod by_rows {
     fn project(
         on: (Threads, Sizes),
         x: &[f32],
-        weights: &[Packed; 3],
+        weights: [&Packed; 3],
         biases: [&[f32]; 3],
         projected: &mut [f32],
     ) {
@@ -195,17 +219,22 @@ mod by_rows {
         std::array::from_fn(|i| &all[i * part..(i + 1) * part])
     }
 
-    impl Fused<7> for SelfAttention {
-        /// The inputs, and of each score row the maximum and the inverse sum.
-        type Saved = ([FlexTensor; 7], Vec<[f32; 2]>);
-
-        fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
-            let inputs = inputs.map(contiguous);
-            let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
+    impl SelfAttention {
+        /// The contexts, and of each score row the maximum and the inverse sum.
+        pub(super) fn contexts(
+            &self,
+            inputs: &[FlexTensor; 7],
+            kept: Option<&PackedWeights>,
+        ) -> (FlexTensor, Vec<[f32; 2]>) {
+            let [x, _, _, _, bq, bk, bv] = inputs.each_ref().map(slice);
             let shape = inputs[0].layout().shape().clone();
             let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
             let threads = if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One };
-            let weights = [wq, wk, wv].map(|weight| right(Matrix::rows(weight, hidden), hidden));
+            let weights: [_; 3] = std::array::from_fn(|i| {
+                let weight = &inputs[1 + i];
+                packed(kept, weight, || vec![right(Matrix::rows(slice(weight), hidden), hidden)])
+            });
+            let weights = weights.each_ref().map(|parts| &parts[0]);
             let mut context = buffer(x.len());
             let mut rows = vec![[0.0; 2]; shape[0] * self.0.heads * seq];
             context
@@ -216,11 +245,22 @@ mod by_rows {
                 .for_each_init(
                     || (RowScratch::new(seq), scratch(3 * seq * hidden)),
                     |(scratch, projected), (batch, ((context, x), rows))| {
-                        project((threads, sizes), x, &weights, [bq, bk, bv], projected);
+                        project((threads, sizes), x, weights, [bq, bk, bv], projected);
                         self.0.row_forward(sizes, batch, three(projected), rows, context, scratch);
                     },
                 );
-            (tensor(context, shape), (inputs, rows))
+            (tensor(context, shape), rows)
+        }
+    }
+
+    impl Fused<7> for SelfAttention {
+        /// The inputs, and of each score row the maximum and the inverse sum.
+        type Saved = ([FlexTensor; 7], Vec<[f32; 2]>);
+
+        fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
+            let inputs = inputs.map(contiguous);
+            let (context, rows) = self.contexts(&inputs, None);
+            (context, (inputs, rows))
         }
 
         fn backward(
@@ -260,7 +300,7 @@ mod by_rows {
                     || (RowScratch::new(seq), scratch(3 * chunk), scratch(3 * chunk)),
                     |(scratch, projected, gradients), (batch, row)| {
                         let ((((((dx, x), gradient), rows), sums), all_left), ((all_q, all_k), all_v)) = row;
-                        project((threads, sizes), x, &weights, [bq, bk, bv], projected);
+                        project((threads, sizes), x, weights.each_ref(), [bq, bk, bv], projected);
                         let [dq, dk, dv] = gradients
                             .get_disjoint_mut([0..chunk, chunk..2 * chunk, 2 * chunk..3 * chunk])
                             .expect("three parts");

@@ -8,7 +8,7 @@ use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
-use bert_kernels::{Compute, Dropout, Kernels, Precision, has_bf16_instructions};
+use bert_kernels::{Compute, Dropout, Keeping, Kernels, PackedWeights, Precision, has_bf16_instructions};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 const UNIT: f64 = 1.0 / 256.0;
@@ -159,4 +159,48 @@ fn operations_with_bf16_products() {
     attention();
     feed_forward_networks();
     masked_lm();
+}
+
+/// One call after another with the same two layers, which take turns; then with the weights of one changed.
+#[test]
+fn kept_weights_change_no_bits() {
+    let device = Device::flex();
+    let tensor = |seed, len: usize| {
+        let values: Vec<f32> = numbers(seed, len).iter().map(|x| *x as f32 / 4.0).collect();
+        Tensor::<1>::from_data(TensorData::new(values, [len]), &device)
+    };
+    let matrix = |seed, shape: [usize; 2]| tensor(seed, shape[0] * shape[1]).reshape::<2, _>(shape);
+    let (hidden, wide) = (48, 600);
+    let layer = |seed: u64| -> Vec<Tensor<2>> {
+        let square = |i| matrix(seed + i, [hidden, hidden]);
+        (0..4)
+            .map(square)
+            .chain([matrix(seed + 4, [hidden, wide]), matrix(seed + 5, [wide, hidden])])
+            .collect()
+    };
+    let forward = |on: Keeping, weights: &[Tensor<2>], rows: usize| {
+        let states = tensor(99, 2 * rows * hidden).reshape([2, rows, hidden]);
+        let projections = [0, 1, 2].map(|i: usize| (weights[i].clone(), tensor(50 + i as u64, hidden)));
+        let bias = Tensor::zeros([2, 1, 1, rows], &device);
+        let x = self_attention(on, states, projections, bias, 3, 0.25, None);
+        let x = dense::product(on, x, weights[3].clone());
+        let first = (weights[4].clone(), tensor(60, wide));
+        feed_forward(on, x, first, weights[5].clone(), Gelu::Erf).into_data()
+    };
+    for precision in [Precision::F32, Precision::Bf16] {
+        let compute = Compute { kernels: Kernels::Fused, precision };
+        let mut layers = [layer(100), layer(200)];
+        let packed = [PackedWeights::default(), PackedWeights::default()];
+        for rows in [20, 7, 130] {
+            for (weights, packed) in layers.iter().zip(&packed) {
+                let kept = forward(compute.keeping(packed), weights, rows);
+                kept.assert_eq(&forward(compute.into(), weights, rows), true);
+            }
+            let before = forward(compute.into(), &layers[0], rows);
+            layers[0] = layers[0].drain(..).map(|weight| weight.mul_scalar(1.5)).collect();
+            let after = forward(compute.keeping(&packed[0]), &layers[0], rows);
+            after.assert_eq(&forward(compute.into(), &layers[0], rows), true);
+            assert!(before != after, "other weights, other output");
+        }
+    }
 }

@@ -4,10 +4,10 @@
 //! of the reference's `modeling.py` and the `attention/output` scope of `transformer_model`. Causal masks and cross
 //! attention are not supported.
 
-use bert_kernels::Compute;
 use bert_kernels::dense;
 use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::self_attention::self_attention;
+use bert_kernels::{Compute, PackedWeights};
 use burn::module::Module;
 use burn::nn::{Initializer, LayerNorm, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
@@ -51,6 +51,8 @@ pub struct BertSelfAttention {
     pub(crate) attention_probs_dropout_prob: f64,
     #[module(skip)]
     compute: Compute,
+    #[module(skip)]
+    packed: PackedWeights,
 }
 
 impl BertSelfAttention {
@@ -64,6 +66,7 @@ impl BertSelfAttention {
             num_attention_heads: config.num_attention_heads,
             attention_probs_dropout_prob: config.attention_probs_dropout_prob,
             compute: config.compute,
+            packed: PackedWeights::default(),
         }
     }
 
@@ -92,7 +95,8 @@ impl BertSelfAttention {
         let Some(keep) = keep else {
             let projections = self.projections();
             let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob, heads * seq * seq);
-            return self_attention(self.compute, hidden, projections, bias, heads, scale, dropout);
+            let on = self.compute.keeping(&self.packed);
+            return self_attention(on, hidden, projections, bias, heads, scale, dropout);
         };
         let split = |x: Tensor<3>| {
             x.reshape([batch, seq, heads, head_dim]) // [batch, seq, heads, head_dim]
@@ -141,6 +145,8 @@ pub struct BertResidualOutput {
     layer_norm_eps: f64,
     #[module(skip)]
     compute: Compute,
+    #[module(skip)]
+    packed: PackedWeights,
 }
 
 impl BertResidualOutput {
@@ -153,6 +159,7 @@ impl BertResidualOutput {
             hidden_dropout_prob: config.hidden_dropout_prob,
             layer_norm_eps: config.layer_norm_eps,
             compute: config.compute,
+            packed: PackedWeights::default(),
         }
     }
 
@@ -165,7 +172,7 @@ impl BertResidualOutput {
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
         let [batch, seq, _] = residual.dims();
         assert_shape!(x, [batch, seq, _]);
-        let x = dense::product(self.compute, x, self.dense.weight.val());
+        let x = dense::product(self.compute.keeping(&self.packed), x, self.dense.weight.val());
         self.end(x, residual, mode, site).0
     }
 

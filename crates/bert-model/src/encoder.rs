@@ -3,9 +3,9 @@
 //! Ports `transformer_model` of the reference's `modeling.py`. Unlike burn's ready-made layer, it has no dropout
 //! between the activation and the second projection.
 
-use bert_kernels::Compute;
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::{Gelu, bias_gelu};
+use bert_kernels::{Compute, PackedWeights};
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, assert_shape};
@@ -46,6 +46,9 @@ pub struct BertIntermediate {
     hidden_act: HiddenAct,
     #[module(skip)]
     compute: Compute,
+    /// Those of both projections.
+    #[module(skip)]
+    packed: PackedWeights,
 }
 
 /// One layer.
@@ -67,6 +70,7 @@ impl BertLayer {
                 dense: linear(config.hidden_size, config.intermediate_size, device),
                 hidden_act: config.hidden_act,
                 compute: config.compute,
+                packed: PackedWeights::default(),
             },
             output: BertResidualOutput::zeroed(config, config.intermediate_size, device),
         }
@@ -91,9 +95,9 @@ impl BertLayer {
 
     /// Both projections with the activation between them, without the second one's bias.
     fn feed_forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let BertIntermediate { dense, hidden_act, compute } = &self.intermediate;
+        let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
         let second = self.output.dense.weight.val();
-        feed_forward(*compute, x, weight_and_bias(dense), second, form(*hidden_act))
+        feed_forward(compute.keeping(packed), x, weight_and_bias(dense), second, form(*hidden_act))
     }
 }
 

@@ -207,6 +207,7 @@ const _: () = assert!(size_of::<Term>() == 32);
 impl<'a> Term<'a> {
     /// 32 lanes of a in [squares](super::pack::Layout::Squares) times a panel of 32 lanes of b. On the way the first cache
     /// is asked for the beginning of `ahead`, half as much as b has: tiles are read at a third of the speed from farther away.
+    #[inline]
     pub(super) fn new(a: &'a [u32], b: &'a [u32], ahead: &'a [u32]) -> Self {
         let squares = b.len() / (PAIRS * B_LANES);
         assert!(squares > 0 && b.len() == squares * PAIRS * B_LANES, "whole squares of b");

@@ -1,0 +1,154 @@
+//! The packed forms of weights, kept from batch to batch.
+//!
+//! A product in bf16 rounds its weight and lays it out anew each time, which for BERT-base and a batch of 8 is a fifth of
+//! an evaluation. Weights that no optimizer changes in between need that once. [`PackedWeights`] belongs to the
+//! layer whose weights it packs, and an operation finds it through [`Compute::keeping`].
+//!
+//! An entry holds the weight itself beside its packed form. So nobody can change or free that buffer under it, and the
+//! same buffer means the same numbers: no entry is ever out of date. A changed weight has another buffer, for which
+//! there is no entry yet. To hold a weight would make an optimizer copy it, so operations that record a graph keep
+//! nothing.
+
+use std::fmt::{self, Debug, Formatter};
+#[cfg(target_arch = "x86_64")]
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[cfg(target_arch = "x86_64")]
+use burn::backend::flex::FlexTensor;
+
+#[cfg(target_arch = "x86_64")]
+use crate::bf16::Packed;
+use crate::compute::Compute;
+
+/// The packed forms of a layer's weights: half the size of the weights, in bf16 and without autodiff. A clone is empty.
+#[derive(Default)]
+pub struct PackedWeights {
+    #[cfg(target_arch = "x86_64")]
+    kept: Mutex<Vec<Kept>>,
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Kept {
+    weight: FlexTensor,
+    parts: Arc<[Packed]>,
+}
+
+impl Clone for PackedWeights {
+    /// Empty: a copy of a model often goes its own way.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Debug for PackedWeights {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PackedWeights").finish_non_exhaustive()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl PackedWeights {
+    /// The packed parts of a contiguous weight, made by `pack` unless they are kept. A weight is always packed the same way.
+    fn get(&self, weight: &FlexTensor, pack: impl FnOnce() -> Vec<Packed>) -> Arc<[Packed]> {
+        let same = |kept: &&Kept| std::ptr::eq(kept.weight.bytes(), weight.bytes());
+        if let Some(kept) = self.lock().iter().find(same) {
+            return kept.parts.clone();
+        }
+        // Not under the lock: threads that wait for their parts of this work may take up other work that wants the lock.
+        let parts: Arc<[Packed]> = pack().into();
+        let mut kept = self.lock();
+        kept.retain(|kept| !kept.weight.is_unique());
+        kept.push(Kept { weight: weight.clone(), parts: parts.clone() });
+        parts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+        // No code that holds the lock leaves the entries half changed.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The packed parts of a contiguous weight: those that are `kept`, or new ones.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn packed(
+    kept: Option<&PackedWeights>,
+    weight: &FlexTensor,
+    pack: impl FnOnce() -> Vec<Packed>,
+) -> Arc<[Packed]> {
+    match kept {
+        Some(kept) => kept.get(weight, pack),
+        None => pack().into(),
+    }
+}
+
+/// How an operation computes, and where it may keep packed weights.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeping<'a> {
+    pub(crate) compute: Compute,
+    pub(crate) packed: Option<&'a PackedWeights>,
+}
+
+impl From<Compute> for Keeping<'_> {
+    /// Nothing is kept.
+    fn from(compute: Compute) -> Self {
+        Self { compute, packed: None }
+    }
+}
+
+impl Compute {
+    /// Lets an operation keep packed weights, where it runs without autodiff.
+    #[must_use]
+    pub fn keeping(self, packed: &PackedWeights) -> Keeping<'_> {
+        Keeping { compute: self, packed: Some(packed) }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use burn::tensor::{Device, Distribution, Tensor};
+
+    use super::*;
+    use crate::extension::Input;
+    use crate::storage::{slice, slice_mut};
+
+    fn flex(x: &Tensor<2>) -> FlexTensor {
+        Input::from(x.clone()).into_flex()
+    }
+
+    fn random() -> Tensor<2> {
+        Tensor::random([3, 5], Distribution::Default, &Device::flex())
+    }
+
+    #[test]
+    fn a_weight_is_packed_once_and_a_changed_one_again() {
+        let kept = PackedWeights::default();
+        let times = std::cell::Cell::new(0);
+        let count = |weight: &FlexTensor| {
+            kept.get(weight, || {
+                times.set(times.get() + 1);
+                Vec::new()
+            });
+            times.get()
+        };
+        let first = random();
+        assert_eq!([count(&flex(&first)), count(&flex(&first))], [1, 1]);
+        let mut changed = flex(&first);
+        drop(first);
+        slice_mut(&mut changed)[0] += 1.0;
+        assert_eq!([count(&changed), count(&changed)], [2, 2]);
+        // Of the first weight there is no other owner any more.
+        assert_eq!(kept.lock().len(), 1);
+        assert_eq!(count(&flex(&random())), 3);
+        assert_eq!(kept.clone().lock().len(), 0);
+    }
+
+    #[test]
+    fn a_kept_weight_is_copied_before_it_changes() {
+        let kept = PackedWeights::default();
+        let mut weight = flex(&random());
+        kept.get(&weight, Vec::new);
+        let before = slice(&weight).as_ptr();
+        slice_mut(&mut weight)[0] += 1.0;
+        assert_ne!(slice(&weight).as_ptr(), before);
+    }
+}
