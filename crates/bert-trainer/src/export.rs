@@ -138,13 +138,11 @@ fn save<M: Architecture>(
     weight_type: WeightType,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
-        let bytes = match (name, weight_type) {
-            (WEIGHTS, WeightType::Bf16) => {
-                let tensors =
-                    named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
-                Cow::from(named_tensors_to_bf16_bytes(&tensors))
-            }
-            _ => Cow::from(bytes),
+        let bytes = if name == WEIGHTS {
+            let tensors = named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
+            Cow::from(weight_type.bytes_of(&tensors))
+        } else {
+            Cow::from(bytes)
         };
         let written = unfinished.folder.write_bytes(name, &bytes);
         written.map(drop).map_err(std::io::Error::other)
