@@ -14,6 +14,7 @@ use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
 use bert_kernels::{Compute, Dropout, Kernels, adamw};
 use burn::tensor::{Device, Distribution, Int, Tensor};
+use rayon::prelude::*;
 
 const ROUNDS: usize = 15;
 
@@ -105,20 +106,38 @@ fn main() {
         gradient_scale: 0.5,
         learning_rate: 1e-4,
     };
-    compare("AdamW, word table", |compute| {
+    let update = compare("AdamW, word table", |compute| {
         state = state.take().map(|state| adamw::update(compute, state, gradient.clone(), step));
     });
     compare("global norm, word table", |compute| {
         adamw::squared_norm(compute, std::slice::from_ref(&gradient));
     });
+    // AdamW reads four tensors and writes three; a copy reads one and writes one.
+    let bytes = (vocab * hidden * size_of::<f32>()) as f64;
+    let (update, copy) = (7.0 * bytes / update / 1e6, 2.0 * bytes / copying(vocab * hidden) / 1e6);
+    println!("AdamW moves {update:.1} GB/s, a copy {copy:.1} GB/s: {:.0} %", 100.0 * update / copy);
+}
+
+/// The median milliseconds of a copy of `n` numbers on all threads.
+fn copying(n: usize) -> f64 {
+    let (from, mut to) = (vec![1.0_f32; n], vec![0.0_f32; n]);
+    let times = (0..ROUNDS + 2).map(|_| {
+        let start = Instant::now();
+        to.par_chunks_mut(1 << 14)
+            .zip(from.par_chunks(1 << 14))
+            .for_each(|(to, from)| to.copy_from_slice(from));
+        std::hint::black_box(&mut to);
+        start.elapsed().as_secs_f64() * 1e3
+    });
+    median(times.collect())
 }
 
 fn backward<const D: usize>(x: Tensor<D>) {
     x.sum().backward();
 }
 
-/// Times both paths in turn.
-fn compare(name: &str, mut run: impl FnMut(Compute)) {
+/// Times both paths in turn; returns the milliseconds of the fused one.
+fn compare(name: &str, mut run: impl FnMut(Compute)) -> f64 {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS + 2 {
         for (kernels, times) in [Kernels::Plain, Kernels::Fused].into_iter().zip(&mut times) {
@@ -128,10 +147,14 @@ fn compare(name: &str, mut run: impl FnMut(Compute)) {
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let [plain, fused] = times.map(|mut times| {
-        times.drain(..2);
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    });
+    let [plain, fused] = times.map(median);
     println!("{name:28}{plain:>10.2}{fused:>10.2}{:>8.2}", plain / fused);
+    fused
+}
+
+/// Of the times after the first two.
+fn median(mut times: Vec<f64>) -> f64 {
+    times.drain(..2);
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
