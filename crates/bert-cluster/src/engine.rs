@@ -126,9 +126,7 @@ impl Engine {
                 done => break done.map_err(failed)?,
             }
         };
-        let receipts = receipts(&batches);
-        check(self, &receipts, parts)?;
-        Ok(receipts)
+        one_of_each(self, receipts(&batches), parts)
     }
 
     /// Whether receipts were lost with an executor after the job was done: the error is neither the job's nor the scheduler's.
@@ -142,20 +140,25 @@ impl Engine {
     }
 }
 
-/// Every part has one receipt, and none failed.
-fn check(engine: &Engine, receipts: &[Receipt], parts: u32) -> Result<()> {
+/// One receipt of each part, in their order, where none failed.
+///
+/// An executor that stood still goes on with parts that another one was given since, and Ballista returns what both say.
+/// A part has the same bytes wherever it runs, so receipts that agree are one. Two that differ cannot both be true.
+fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Result<Vec<Receipt>> {
+    for Receipt { part, failure, .. } in &receipts {
+        if let Some((message, exit_code)) = failure {
+            return Err(Error::Part { part: *part, message: message.clone(), exit_code: *exit_code });
+        }
+    }
+    receipts.sort_by_key(|receipt| (receipt.part, receipt.count));
+    receipts.dedup_by_key(|receipt| (receipt.part, receipt.count));
     for part in 1..=parts {
         let found = receipts.iter().filter(|receipt| receipt.part == part).count();
         if found != 1 {
             return Err(Error::Receipts { engine: engine.to_string(), part, found });
         }
     }
-    for Receipt { part, failure, .. } in receipts {
-        if let Some((message, exit_code)) = failure {
-            return Err(Error::Part { part: *part, message: message.clone(), exit_code: *exit_code });
-        }
-    }
-    Ok(())
+    Ok(receipts)
 }
 
 /// Paths as every machine of the cluster has them.
@@ -208,18 +211,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_ran_twice_or_never_is_noticed() {
-        let receipt = |part| Receipt { part, ..Receipt::default() };
-        let checked = |parts: &[u32]| {
-            let receipts: Vec<_> = parts.iter().map(|&part| receipt(part)).collect();
-            check(&Engine::DataFusion, &receipts, 3).map_err(|error| error.to_string())
+    fn receipts_that_agree_are_one_and_others_are_noticed() {
+        let receipt = |part, count| Receipt { part, count, ..Receipt::default() };
+        let parts_of = |receipts: &[Receipt]| {
+            one_of_each(&Engine::DataFusion, receipts.to_vec(), 3)
+                .map(|receipts| receipts.iter().map(|receipt| receipt.part).collect::<Vec<_>>())
+                .map_err(|error| (error.to_string(), error.exit_code()))
         };
-        assert_eq!(checked(&[2, 3, 1]), Ok(()));
-        assert!(checked(&[1, 2, 3, 2]).unwrap_err().contains("2 receipts of part 2"));
-        assert!(checked(&[1, 2]).unwrap_err().contains("0 receipts of part 3"));
-        let failure = Some(("no input".to_owned(), 2));
-        let failed = check(&Engine::DataFusion, &[Receipt { failure, ..receipt(1) }], 1).unwrap_err();
-        assert_eq!((failed.to_string().as_str(), failed.exit_code()), ("part 1: no input", 2));
+        let once = [receipt(2, 20), receipt(3, 30), receipt(1, 10)];
+        assert_eq!(parts_of(&once), Ok(vec![1, 2, 3]));
+        let again = Receipt { seconds: 7.0, ..receipt(2, 20) };
+        assert_eq!(parts_of(&[&once[..], &[again]].concat()), Ok(vec![1, 2, 3]));
+        let (said, code) = parts_of(&[&once[..], &[receipt(2, 21)]].concat()).unwrap_err();
+        assert!(said.contains("2 different receipts of part 2") && code == 3, "{said}");
+        let (said, code) = parts_of(&once[1..]).unwrap_err();
+        assert!(said.contains("0 different receipts of part 2") && code == 3, "{said}");
+        let failed = Receipt { failure: Some(("no input".to_owned(), 2)), ..receipt(1, 0) };
+        assert_eq!(parts_of(&[&once[..], &[failed]].concat()), Err(("part 1: no input".to_owned(), 2)));
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub enum Error {
         /// What it says.
         source: Box<DataFusionError>,
     },
-    /// The engine ran a part twice, or not at all.
-    #[error("{engine} returned {found} receipts of part {part}, but must return one; nothing was committed")]
+    /// A part has no receipt, or two that differ.
+    #[error("{engine} returned {found} different receipts of part {part}, not one; nothing was committed")]
     Receipts {
         /// The engine.
         engine: String,
