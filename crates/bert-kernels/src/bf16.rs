@@ -54,11 +54,12 @@ impl Unit {
         (has && tiles::supported()).then_some(Self::Tiles).or(has.then_some(Self::Registers))
     }
 
-    /// Longest stretch of k that is multiplied at once. A panel of b is then 32 KiB of a first cache of 48 KiB, or 16 KiB
-    /// beside as much of a, which tiles read as often. The bits do not depend on it.
+    /// Longest stretch of k that is multiplied at once. For tiles a panel of b is then 16 KiB of the first cache beside as
+    /// much of a, which they read as often. Registers do more work for each number of b, which may come from the second
+    /// cache; a long stretch spares them reading and writing c. The bits do not depend on it.
     fn depth(self) -> usize {
         match self {
-            Self::Registers => 512,
+            Self::Registers => 4096,
             Self::Tiles => 256,
         }
     }

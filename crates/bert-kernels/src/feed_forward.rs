@@ -1,9 +1,9 @@
 //! The feed-forward network of a layer without its last bias: `y = gelu(x W1 + b1) W2`.
 //!
 //! This is section 3.3 of "Attention is all you need" with GELU. In f32 it is the three operations [`mod@crate::dense`],
-//! [`mod@crate::gelu`] and again [`mod@crate::dense`], with their intermediate results in memory. Tiles of bf16 multiply
-//! faster than memory delivers those, so there one thread takes a few rows through all three, and a few hundred
-//! intermediate features at a time, which stay in its second cache. Nothing is kept: the backward pass computes
+//! [`mod@crate::gelu`] and again [`mod@crate::dense`], with their intermediate results in memory. In bf16 products are so
+//! fast that memory and the packing of factors cost as much, so there one thread takes a few rows through all three, and a
+//! few hundred intermediate features at a time, which stay in its second cache. Nothing is kept: the backward pass computes
 //! `z = x W1 + b1` again, and then `dz = (dy W2') gelu'(z)`, `dx = dz W1'`, `dW1 = x' dz`, `db1 = sum(dz)`,
 //! `dW2 = gelu(z)' dy`. What the sums over all rows need of z and dz goes to memory in bf16, laid out for them.
 //!
@@ -36,7 +36,7 @@ pub fn feed_forward<'a, const D: usize>(
     assert_shape!(first.1, [intermediate]);
     assert_shape!(second, [intermediate, _]);
     #[cfg(target_arch = "x86_64")]
-    if crate::product::outrun_memory(on.compute.precision)
+    if on.compute.precision == crate::Precision::Bf16
         && let Some(path) = blocks::path(on.compute, &x, &first, &second)
     {
         return blocks::feed_forward((path, on.packed), x, first, second, form);

@@ -4,9 +4,9 @@
 //! output projection. The backward pass adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`,
 //! `dWq = x' dq`, `dbq = sum(dq)`.
 //!
-//! In f32 queries, keys and values are products over the whole batch, kept for the backward pass. Tiles of bf16
-//! multiply faster than memory delivers those, so there one thread projects one row of the batch, which stays in its
-//! second cache, and the backward pass projects it again.
+//! In f32 queries, keys and values are products over the whole batch, kept for the backward pass. In bf16 one thread
+//! projects one row of the batch, which it packs once for all three and which stays in its second cache; the backward
+//! pass projects it again.
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
@@ -64,7 +64,7 @@ pub fn self_attention<'a>(
                 [x.into(), wq.into(), wk.into(), wv.into(), bq.into(), bk.into(), bv.into()];
             let own = |inputs: [Input; 7]| inputs.map(|input| contiguous(input.into_flex()));
             #[cfg(target_arch = "x86_64")]
-            if crate::product::outrun_memory(precision) {
+            if precision == crate::Precision::Bf16 {
                 let operation = by_rows::SelfAttention(attention);
                 return match path {
                     Place::Flex => Tensor::from_primitive::<Flex>(operation.contexts(&own(inputs), packed).0),

@@ -59,11 +59,12 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
             true => (index / groups * PAIRS, index % groups),
             false => (index * PAIRS % pairs, index * PAIRS / pairs),
         };
-        let lane = first + group * LANES;
-        let count = source.lanes.saturating_sub(lane).min(LANES);
-        let square = match adjacent {
-            true => side_by_side(source, lane, count, 2 * pair),
-            false => one_after_another(source, lane, count, 2 * pair),
+        let rows = Rows::of_square(source, first + group * LANES, 2 * pair);
+        let square = match (adjacent, rows.is_full(adjacent)) {
+            (true, true) => side_by_side::<true>(&rows),
+            (true, false) => side_by_side::<false>(&rows),
+            (false, true) => one_after_another::<true>(&rows),
+            (false, false) => one_after_another::<false>(&rows),
         };
         // One holds a pair in each register, the other one a lane.
         let square = if adjacent == (layout == Layout::Squares) { transposed(square) } else { square };
@@ -93,39 +94,38 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
     }
 }
 
-/// `count` lanes that lie side by side: a register for each pair.
+/// Lanes that lie side by side: a register for each pair.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn side_by_side(source: Source, lane: usize, count: usize, k: usize) -> [__m512i; PAIRS] {
+fn side_by_side<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
     // 0, 16, 1, 17, ...: an element of the lower half, then its partner in the upper half.
     let order: [i16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as i16);
     let order = load(&bytemuck::cast(order));
     let mut square = [_mm512_setzero_si512(); PAIRS];
-    let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
-    let rows = Rows::new(source, (source.first + k) * source.step + lane, source.step, depth, count);
-    for (i, pair) in square.iter_mut().enumerate().take(depth.div_ceil(2)) {
-        *pair = _mm512_permutexvar_epi16(
-            order,
-            words(_mm512_cvtne2ps_pbh(rows.at(2 * i + 1, 0), rows.at(2 * i, 0))),
-        );
+    for (i, pair) in square.iter_mut().enumerate() {
+        rows.ask(2 * i, LANES);
+        rows.ask(2 * i + 1, LANES);
+        let (even, odd) = (rows.at::<FULL>(2 * i, 0), rows.at::<FULL>(2 * i + 1, 0));
+        *pair = _mm512_permutexvar_epi16(order, words(_mm512_cvtne2ps_pbh(odd, even)));
     }
     square
 }
 
-/// `count` lanes each of which lies in one piece: a register for each lane.
+/// Lanes each of which lies in one piece: a register for each lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn one_after_another(source: Source, lane: usize, count: usize, k: usize) -> [__m512i; LANES] {
+fn one_after_another<const FULL: bool>(rows: &Rows) -> [__m512i; LANES] {
     let mut square = [_mm512_setzero_si512(); LANES];
-    let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
-    let rows = Rows::new(source, lane * source.lane + source.first + k, source.lane, count, depth);
-    for (i, lane) in square.iter_mut().enumerate().take(count) {
-        *lane = words(_mm512_cvtne2ps_pbh(rows.at(i, LANES), rows.at(i, 0)));
+    for (i, lane) in square.iter_mut().enumerate() {
+        rows.ask(i, 2 * PAIRS);
+        rows.ask(i, 2 * PAIRS + LANES);
+        *lane = words(_mm512_cvtne2ps_pbh(rows.at::<FULL>(i, LANES), rows.at::<FULL>(i, 0)));
     }
     square
 }
 
-/// Up to 32 rows of up to 32 numbers, all inside a slice.
+/// The square as it lies in memory, rows that are all inside of a slice: 32 places along k of up to 16 lanes side by
+/// side, or 16 lanes of up to 32 places.
 struct Rows {
     first: *const f32,
     stride: usize,
@@ -135,30 +135,61 @@ struct Rows {
 
 impl Rows {
     #[inline]
-    fn new(source: Source, at: usize, stride: usize, rows: usize, width: usize) -> Self {
+    fn of_square(source: Source, lane: usize, k: usize) -> Self {
+        let lanes = source.lanes.saturating_sub(lane).min(LANES);
+        let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
+        let (rows, stride, width) =
+            if source.lane == 1 { (depth, source.step, lanes) } else { (lanes, source.lane, depth) };
         if rows == 0 || width == 0 {
             return Self { first: source.data.as_ptr(), stride, rows: 0, masks: [0; 2] };
         }
+        let at = lane * source.lane + (source.first + k) * source.step;
         let all = &source.data[at..at + (rows - 1) * stride + width];
         Self { first: all.as_ptr(), stride, rows, masks: [mask(width), mask(width.saturating_sub(LANES))] }
     }
 
-    /// Sixteen numbers of a row, zeros beyond its end and beyond the last row.
+    /// Whether nothing of the square is outside the factor.
+    #[inline]
+    fn is_full(&self, adjacent: bool) -> bool {
+        match adjacent {
+            true => self.rows == 2 * PAIRS && self.masks[0] == !0,
+            false => self.rows == LANES && self.masks == [!0; 2],
+        }
+    }
+
+    /// Sixteen numbers of a row, zeros beyond its end and beyond the last row. Of a `FULL` square nothing is.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn at(&self, row: usize, column: usize) -> __m512 {
-        let mask = if row < self.rows { self.masks[column / LANES] } else { 0 };
+    fn at<const FULL: bool>(&self, row: usize, column: usize) -> __m512 {
+        let mask = match (FULL, row < self.rows) {
+            (true, _) => !0,
+            (false, true) => self.masks[column / LANES],
+            (false, false) => 0,
+        };
         #[expect(
             unsafe_code,
             reason = "masked loads go through pointers, and these would be checked one by one"
         )]
-        // SAFETY: `new` found all rows inside the slice, whose elements the mask keeps to; what it leaves out is not read.
+        // SAFETY: `of_square` found all rows inside the slice, whose elements the mask keeps to; what it leaves out is not
+        // read. Nothing is left out of a full square (`is_full`).
         unsafe {
-            _mm512_maskz_loadu_ps(
-                mask,
-                self.first.wrapping_add(row.wrapping_mul(self.stride).wrapping_add(column)),
-            )
+            _mm512_maskz_loadu_ps(mask, self.place(row, column))
         }
+    }
+
+    /// Asks the first cache for what the next square has at this place.
+    #[inline]
+    fn ask(&self, row: usize, column: usize) {
+        #[expect(unsafe_code, reason = "prefetching goes through pointers")]
+        // SAFETY: to prefetch reads nothing, wherever it points.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(self.place(row, column).cast());
+        }
+    }
+
+    #[inline]
+    fn place(&self, row: usize, column: usize) -> *const f32 {
+        self.first.wrapping_add(row.wrapping_mul(self.stride).wrapping_add(column))
     }
 }
 
