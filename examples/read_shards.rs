@@ -5,7 +5,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray};
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
 use bert_data::{BuildConfig, DataSet, StoredRows, build};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 

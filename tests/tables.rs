@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray};
-use arrow::record_batch::RecordBatch;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
@@ -164,7 +163,7 @@ fn what_is_wrong_with_a_table() {
     folder.write("damaged/dev.csv", good);
     folder.write("file.xlsx", good);
     let list: ArrayRef =
-        Arc::new(arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>([Some(
+        Arc::new(arrow_array::ListArray::from_iter_primitive::<arrow_array::types::Int32Type, _, _>([Some(
             [Some(1)],
         )]));
     parquet(&folder, "list/train.parquet", vec![("text", column(&pairs(0, 1), 0)), ("label", list)]);

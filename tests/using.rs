@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::process::Stdio;
 
-use arrow::array::AsArray;
-use arrow::datatypes::{Float32Type, Int32Type, Int64Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int32Type, Int64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 

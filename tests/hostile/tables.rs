@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, ListArray, StringArray};
-use arrow::datatypes::Int32Type;
-use arrow::record_batch::RecordBatch;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, Int32Array, ListArray, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};

@@ -144,7 +144,7 @@ pub enum InputProblem {
     Parquet(#[source] parquet::errors::ParquetError),
     /// Rows of a Parquet input are not readable; how many were read before, and what the reader says.
     #[error("after row {0}: not readable as Parquet")]
-    Batch(u64, #[source] arrow::error::ArrowError),
+    Batch(u64, #[source] arrow_schema::ArrowError),
     /// A column of a Parquet input is missing or of another type.
     #[error("column {column:?} is {found}, expected {expected}")]
     Column {

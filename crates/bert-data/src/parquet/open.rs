@@ -7,8 +7,8 @@
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read};
 
-use arrow::error::ArrowError;
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -260,7 +260,7 @@ mod tests {
     use std::io::Write;
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, StringArray};
+    use arrow_array::{ArrayRef, StringArray};
     use parquet::arrow::ArrowWriter;
     use parquet::basic::{Compression, ZstdLevel};
     use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};

@@ -6,10 +6,9 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, StringArray};
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, downcast_primitive_array};
+use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 
 use crate::error::{Error, InputProblem, Locate, Result};
@@ -45,14 +44,11 @@ pub fn text_rows<E: From<Error>>(
     let batches = Batches::of(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
     let mut rows = 0;
     for batch in batches {
-        let broken = |source| Error::from(InputProblem::Batch(rows, source).at(path));
-        let batch = batch.map_err(broken)?;
-        let columns = chosen.iter().map(|&at| text(batch.column_by_name(&names[at]).expect("projected")));
-        let columns: Vec<StringArray> =
-            columns.collect::<std::result::Result<_, ArrowError>>().map_err(broken)?;
+        let batch = batch.map_err(|source| Error::from(InputProblem::Batch(rows, source).at(path)))?;
+        let column = |at: &usize| batch.column_by_name(&names[*at]).expect("projected");
+        let columns: Vec<_> = chosen.iter().map(column).collect();
         for row in 0..batch.num_rows() {
-            let value = |column: &StringArray| column.is_valid(row).then(|| column.value(row).to_string());
-            let values: Vec<Option<String>> = columns.iter().map(value).collect();
+            let values: Vec<Option<String>> = columns.iter().map(|column| text(column, row)).collect();
             let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
             rows += 1;
             each(rows, &values)?;
@@ -74,17 +70,27 @@ fn is_plain(kind: &DataType) -> bool {
     kind.is_integer() || kind.is_floating() || matches!(kind, DataType::Utf8 | DataType::Boolean)
 }
 
-fn text(column: &dyn Array) -> std::result::Result<StringArray, ArrowError> {
-    Ok(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())
+/// A value of a column that [`is_plain`].
+fn text(column: &dyn Array, row: usize) -> Option<String> {
+    if column.is_null(row) {
+        return None;
+    }
+    Some(downcast_primitive_array! {
+        column => format!("{:?}", column.value(row)),
+        DataType::Utf8 => column.as_string::<i32>().value(row).to_string(),
+        DataType::Boolean => column.as_boolean().value(row).to_string(),
+        kind => unreachable!("a column of {kind}"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray};
-    use arrow::datatypes::Int32Type;
-    use arrow::record_batch::RecordBatch;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    };
     use parquet::arrow::ArrowWriter;
 
     use super::*;

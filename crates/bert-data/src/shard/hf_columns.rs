@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int8Array, Int32Array};
-use arrow::datatypes::{Int8Type, Int32Type};
-use arrow::error::ArrowError;
-use arrow::record_batch::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::{Int8Array, Int32Array, RecordBatch};
+use arrow_schema::ArrowError;
 
 use crate::error::RowProblem;
 use crate::shard::row::{Row, ShardRows, check_row};
@@ -125,7 +125,7 @@ fn masks_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::ArrayRef;
+    use arrow_array::ArrayRef;
 
     const ROWS: [Row<'static>; 2] = [
         Row {
@@ -146,7 +146,7 @@ mod tests {
         },
     ];
 
-    fn values<T: arrow::datatypes::ArrowPrimitiveType>(batch: &RecordBatch, at: usize) -> Vec<T::Native> {
+    fn values<T: arrow_array::types::ArrowPrimitiveType>(batch: &RecordBatch, at: usize) -> Vec<T::Native> {
         batch.column(at).as_list::<i32>().values().as_primitive::<T>().values().to_vec()
     }
 

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, Int8Array};
-use arrow::datatypes::{Int8Type, Int32Type, SchemaRef};
-use arrow::error::ArrowError;
-use arrow::record_batch::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::{BooleanArray, Int8Array, RecordBatch};
+use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::error::RowProblem;
 use crate::shard::hf_columns::hf_batch;

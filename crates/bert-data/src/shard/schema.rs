@@ -1,11 +1,11 @@
 //! Defines the columns of shards and their types, and checks that a file has them.
 
 use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowNativeType, ArrowPrimitiveType, DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::error::ArrowError;
-use arrow::record_batch::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{Array, ArrayRef, Int32Array, ListArray, RecordBatch};
+use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;

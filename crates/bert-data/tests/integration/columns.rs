@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::path::Path;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Int8Type, Int32Type};
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_schema::DataType;
 use bert_data::shard::hf_columns::NO_LABEL;
 use bert_data::shard::schema::HF_COLUMNS;
 use bert_data::{

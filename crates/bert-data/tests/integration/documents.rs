@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ListArray};
-use arrow::datatypes::Int32Type;
-use arrow::record_batch::RecordBatch;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, ListArray, RecordBatch};
 use bert_data::shard::documents::DOCUMENT_COLUMNS;
 use bert_data::{
     BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Located, Manifest, ManifestProblem,

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow::array::{ArrayRef, BooleanBuilder, Int8Array, Int32Array, ListArray, ListBuilder};
-use arrow::datatypes::{Int8Type, Int32Type};
-use arrow::record_batch::RecordBatch;
+use arrow_array::builder::{BooleanBuilder, ListBuilder};
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::{ArrayRef, Int8Array, Int32Array, ListArray, RecordBatch};
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{
     BuildConfig, DataSet, Error, InputError, InputProblem, Located, Manifest, ManifestProblem, Nsp,

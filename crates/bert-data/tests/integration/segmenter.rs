@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, ListArray};
-use arrow::datatypes::Int32Type;
-use arrow::record_batch::RecordBatch;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch};
 use bert_data::config::predictions::number_to_predict;
 use bert_data::tokenization::chinese_words::ChineseSegmenter;
 use bert_data::{
@@ -305,8 +304,8 @@ fn write_rows(path: &Path, ids: &[&[i32]], marks: Vec<Option<Vec<Option<bool>>>>
     };
     let lengths: Vec<usize> = marks.iter().map(|row| row.as_ref().map_or(0, Vec::len)).collect();
     let values: BooleanArray = marks.into_iter().flatten().flatten().collect();
-    let item = arrow::datatypes::Field::new("element", arrow::datatypes::DataType::Boolean, true);
-    let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths);
+    let item = arrow_schema::Field::new("element", arrow_schema::DataType::Boolean, true);
+    let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
     let marks: ArrayRef = Arc::new(ListArray::new(Arc::new(item), offsets, Arc::new(values), None));
     let sentences: Vec<Vec<i32>> = ids.iter().map(|row| vec![row.len() as i32]).collect();
     let sentences: Vec<&[i32]> = sentences.iter().map(Vec::as_slice).collect();

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, StringArray};
-use arrow::record_batch::RecordBatch;
+use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use bert_data::input::Format;
 use bert_data::input::table::InputReader;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
