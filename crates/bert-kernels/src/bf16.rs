@@ -28,7 +28,7 @@ use tiles::{SIDE, Term, Tiles};
 
 /// Bytes of a that stay in a first cache of 48 KiB beside a panel of b and the next one.
 const FIRST_CACHE: usize = 16 << 10;
-/// Most rows of a that are packed at once: 256 KiB of a second cache.
+/// Most rows of a that are packed at once: 256 KiB of a second cache for each 512 of k.
 const ROWS: usize = 256;
 /// Columns of c that are finished before the next ones: with as many rows 512 KiB of a second cache.
 const COLUMNS: usize = 512;
