@@ -1,8 +1,6 @@
 //! `finetune --adapter`: what learns, what is written, and that it is all of what was scored.
 
-use bert_model::{
-    LoadPolicy, load_pretrained_classifier, named_tensors_to_bytes, read_adapter, read_safetensors,
-};
+use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
 use bert_trainer::DeviceName;
 use bert_trainer::checkpoint::resolve_model_folder;
 use bert_trainer::finetune::features::Features;
@@ -30,7 +28,7 @@ fn probabilities(folder: &Folder, adapter: &str) -> String {
     let device = DeviceName::default().open().expect("a processor");
     let labels = |config: bert_model::BertConfig| config.with_labels(&["entailment", "not_entailment"]);
     let (model, ..) =
-        load_pretrained_classifier(&start, labels, LoadPolicy::FreshHeads, 99, &device).expect("an encoder");
+        load_pretrained(&start, labels, LoadPolicy::FreshHeads, 99, &device).expect("an encoder");
     let model = read_adapter(&folder.at(adapter)).and_then(|found| found.apply(model)).expect("an adapter");
     let task: Task = "rte".parse().expect("a task");
     let examples = read_file(task, &folder.at("glue/RTE/dev.tsv"), true).expect("examples");

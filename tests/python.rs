@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use bert_model::{LoadPolicy, load_pretrained_classifier, read_adapter};
+use bert_model::{LoadPolicy, load_pretrained, read_adapter};
 use bert_trainer::DeviceName;
 use bert_trainer::finetune::features::Features;
 use bert_trainer::finetune::predict;
@@ -191,8 +191,7 @@ fn peft_loads_our_lora_and_we_load_its() {
     let device = DeviceName::default().open().expect("a processor");
     let labels = |config: bert_model::BertConfig| config.with_labels(&["entailment", "not_entailment"]);
     let (model, ..) =
-        load_pretrained_classifier(&folder.at("whole"), labels, LoadPolicy::FreshHeads, 9, &device)
-            .expect("a model");
+        load_pretrained(&folder.at("whole"), labels, LoadPolicy::FreshHeads, 9, &device).expect("a model");
     let model = read_adapter(&folder.at("theirs")).and_then(|found| found.apply(model)).expect("a LoRA");
     let task: Task = "rte".parse().expect("a task");
     let examples = read_file(task, &folder.at("glue/dev.tsv"), true).expect("examples");

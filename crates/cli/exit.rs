@@ -39,19 +39,12 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
 
 /// The documented exit code of an error.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    if let Some(error) = error.downcast_ref::<bert_trainer::Error>() {
-        return error.exit_code();
-    }
-    if let Some(error) = error.downcast_ref::<bert_data::Error>() {
-        return error.exit_code();
-    }
-    if let Some(error) = error.downcast_ref::<bert_storage::Error>() {
-        return error.exit_code();
-    }
-    if let Some(error) = error.downcast_ref::<bert_model::Error>() {
-        return error.exit_code();
-    }
-    1
+    let trainer = error.downcast_ref::<bert_trainer::Error>().map(|error| error.exit_code());
+    trainer
+        .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<bert_storage::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<bert_model::Error>().map(|error| error.exit_code()))
+        .unwrap_or(1)
 }
 
 /// Prints a result to stdout. A reader that has gone away (`| head`) is not an error.

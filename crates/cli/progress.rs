@@ -63,19 +63,20 @@ impl Progress {
 
     /// A line that stays, above the bar.
     pub fn line(&self, text: &str) {
-        match &self.bar {
-            _ if self.quiet => {}
-            Some(bar) => bar.println(text),
-            None => say(text),
+        if !self.quiet {
+            self.above_the_bar(text);
         }
     }
 
     /// A warning, above the bar: no progress, so `--quiet` does not hide it.
     pub fn warn(&self, text: &str) {
-        let text = format!("warning: {text}");
+        self.above_the_bar(&format!("warning: {text}"));
+    }
+
+    fn above_the_bar(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => say(&text),
+            None => say(text),
         }
     }
 }

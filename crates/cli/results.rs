@@ -19,11 +19,8 @@ pub fn write_results<T>(
 ) -> anyhow::Result<Option<T>> {
     let Some(path) = output else {
         let mut out = BufWriter::with_capacity(1 << 16, stdout());
-        let written = write(&mut out).and_then(|value| match out.flush() {
-            Ok(()) => Ok(value),
-            Err(source) => Err(Error::Results(source)),
-        });
-        return match written {
+        let written = write(&mut out);
+        return match written.and_then(|value| out.flush().map(|()| value).map_err(Error::Results)) {
             Err(Error::Results(source)) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
             other => Ok(Some(other?)),
         };

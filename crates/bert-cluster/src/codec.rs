@@ -44,7 +44,7 @@ impl PhysicalExtensionCodec for Codec {
                     )));
                 }
                 let [input] = inputs else { return Err(invalid("an operator of parts has one input")) };
-                Ok(Arc::new(PartsExec::new(work, Arc::clone(input))))
+                Ok(Arc::new(PartsExec::new(Arc::new(work), Arc::clone(input))))
             }
             _ => Err(invalid("a plan node of an unknown kind")),
         }

@@ -126,7 +126,7 @@ impl Engine {
                 done => break done.map_err(failed)?,
             }
         };
-        one_of_each(self, receipts(&batches), parts)
+        one_of_each(self, receipts(&batches).map_err(failed)?, parts)
     }
 
     /// Whether receipts were lost with an executor after the job was done: the error is neither the job's nor the scheduler's.

@@ -1,6 +1,10 @@
 //! What can go wrong on a cluster, beside what can go wrong on one machine.
 
+use std::process::ExitCode;
+
 use datafusion::error::DataFusionError;
+
+use crate::work::message;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -69,4 +73,11 @@ impl Error {
             Self::UnknownEngine { .. } | Self::OpenToAll { .. } => 2,
         }
     }
+}
+
+/// Ends a program: prints an error with its causes and gives its exit code.
+pub fn finish(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    eprintln!("error: {}", message(error.chain()));
+    ExitCode::from(error.downcast_ref().map_or(1, Error::exit_code))
 }

@@ -39,8 +39,6 @@ pub mod engine;
 #[cfg(feature = "ballista")]
 mod error;
 #[cfg(feature = "ballista")]
-pub mod exit;
-#[cfg(feature = "ballista")]
 pub mod network;
 #[cfg(feature = "ballista")]
 pub mod operator;
@@ -49,4 +47,4 @@ pub mod scheduler;
 pub mod work;
 
 #[cfg(feature = "ballista")]
-pub use error::{Error, Result};
+pub use error::{Error, Result, finish};

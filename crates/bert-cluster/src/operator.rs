@@ -9,12 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, RecordBatch, StringArray, UInt8Array, UInt32Array, UInt64Array,
-};
-use datafusion::arrow::datatypes::{
-    DataType, Field, Float64Type, Schema, SchemaRef, UInt8Type, UInt32Type, UInt64Type,
-};
+use datafusion::arrow::array::{AsArray, RecordBatch, StringArray, UInt32Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -50,17 +46,13 @@ pub fn plan(work: Work, partitions: u32) -> Result<Arc<dyn ExecutionPlan>> {
     };
     let tasks = (1..=partitions.min(work.parts)).map(partition).collect::<Result<Vec<_>>>()?;
     let leaf = DataSourceExec::new(Arc::new(MemorySourceConfig::try_new(&tasks, Arc::clone(&schema), None)?));
-    Ok(Arc::new(PartsExec::new(work, Arc::new(leaf))))
+    Ok(Arc::new(PartsExec::new(Arc::new(work), Arc::new(leaf))))
 }
 
 impl PartsExec {
     /// The operator above what names the parts.
     #[must_use]
-    pub fn new(work: Work, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::above(Arc::new(work), input)
-    }
-
-    fn above(work: Arc<Work>, input: Arc<dyn ExecutionPlan>) -> Self {
+    pub fn new(work: Arc<Work>, input: Arc<dyn ExecutionPlan>) -> Self {
         let partitions = Partitioning::UnknownPartitioning(input.output_partitioning().partition_count());
         let properties = PlanProperties::new(
             EquivalenceProperties::new(receipt_schema()),
@@ -115,7 +107,7 @@ impl ExecutionPlan for PartsExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let [input] = <[_; 1]>::try_from(children)
             .map_err(|given| DataFusionError::Internal(format!("one input, not {}", given.len())))?;
-        Ok(Arc::new(Self::above(Arc::clone(&self.work), input)))
+        Ok(Arc::new(Self::new(Arc::clone(&self.work), input)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -162,44 +154,22 @@ fn panic_text(failed: tokio::task::JoinError) -> String {
     format!("the builder panicked: {}", text.unwrap_or("no message"))
 }
 
+/// One column: receipts as JSON.
 fn receipt_schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("part", DataType::UInt32, false),
-        Field::new("count", DataType::UInt64, false),
-        Field::new("seconds", DataType::Float64, false),
-        Field::new("message", DataType::Utf8, true),
-        Field::new("exit_code", DataType::UInt8, true),
-    ]))
+    Arc::new(Schema::new(vec![Field::new("receipt", DataType::Utf8, false)]))
 }
 
 fn to_batch(receipt: &Receipt) -> Result<RecordBatch> {
-    let (message, exit_code) = receipt.failure.clone().unzip();
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(UInt32Array::from(vec![receipt.part])),
-        Arc::new(UInt64Array::from(vec![receipt.count])),
-        Arc::new(Float64Array::from(vec![receipt.seconds])),
-        Arc::new(StringArray::from(vec![message])),
-        Arc::new(UInt8Array::from(vec![exit_code])),
-    ];
-    Ok(RecordBatch::try_new(receipt_schema(), columns)?)
+    let json = serde_json::to_string(receipt).map_err(|error| DataFusionError::External(error.into()))?;
+    Ok(RecordBatch::try_new(receipt_schema(), vec![Arc::new(StringArray::from(vec![json]))])?)
 }
 
 /// The receipts in what came back.
-#[must_use]
-pub fn receipts(batches: &[RecordBatch]) -> Vec<Receipt> {
-    let of_batch = |batch: &RecordBatch| {
-        let column = |at: usize| Arc::clone(batch.column(at));
-        let [parts, counts, seconds, messages, exit_codes] = [0, 1, 2, 3, 4].map(column);
-        (0..batch.num_rows()).map(move |row| {
-            let exit_codes = exit_codes.as_primitive::<UInt8Type>();
-            let failure = || (messages.as_string::<i32>().value(row).to_owned(), exit_codes.value(row));
-            Receipt {
-                part: parts.as_primitive::<UInt32Type>().value(row),
-                count: counts.as_primitive::<UInt64Type>().value(row),
-                seconds: seconds.as_primitive::<Float64Type>().value(row),
-                failure: exit_codes.is_valid(row).then(failure),
-            }
-        })
-    };
-    batches.iter().flat_map(of_batch).collect()
+///
+/// # Errors
+/// When they are none.
+pub fn receipts(batches: &[RecordBatch]) -> Result<Vec<Receipt>> {
+    let invalid = |error: serde_json::Error| DataFusionError::External(error.into());
+    let texts = batches.iter().flat_map(|batch| batch.column(0).as_string::<i32>().iter());
+    texts.map(|json| serde_json::from_str(json.unwrap_or_default()).map_err(invalid)).collect()
 }

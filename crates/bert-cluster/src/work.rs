@@ -47,7 +47,7 @@ pub struct Work {
 }
 
 /// What a part came to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The part, from 1.
     pub part: u32,
@@ -56,6 +56,7 @@ pub struct Receipt {
     /// Seconds that it took.
     pub seconds: f64,
     /// What the builder said where it failed, and the exit code of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<(String, u8)>,
 }
 
@@ -102,8 +103,11 @@ impl Work {
         let receipt = Receipt { part, seconds: start.elapsed().as_secs_f64(), ..Receipt::default() };
         match done {
             Ok(count) => Ok(Receipt { count, ..receipt }),
-            Err(error) if may_pass(&error) => Err(std::io::Error::other(message(&error))),
-            Err(error) => Ok(Receipt { failure: Some((message(&error), error.exit_code())), ..receipt }),
+            Err(error) if may_pass(&error) => Err(std::io::Error::other(message(causes(&error)))),
+            Err(error) => {
+                let failure = Some((message(causes(&error)), error.exit_code()));
+                Ok(Receipt { failure, ..receipt })
+            }
         }
     }
 }
@@ -131,8 +135,9 @@ fn causes(error: &bert_data::Error) -> impl Iterator<Item = &(dyn std::error::Er
 }
 
 /// An error with its causes, those left out that it quotes.
-fn message(error: &bert_data::Error) -> String {
-    causes(error).skip(1).map(ToString::to_string).fold(error.to_string(), |text, cause| {
+pub(crate) fn message<'e>(causes: impl Iterator<Item = &'e (dyn std::error::Error + 'static)>) -> String {
+    let add = |text: String, cause: String| {
         if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-    })
+    };
+    causes.map(ToString::to_string).reduce(add).unwrap_or_default()
 }

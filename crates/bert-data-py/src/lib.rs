@@ -90,15 +90,11 @@ fn done(work: &str, part: u32) -> PyResult<Receipt> {
 fn run(py: Python<'_>, task: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
     let field = |name| task.get_item(name)?.ok_or_else(|| invalid(format!("a task has {name:?}")));
     let (part, work): (u32, String) = (field("part")?.extract()?, field("work")?.extract()?);
-    let Receipt { part, count, seconds, failure } = py.detach(|| done(&work, part))?;
-    if let Some((message, exit_code)) = failure {
-        return Err(refused(py, format!("part {part}: {message}"), exit_code));
+    let receipt = py.detach(|| done(&work, part))?;
+    if let Some((message, exit_code)) = &receipt.failure {
+        return Err(refused(py, format!("part {part}: {message}"), *exit_code));
     }
-    let receipt = PyDict::new(py);
-    receipt.set_item("part", part)?;
-    receipt.set_item("count", count)?;
-    receipt.set_item("seconds", seconds)?;
-    Ok(receipt.into_any().unbind())
+    Ok(pythonize(py, &receipt)?.unbind())
 }
 
 /// Does the tasks of an Arrow batch (columns `part` and `work`) and returns their receipts as one (`part`, `count`,

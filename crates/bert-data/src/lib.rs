@@ -160,11 +160,9 @@ pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use dataset::conservation::Conservation;
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};
-pub use dataset::document_passes::DocumentPasses;
 pub use dataset::manifest::Manifest;
 pub use dataset::report::DataReport;
-pub use dataset::row_groups::ShardReader;
-pub use dataset::row_masker::RowMasker;
+pub use dataset::row_masker::{DocumentPasses, RowMasker};
 pub use dataset::stored_rows::StoredRows;
 pub use dataset::verify::{CheckedFile, Recount, ShardProgress, Verification, verify, verify_with};
 pub use dataset::{CACHE_BYTES, DataSet};
@@ -175,7 +173,7 @@ pub use error::{
     Result, RowProblem, ShardProblem, TextProblem, VocabularyProblem, is_disk_full,
 };
 pub use inspect::inspect;
-pub use shard::file::read_shard;
+pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
 pub use tokenization::Tokenizer;
 pub use tokenization::offsets::PlacedPiece;

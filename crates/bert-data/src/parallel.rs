@@ -8,11 +8,17 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use rayon::ThreadPool;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// A pool of so many threads; 0 means one per core.
+pub(crate) fn pool(threads: usize) -> Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|source| Error::Threads { threads, source })
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -184,8 +190,7 @@ impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Error, InputError};
-    use rayon::ThreadPoolBuilder;
+    use crate::error::InputError;
 
     #[test]
     fn results_come_in_the_order_of_the_items() {

@@ -14,13 +14,12 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation::softmax, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Kernels, Precision};
+use crate::compute::{Compute, Kernels, Precision, matmul};
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::math::{dot, exp_to_88, map_sum, vectorized, zip_greatest};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Threads};
 use crate::pool::{self, scratch};
-use crate::precision::matmul;
 use crate::product::multiply;
 use crate::storage::{buffer, contiguous, slice, tensor};
 
@@ -128,8 +127,9 @@ impl Attention {
     /// `q k'` of one head.
     fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
         let Sizes { seq, hidden, head } = sizes;
-        let key = Matrix::rows(key, hidden).transposed();
-        multiply(self.precision, (seq, seq, head), (scores, seq), false, Matrix::rows(query, hidden), key);
+        let on = (self.precision, Threads::One);
+        let (query, key) = (Matrix::rows(query, hidden), Matrix::rows(key, hidden).transposed());
+        multiply(on, (seq, seq, head), (scores, seq), false, query, key);
     }
 
     /// Whether there are more threads than rows of the batch.
@@ -271,8 +271,9 @@ impl Attention {
         if let Some(dropout) = self.dropout {
             dropout.apply(scores, self.first(seq, batch, index), words);
         }
+        let on = (self.precision, Threads::One);
         let (scores, value) = (Matrix::rows(scores, seq), Matrix::rows(&value[at..], hidden));
-        multiply(self.precision, (seq, head, seq), context, false, scores, value);
+        multiply(on, (seq, head, seq), context, false, scores, value);
     }
 
     /// The gradients of [`Self::row_forward`].
@@ -323,7 +324,7 @@ impl Attention {
     ) {
         let Sizes { seq, hidden, head } = sizes;
         let at = index * head;
-        let part = |x| Matrix::rows(x, hidden);
+        let (on, part) = ((self.precision, Threads::One), |x| Matrix::rows(x, hidden));
         let RowScratch { probabilities, dropped, gradient: d_scores, words } = scratch;
         self.scores(sizes, &query[at..], &key[at..], probabilities);
         let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
@@ -340,10 +341,10 @@ impl Attention {
         };
         let used = Matrix::rows(used, seq);
         let context = part(&gradient[at..]);
-        multiply(self.precision, (seq, head, seq), (d_value, stride), false, used.transposed(), context);
+        multiply(on, (seq, head, seq), (d_value, stride), false, used.transposed(), context);
 
         let value = part(&value[at..]).transposed();
-        multiply(self.precision, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
+        multiply(on, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
         if let Some(dropout) = self.dropout {
             // The words are those of the probabilities.
             dropout.apply_words(d_scores, first, words);
@@ -352,8 +353,8 @@ impl Attention {
 
         let d_scores = Matrix::rows(d_scores, seq);
         let (query, key) = (part(&query[at..]), part(&key[at..]));
-        multiply(self.precision, (seq, head, seq), (d_query, stride), false, d_scores, key);
-        multiply(self.precision, (seq, head, seq), (d_key, stride), false, d_scores.transposed(), query);
+        multiply(on, (seq, head, seq), (d_query, stride), false, d_scores, key);
+        multiply(on, (seq, head, seq), (d_key, stride), false, d_scores.transposed(), query);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) mod softmax;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::kernel::into_contiguous as in_order;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -82,11 +82,6 @@ fn apply<F: Fused<N, Cube>, const N: usize>(
         Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.value(inputs))),
         Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
     }
-}
-
-/// The tensor with its elements in order.
-fn in_order(x: CubeTensor) -> CubeTensor {
-    into_contiguous(x)
 }
 
 /// A tensor on the device of `x` to be overwritten.

@@ -3,16 +3,14 @@
 //! All rows are one product, whatever the shape of x; burn's own `linear` multiplies batch by batch and packs the
 //! weight anew for each. The bias belongs to the operation that follows.
 
-use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::compute::{Compute, Precision};
-use crate::extension::{Fused, Input, Place, apply, fused_path, place};
-use crate::matrix::{Matrix, Threads};
+use crate::compute::{Precision, linear};
+use crate::extension::{Fused, apply_or, fused_path, place};
+use crate::matrix::{Matrix, Side, Threads};
 use crate::packed_weights::{Keeping, PackedWeights};
-use crate::precision;
-use crate::product::{Shared, both, multiply_on};
+use crate::product::{Shared, both, multiply};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// `x W`.
@@ -26,22 +24,11 @@ pub fn product<'a, const D: usize>(on: impl Into<Keeping<'a>>, x: Tensor<D>, wei
     let Keeping { compute, packed } = on.into();
     assert_shape!(weight, [x.dims()[D - 1], _]);
     match fused_path(compute, &[place(&x), place(&weight)]) {
-        Some(Place::Flex) => {
-            let inputs = [Input::from(x), weight.into()].map(|input| contiguous(input.into_flex()));
-            Tensor::from_primitive::<Flex>(Dense(compute.precision).product(inputs.each_ref(), packed))
-        }
-        Some(path) => apply(Dense(compute.precision), path, [x.into(), weight.into()]),
-        None => plain(compute, x, weight),
+        Some(path) => apply_or(Dense(compute.precision), path, [x.into(), weight.into()], |dense, inputs| {
+            dense.product(inputs.map(contiguous).each_ref(), packed)
+        }),
+        None => linear(compute.precision, x, weight, None),
     }
-}
-
-/// [`product`] as burn has it.
-///
-/// # Shapes
-///
-/// - those of [`product`]
-pub fn plain<const D: usize>(compute: Compute, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
-    precision::linear(compute.precision, x, weight, None)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +94,7 @@ pub(crate) fn forward(
     let output = width(weight);
     let (input, rows) = (slice(weight).len() / output, y.len() / output);
     let weight = Shared::weight(on, kept, weight);
-    multiply_on(on, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.factor());
+    multiply(on, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.factor());
 }
 
 /// `dx = dy W'`, added to what is there on request.
@@ -121,7 +108,7 @@ pub(crate) fn backward_x(
 ) {
     let (input, rows) = (weight.len() / output, gradient.len() / output);
     let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
-    multiply_on(on, (rows, input, output), (d_x, input), add, gradient, weight);
+    multiply(on, (rows, input, output), (d_x, input), add, gradient, weight);
 }
 
 /// `dW = x' dy`.
@@ -133,7 +120,7 @@ pub(crate) fn backward_weight(
     d_weight: &mut [f32],
 ) {
     let (input, rows) = (d_weight.len() / output, gradient.len() / output);
-    let gradient = Shared::right(on, Matrix::rows(gradient, output), rows, output);
+    let gradient = Shared::new(on, Side::Right, Matrix::rows(gradient, output), output, rows);
     transposed_product(on, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
 }
 
@@ -152,10 +139,10 @@ pub(crate) fn transposed_product(
     b: &Shared,
 ) {
     if on.0 == Precision::Bf16 || n > STRIPS * STRIP {
-        return multiply_on(on, (m, n, k), (c, n), false, a.transposed(), b.factor());
+        return multiply(on, (m, n, k), (c, n), false, a.transposed(), b.factor());
     }
     for first in (0..n).step_by(STRIP) {
         let columns = STRIP.min(n - first);
-        multiply_on(on, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
+        multiply(on, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
     }
 }

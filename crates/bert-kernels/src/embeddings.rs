@@ -13,8 +13,7 @@ use crate::compute::Compute;
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::layer_norm::{self, Statistics, normalize, normalized_backward};
-use crate::parallel::rows_per_block;
-use crate::rows::add;
+use crate::rows::{add, rows_per_block};
 use crate::storage::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
 
 /// The tables: `[vocabulary, hidden]`, `[types, hidden]` and `[positions, hidden]`.

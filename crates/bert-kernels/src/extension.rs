@@ -18,8 +18,7 @@ use burn::backend::{
 };
 use burn::tensor::{DType, Tensor};
 
-use crate::compute::{Compute, Kernels, Precision};
-use crate::precision::has_bf16_instructions;
+use crate::compute::{Compute, Kernels, Precision, has_bf16_instructions};
 
 /// `Flex` with a graph.
 type Graph = Autodiff<Flex>;
@@ -184,8 +183,18 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     path: Place,
     inputs: [Input; N],
 ) -> Tensor<D> {
+    apply_or(operation, path, inputs, F::value)
+}
+
+/// [`apply`] with `value` in place of [`Fused::value`].
+pub(crate) fn apply_or<F: Fused<N>, const N: usize, const D: usize>(
+    operation: F,
+    path: Place,
+    inputs: [Input; N],
+    value: impl FnOnce(&F, [FlexTensor; N]) -> FlexTensor,
+) -> Tensor<D> {
     if path == Place::Flex {
-        return Tensor::from_primitive::<Flex>(operation.value(inputs.map(Input::into_flex)));
+        return Tensor::from_primitive::<Flex>(value(&operation, inputs.map(Input::into_flex)));
     }
     Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
 }

@@ -12,6 +12,8 @@
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::dense;
+#[cfg(target_arch = "x86_64")]
+use crate::extension::{fused_path, place};
 use crate::gelu::{Gelu, bias_gelu};
 use crate::packed_weights::Keeping;
 
@@ -37,7 +39,8 @@ pub fn feed_forward<'a, const D: usize>(
     assert_shape!(second, [intermediate, _]);
     #[cfg(target_arch = "x86_64")]
     if on.compute.precision == crate::Precision::Bf16
-        && let Some(path) = blocks::path(on.compute, &x, &first, &second)
+        && let Some(path) =
+            fused_path(on.compute, &[place(&x), place(&first.0), place(&first.1), place(&second)])
     {
         return blocks::feed_forward((path, on.packed), x, first, second, form);
     }
@@ -49,20 +52,18 @@ pub fn feed_forward<'a, const D: usize>(
 mod blocks {
     use std::ops::Range;
 
-    use burn::backend::Flex;
     use burn::backend::flex::FlexTensor;
     use burn::tensor::Tensor;
     use rayon::prelude::*;
 
     use crate::bf16::{Factor, Packed, multiply};
-    use crate::compute::Compute;
-    use crate::extension::{Fused, Input, Place, apply, fused_path, place};
+    use crate::extension::{Fused, Place, apply_or};
     use crate::gelu::{Gelu, forward_rows, value_and_gradient_rows};
     use crate::matrix::{Matrix, Side, Threads};
     use crate::packed_weights::{PackedWeights, packed};
-    use crate::parallel::add_blocks;
     use crate::pool::scratch;
     use crate::product::both;
+    use crate::rows::add_blocks;
     use crate::storage::{buffer, contiguous, slice, tensor, width};
 
     /// Rows that a task of the backward pass takes.
@@ -72,15 +73,6 @@ mod blocks {
     /// Intermediate features that a task takes at a time: 1 KiB a row, of which the backward pass needs two.
     const FEATURES: usize = 256;
 
-    pub(super) fn path<const D: usize>(
-        compute: Compute,
-        x: &Tensor<D>,
-        first: &(Tensor<2>, Tensor<1>),
-        second: &Tensor<2>,
-    ) -> Option<Place> {
-        fused_path(compute, &[place(x), place(&first.0), place(&first.1), place(second)])
-    }
-
     pub(super) fn feed_forward<const D: usize>(
         (path, kept): (Place, Option<&PackedWeights>),
         x: Tensor<D>,
@@ -88,12 +80,10 @@ mod blocks {
         second: Tensor<2>,
         form: Gelu,
     ) -> Tensor<D> {
-        let inputs: [Input; 4] = [x.into(), weight.into(), bias.into(), second.into()];
-        if path == Place::Flex {
-            let inputs = inputs.map(|input| contiguous(input.into_flex()));
-            return Tensor::from_primitive::<Flex>(FeedForward(form).output(inputs.each_ref(), kept));
-        }
-        apply(FeedForward(form), path, inputs)
+        let inputs = [x.into(), weight.into(), bias.into(), second.into()];
+        apply_or(FeedForward(form), path, inputs, |operation, inputs| {
+            operation.output(inputs.map(contiguous).each_ref(), kept)
+        })
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -292,6 +282,7 @@ mod blocks {
 
         use super::*;
         use crate::dense;
+        use crate::extension::{fused_path, place};
         use crate::gelu::bias_gelu;
         use crate::{Compute, Precision};
 
@@ -312,8 +303,8 @@ mod blocks {
                         (matrix([rows, input]), matrix([input, wide]), matrix([wide, output]));
                     let bias = Tensor::<1>::random([wide], normal, &device).require_grad();
                     let weights = matrix([rows, output]).detach();
-                    let path =
-                        path(compute, &x, &(first.clone(), bias.clone()), &second).expect("a fused path");
+                    let places = [place(&x), place(&first), place(&bias), place(&second)];
+                    let path = fused_path(compute, &places).expect("a fused path");
                     let at_once = feed_forward(
                         (path, None),
                         x.clone(),

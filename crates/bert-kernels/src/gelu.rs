@@ -13,7 +13,7 @@ use crate::math::{
     gelu, gelu_and_derivative, gelu_derivative, gelu_tanh, gelu_tanh_and_derivative, gelu_tanh_derivative,
     vectorized,
 };
-use crate::parallel::{add_blocks, rows_per_block};
+use crate::rows::{add_blocks, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 
 /// Which GELU.

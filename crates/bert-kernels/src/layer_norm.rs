@@ -14,8 +14,7 @@ use crate::compute::Compute;
 use crate::dropout::{self, Dropout};
 use crate::extension::{Fused, Input, apply, fused_path, place};
 use crate::math::{dot, sum, vectorized};
-use crate::parallel::{add_blocks, rows_per_block};
-use crate::rows::{add, add_bias, add_rows};
+use crate::rows::{add, add_bias, add_blocks, add_rows, column_sums, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 
 /// LayerNorm over the last axis; `epsilon` stands inside the square root.
@@ -215,11 +214,11 @@ impl Fused<5> for ResidualLayerNorm {
         let width = width(&saved.h);
         let mut residual = contiguous(gradient);
         let [gamma, beta] = normalized_backward(&saved, slice_mut(&mut residual), width, |_, _| ());
-        let rows = saved.rows.len();
-        let block = rows_per_block(rows, width);
-        let mut sums = vec![0.0; rows.div_ceil(block) * width];
-        let x = match self.dropout {
+        let (x, bias) = match self.dropout {
             Some(dropout) => {
+                let rows = saved.rows.len();
+                let block = rows_per_block(rows, width);
+                let mut sums = vec![0.0; rows.div_ceil(block) * width];
                 // h has served: its place takes dx.
                 let mut x = saved.h;
                 let source = slice(&residual);
@@ -233,17 +232,13 @@ impl Fused<5> for ResidualLayerNorm {
                         dropout.apply(x, index * block * width, words);
                         add_rows(x, sums);
                     });
-                x
+                (x, add_blocks(&sums, width))
             }
-            None => {
-                let source = slice(&residual).par_chunks(block * width);
-                source.zip(sums.par_chunks_mut(width)).for_each(|(x, sums)| add_rows(x, sums));
-                residual.clone()
-            }
+            None => (residual.clone(), column_sums(slice(&residual), width)),
         };
         [
             x_wanted.then_some(x),
-            bias_wanted.then(|| tensor(add_blocks(&sums, width), [width])),
+            bias_wanted.then(|| tensor(bias, [width])),
             residual_wanted.then_some(residual),
             gamma_wanted.then(|| tensor(gamma, [width])),
             beta_wanted.then(|| tensor(beta, [width])),

@@ -48,7 +48,6 @@
 //! |---|---|
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
 //! | [`mod@sum`] | the sum of a tensor, in an order of its own |
-//! | [`mod@precision`] | what matrix products round their factors to |
 //! | [`processor`] | what of the processor decides bits and speed |
 //! | [`math`] | exp, the normal distribution, GELU and its derivatives, on single numbers |
 //!
@@ -94,9 +93,7 @@ pub mod masked_lm_scores;
 pub mod math;
 mod matrix;
 mod packed_weights;
-mod parallel;
 mod pool;
-pub mod precision;
 pub mod processor;
 mod product;
 mod rows;
@@ -104,10 +101,9 @@ pub mod self_attention;
 mod storage;
 pub mod sum;
 
-pub use compute::{Compute, Kernels, Precision};
+pub use compute::{Compute, Kernels, Precision, has_bf16_instructions};
 pub use dropout::Dropout;
 pub use packed_weights::{Keeping, PackedWeights};
-pub use precision::has_bf16_instructions;
 
 /// The version of the arithmetic. A change that gives other bits for the same input has to raise it: runs record
 /// it, and a run that goes on with another version says that its bits may differ.

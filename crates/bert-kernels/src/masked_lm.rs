@@ -15,14 +15,13 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Precision};
+use crate::compute::{Compute, Precision, matmul};
 use crate::dense::transposed_product;
 use crate::extension::{Fused, apply, fused_path, place};
 use crate::math::{exp_to_88, greatest, map_sum, vectorized};
-use crate::matrix::{Matrix, Threads};
+use crate::matrix::{Matrix, Side, Threads};
 use crate::pool::scratch;
-use crate::precision::matmul;
-use crate::product::{Factor, Shared, multiply, outrun_memory};
+use crate::product::{Factor, Shared, multiply};
 use crate::rows::{add, add_bias, add_rows};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
@@ -80,10 +79,21 @@ pub fn plain(
     let label_bias = bias.clone().select(0, labels); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
     let logits = matmul(compute.precision, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    log_sum_exp(logits) - label_logits
+}
+
+/// `log(sum(exp(logits)))` of each row, composed of burn's operations.
+///
+/// # Shapes
+///
+/// - logits: `[rows, classes]`
+/// - output: `[rows]`
+pub fn log_sum_exp(logits: Tensor<2>) -> Tensor<1> {
+    let [rows, _] = logits.dims();
     // The greatest logit cancels out of value and gradient; it only keeps exp() from overflowing.
-    let greatest = logits.clone().detach().max_dim(1); // [n, 1]
-    let sum = (logits - greatest.clone()).exp().sum_dim(1); // [n, 1]
-    (sum.log() + greatest).reshape([n]) - label_logits
+    let greatest = logits.clone().detach().max_dim(1); // [rows, 1]
+    let sum = (logits - greatest.clone()).exp().sum_dim(1); // [rows, 1]
+    (sum.log() + greatest).reshape([rows]) // [rows]
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +107,7 @@ struct MaskedLm {
 type Saved = ([FlexTensor; 3], Option<FlexTensor>, Vec<[f32; 2]>, Vec<f32>);
 
 /// Logits of all rows for the words of `table` and `bias`.
-pub(crate) fn logits(
+fn logits(
     precision: Precision,
     transformed: Factor,
     table: &[f32],
@@ -107,8 +117,58 @@ pub(crate) fn logits(
 ) {
     let (rows, columns) = (block.len() / bias.len(), bias.len());
     let table = Matrix::rows(table, hidden).transposed();
-    multiply(precision, (rows, columns, hidden), (&mut *block, columns), false, transformed, table);
+    let on = (precision, Threads::One);
+    multiply(on, (rows, columns, hidden), (&mut *block, columns), false, transformed, table);
     add_bias(block, bias);
+}
+
+/// Takes the logits of all rows block by block. Gives of each block and row the greatest z and the sum of
+/// `exp(z - greatest)`, and of each row what `of_label` makes of its logits in the block that has its label and of the
+/// label's column there. `kept` gets the exponentials of each block.
+pub(crate) fn by_blocks<T: Copy + Default + Send>(
+    precision: Precision,
+    [transformed, table, bias]: [&[f32]; 3],
+    labels: &[usize],
+    kept: Option<&mut [f32]>,
+    of_label: impl Fn(&[f32], usize) -> T + Sync,
+) -> (Vec<[f32; 2]>, Vec<T>) {
+    let (n, vocab) = (labels.len(), bias.len());
+    let (hidden, blocks) = (table.len() / vocab, vocab.div_ceil(COLUMNS));
+    let all = (precision, Threads::All);
+    let shared = Shared::new(all, Side::Left, Matrix::rows(transformed, hidden), n, hidden);
+    let mut parts = vec![[0f32; 2]; blocks * n];
+    let mut of_labels = vec![T::default(); blocks * n];
+    let places: Vec<Option<&mut [f32]>> = match kept {
+        Some(kept) => kept.chunks_mut(n * COLUMNS).map(Some).collect(),
+        None => (0..blocks).map(|_| None).collect(),
+    };
+    parts
+        .par_chunks_mut(n)
+        .zip(places)
+        .zip(of_labels.par_chunks_mut(n))
+        .zip(table.par_chunks(COLUMNS * hidden))
+        .zip(bias.par_chunks(COLUMNS))
+        .enumerate()
+        .for_each(|(index, ((((parts, place), of_labels), table), bias))| {
+            let mut forgotten = place.is_none().then(|| scratch(n * bias.len()));
+            let block = place.or(forgotten.as_deref_mut()).expect("one of them");
+            logits(precision, shared.factor(), table, bias, hidden, block);
+            let labels = labels.iter().zip(of_labels);
+            for ((label, of_this), row) in labels.zip(block.chunks_exact(bias.len())) {
+                if let Some(column) = label.checked_sub(index * COLUMNS)
+                    && column < row.len()
+                {
+                    *of_this = of_label(row, column);
+                }
+            }
+            sums_of_exponentials(block, bias.len(), parts);
+        });
+    let of_row = |(row, label): (usize, &usize)| {
+        assert!(*label < vocab, "label {label} in a vocabulary of {vocab}");
+        of_labels[label / COLUMNS * n + row]
+    };
+    let of_labels = labels.iter().enumerate().map(of_row).collect();
+    (parts, of_labels)
 }
 
 /// `log(sum(exp(z)))` of a row, of which `parts` holds, block by block of `n` rows, the greatest z and the sum
@@ -125,49 +185,19 @@ impl Fused<3> for MaskedLm {
 
     fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Saved) {
         let inputs = inputs.map(contiguous);
-        let [transformed, table, bias] = inputs.each_ref().map(slice);
-        let hidden = width(&inputs[0]);
-        let n = self.labels.len();
-        let blocks = bias.len().div_ceil(COLUMNS);
-        // Of each block and row the maximum and the sum; of each row the label's logit, in one block.
-        let mut parts = vec![[0f32; 2]; blocks * n];
-        let mut label_parts = vec![0f32; blocks * n];
-        let shared =
-            Shared::left((self.precision, Threads::All), Matrix::rows(transformed, hidden), n, hidden);
-        let mut exponentials = (!outrun_memory(self.precision)).then(|| buffer(n * bias.len()));
-        let places: Vec<Option<&mut [f32]>> = match &mut exponentials {
-            Some(exponentials) => exponentials.chunks_mut(n * COLUMNS).map(Some).collect(),
-            None => (0..blocks).map(|_| None).collect(),
-        };
-        parts
-            .par_chunks_mut(n)
-            .zip(places)
-            .zip(label_parts.par_chunks_mut(n))
-            .zip(table.par_chunks(COLUMNS * hidden))
-            .zip(bias.par_chunks(COLUMNS))
-            .enumerate()
-            .for_each(|(index, ((((parts, place), label_parts), table), bias))| {
-                let mut forgotten = place.is_none().then(|| scratch(n * bias.len()));
-                let block = place.or(forgotten.as_deref_mut()).expect("one of them");
-                logits(self.precision, shared.factor(), table, bias, hidden, block);
-                let labels = self.labels.iter().zip(label_parts);
-                for ((label, part), row) in labels.zip(block.chunks_exact(bias.len())) {
-                    if let Some(column) = label.checked_sub(index * COLUMNS)
-                        && column < row.len()
-                    {
-                        *part = row[column];
-                    }
-                }
-                sums_of_exponentials(block, bias.len(), parts);
-            });
-        let exponentials = exponentials.map(|values| tensor(values, [n * bias.len()]));
+        let values = inputs.each_ref().map(slice);
+        let (n, vocab) = (self.labels.len(), values[2].len());
+        #[cfg(target_arch = "x86_64")]
+        let forgets = self.precision == Precision::Bf16 && crate::bf16::on_tiles();
+        #[cfg(not(target_arch = "x86_64"))]
+        let forgets = false;
+        let mut exponentials = (!forgets).then(|| buffer(n * vocab));
+        let kept = exponentials.as_deref_mut();
+        let (parts, label_logits) =
+            by_blocks(self.precision, values, &self.labels, kept, |row, column| row[column]);
+        let exponentials = exponentials.map(|values| tensor(values, [n * vocab]));
         let log_sums: Vec<f32> = (0..n).into_par_iter().map(|row| log_sum(&parts, n, row)).collect();
-        let rows = self.labels.iter().zip(&log_sums).enumerate();
-        let nll = rows.map(|(row, (label, log_sum))| {
-            assert!(*label < bias.len(), "label {label} in a vocabulary of {}", bias.len());
-            log_sum - label_parts[label / COLUMNS * n + row]
-        });
-        let nll = nll.collect();
+        let nll = log_sums.iter().zip(label_logits).map(|(log_sum, logit)| log_sum - logit).collect();
         (tensor(nll, [n]), (inputs, exponentials, parts, log_sums))
     }
 
@@ -183,8 +213,8 @@ impl Fused<3> for MaskedLm {
         let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
         let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
         let all = (self.precision, Threads::All);
-        let left = Shared::left(all, Matrix::rows(transformed, hidden), n, hidden);
-        let right = Shared::right(all, Matrix::rows(transformed, hidden), n, hidden);
+        let left = Shared::new(all, Side::Left, Matrix::rows(transformed, hidden), n, hidden);
+        let right = Shared::new(all, Side::Right, Matrix::rows(transformed, hidden), hidden, n);
         // The part of dh that a group of blocks adds, with the gradients of the group's words.
         let of_group = |first: usize, d_table: &mut [f32], d_bias: &mut [f32], d_transformed: &mut [f32]| {
             let mut scratch = scratch(n * COLUMNS);
@@ -220,7 +250,7 @@ impl Fused<3> for MaskedLm {
                 let on = (self.precision, Threads::One);
                 transposed_product(on, (columns, hidden, n), d_table, block, &right);
                 let (sizes, sum) = ((n, hidden, columns), (&mut *d_transformed, hidden));
-                multiply(self.precision, sizes, sum, i > 0, block, Matrix::rows(table, hidden));
+                multiply(on, sizes, sum, i > 0, block, Matrix::rows(table, hidden));
             }
         };
         // Whole blocks to each group and whole groups to each of GROUPS, by the vocabulary alone.
@@ -277,7 +307,7 @@ fn add_up(parts: &[f32], sum: &mut [f32]) {
 
 vectorized! {
     /// Turns z into `exp(z - top)`, and gives of each row the greatest z and the sum.
-    pub(crate) fn sums_of_exponentials(block: &mut [f32], columns: usize, parts: &mut [[f32; 2]]) {
+    fn sums_of_exponentials(block: &mut [f32], columns: usize, parts: &mut [[f32; 2]]) {
         for (row, part) in block.chunks_exact_mut(columns).zip(parts) {
             let top = greatest(row);
             *part = [top, map_sum(row, |z| exp_to_88(z - top))];

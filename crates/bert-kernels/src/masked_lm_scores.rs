@@ -10,14 +10,10 @@ use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Precision};
+use crate::compute::{Compute, Precision, matmul};
 use crate::extension::{Input, Place, fused_path, place};
-use crate::masked_lm::{self, COLUMNS, log_sum, logits, sums_of_exponentials};
-use crate::matrix::{Matrix, Threads};
-use crate::pool::scratch;
-use crate::precision::matmul;
-use crate::product::Shared;
-use crate::storage::{contiguous, indices, slice, tensor, width};
+use crate::masked_lm::{self, COLUMNS, by_blocks, log_sum};
+use crate::storage::{contiguous, indices, slice, tensor};
 
 /// `-log p(label)` of each row, and 1 where the label has the greatest logit, else 0.
 ///
@@ -41,8 +37,7 @@ pub fn masked_lm_scores(
         Some(Place::Flex) => {
             let own = |x: Input| contiguous(x.into_flex());
             let inputs = [own(transformed.into()), own(table.into()), own(bias.into())];
-            let hidden = width(&inputs[0]);
-            fused(compute.precision, inputs.each_ref().map(slice), hidden, &indices(labels))
+            fused(compute.precision, inputs.each_ref().map(slice), &indices(labels))
                 .map(|values| Tensor::from_primitive::<Flex>(tensor(values, [n])))
         }
         _ => plain(compute, transformed, table, bias, labels),
@@ -69,50 +64,22 @@ pub fn plain(
 }
 
 /// A label's logit, and whether it is the first of the greatest in its block of columns.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Candidate {
     logit: f32,
     first: bool,
 }
 
-fn fused(
-    precision: Precision,
-    [transformed, table, bias]: [&[f32]; 3],
-    hidden: usize,
-    labels: &[usize],
-) -> [Vec<f32>; 2] {
+fn fused(precision: Precision, inputs: [&[f32]; 3], labels: &[usize]) -> [Vec<f32>; 2] {
     let n = labels.len();
-    let blocks = bias.len().div_ceil(COLUMNS);
-    let shared = Shared::left((precision, Threads::All), Matrix::rows(transformed, hidden), n, hidden);
-    let mut parts = vec![[0f32; 2]; blocks * n];
-    let mut candidates = vec![Candidate { logit: f32::NAN, first: false }; blocks * n];
-    parts
-        .par_chunks_mut(n)
-        .zip(candidates.par_chunks_mut(n))
-        .zip(table.par_chunks(COLUMNS * hidden))
-        .zip(bias.par_chunks(COLUMNS))
-        .enumerate()
-        .for_each(|(index, (((parts, candidates), table), bias))| {
-            let mut block = scratch(n * COLUMNS);
-            let block = &mut block[..n * bias.len()];
-            logits(precision, shared.factor(), table, bias, hidden, block);
-            for ((label, candidate), row) in labels.iter().zip(candidates).zip(block.chunks_exact(bias.len()))
-            {
-                if let Some(column) = label.checked_sub(index * COLUMNS)
-                    && column < row.len()
-                {
-                    *candidate = among(row, column);
-                }
-            }
-            sums_of_exponentials(block, bias.len(), parts);
-        });
+    let (parts, candidates) = by_blocks(precision, inputs, labels, None, among);
+    let blocks = parts.len() / n;
     let scored: Vec<(f32, f32)> = labels
         .par_iter()
+        .zip(candidates)
         .enumerate()
-        .map(|(row, &label)| {
-            assert!(label < bias.len(), "label {label} in a vocabulary of {}", bias.len());
+        .map(|(row, (label, Candidate { logit, first }))| {
             let home = label / COLUMNS;
-            let Candidate { logit, first } = candidates[home * n + row];
             let top = |block: usize| parts[block * n + row][0];
             let correct =
                 first && (0..home).all(|b| top(b) < logit) && (home + 1..blocks).all(|b| top(b) <= logit);

@@ -76,7 +76,7 @@ pub fn exp(x: f32) -> f32 {
 /// [`exp`] of what is known to be at most 88, as exponents after a maximum has been taken off are.
 #[inline(always)]
 pub(crate) fn exp_to_88(x: f32) -> f32 {
-    let (value, n) = exp_parts(x.max_or_nan(LEAST));
+    let (value, n) = exp_parts(max_or_nan(x, LEAST));
     let value = value * power_of_two(n);
     if x < LEAST { 0.0 } else { value }
 }
@@ -140,7 +140,7 @@ pub fn normal(x: f32) -> f32 {
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
     // The distribution is zero for very negative x, infinity included.
-    x.max_or_nan(-1e4) * normal(x)
+    max_or_nan(x, -1e4) * normal(x)
 }
 
 /// The derivative of [`gelu`].
@@ -154,7 +154,7 @@ pub fn gelu_derivative(x: f32) -> f32 {
 pub fn gelu_and_derivative(x: f32) -> (f32, f32) {
     let bounded = x.clamp(-1e4, 1e4);
     let (distribution, density) = (normal(x), exp_to_88(-0.5 * bounded * bounded) * 0.398_942_3);
-    (x.max_or_nan(-1e4) * distribution, bounded.mul_add(density, distribution))
+    (max_or_nan(x, -1e4) * distribution, bounded.mul_add(density, distribution))
 }
 
 const SQRT_8_OVER_PI: f32 = 1.595_769_2;
@@ -178,7 +178,7 @@ pub fn gelu_tanh_and_derivative(x: f32) -> (f32, f32) {
     let bounded = x.clamp(-1e4, 1e4);
     let (s, rest) = sigmoid_of_cubic(bounded);
     let slope = SQRT_8_OVER_PI * (3.0 * CUBIC * bounded).mul_add(bounded, 1.0);
-    (x.max_or_nan(-1e4) * s, (bounded * s * rest).mul_add(slope, s))
+    (max_or_nan(x, -1e4) * s, (bounded * s * rest).mul_add(slope, s))
 }
 
 /// `1 / (1 + e^(-2u))` and what it is short of 1, without cancellation.
@@ -192,15 +192,9 @@ fn sigmoid_of_cubic(x: f32) -> (f32, f32) {
 }
 
 /// A lower bound that lets NaN pass, unlike `f32::max`.
-trait LowerBound {
-    fn max_or_nan(self, least: Self) -> Self;
-}
-
-impl LowerBound for f32 {
-    #[inline(always)]
-    fn max_or_nan(self, least: f32) -> f32 {
-        if self < least { least } else { self }
-    }
+#[inline(always)]
+fn max_or_nan(x: f32, least: f32) -> f32 {
+    if x < least { least } else { x }
 }
 
 /// Sum in [`LANES`].

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use gemm_common::cache::CACHE_INFO;
 
-use crate::compute::Precision;
+use crate::compute::{Precision, has_bf16_instructions};
 use crate::matrix::{Matrix, Threads};
-use crate::precision::has_bf16_instructions;
-use crate::product::multiply_on;
+use crate::product::multiply;
 
 /// The vector instructions of this processor that products and sums are written for, in one line.
 pub fn instruction_set() -> String {
@@ -77,7 +76,7 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     Some(fastest(|precision| {
         let started = Instant::now();
         let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
-        multiply_on((precision, Threads::All), (m, n, k), (&mut c, n), false, factors.0, factors.1);
+        multiply((precision, Threads::All), (m, n, k), (&mut c, n), false, factors.0, factors.1);
         started.elapsed()
     }))
 }

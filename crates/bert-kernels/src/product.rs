@@ -27,18 +27,6 @@ pub(crate) fn both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threa
     }
 }
 
-/// Whether products take less time than writing their results to memory and reading them again. What the backward pass
-/// needs of them is then computed again instead of kept.
-pub(crate) fn outrun_memory(precision: Precision) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return precision == Precision::Bf16 && bf16::on_tiles();
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = precision;
-        false
-    }
-}
-
 /// One factor of a product: a matrix, and perhaps its packed form for bf16, made for several products.
 #[derive(Clone, Copy)]
 pub(crate) struct Factor<'a> {
@@ -65,17 +53,14 @@ pub(crate) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// A left factor of `m` rows and `k` columns.
-    pub(crate) fn left(on: (Precision, Threads), matrix: Matrix<'a>, m: usize, k: usize) -> Self {
-        Self::new(on, matrix, (m, k), Side::Left)
-    }
-
-    /// A right factor of `k` rows and `n` columns.
-    pub(crate) fn right(on: (Precision, Threads), matrix: Matrix<'a>, k: usize, n: usize) -> Self {
-        Self::new(on, matrix, (n, k), Side::Right)
-    }
-
-    fn new(on: (Precision, Threads), matrix: Matrix<'a>, (lanes, k): (usize, usize), side: Side) -> Self {
+    /// A left factor of `lanes` rows or a right one of `lanes` columns; the product sums over `k`.
+    pub(crate) fn new(
+        on: (Precision, Threads),
+        side: Side,
+        matrix: Matrix<'a>,
+        lanes: usize,
+        k: usize,
+    ) -> Self {
         #[cfg(target_arch = "x86_64")]
         let packed = (on.0 == Precision::Bf16).then(|| [Packed::whole(on.1, side, matrix, lanes, k)].into());
         #[cfg(not(target_arch = "x86_64"))]
@@ -124,21 +109,9 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// `c = a b`, or `c = c + a b` with `add`, on the calling thread, where c has `m` rows that are `c_row` apart, and `n`
+/// `c = a b`, or `c = c + a b` with `add`, on the given threads, where c has `m` rows that are `c_row` apart, and `n`
 /// columns.
 pub(crate) fn multiply<'a>(
-    precision: Precision,
-    sizes: (usize, usize, usize),
-    c: (&mut [f32], usize),
-    add: bool,
-    a: impl Into<Factor<'a>>,
-    b: impl Into<Factor<'a>>,
-) {
-    multiply_on((precision, Threads::One), sizes, c, add, a, b);
-}
-
-/// [`multiply`] on the given threads.
-pub(crate) fn multiply_on<'a>(
     (precision, threads): (Precision, Threads),
     (m, n, k): (usize, usize, usize),
     (c, c_row): (&mut [f32], usize),

@@ -8,21 +8,19 @@
 //! projects one row of the batch, which it packs once for all three and which stays in its second cache; the backward
 //! pass projects it again.
 
-use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
 use crate::attention::{self, Attention};
+use crate::compute::linear;
 use crate::dense;
 use crate::dropout::Dropout;
-use crate::extension::{Fused, Input, Place, apply, fused_path, place};
+use crate::extension::{Fused, Input, apply_or, fused_path, place};
 use crate::matrix::Threads;
 use crate::packed_weights::{Keeping, PackedWeights};
-use crate::parallel::{column_sums, rows_per_block};
-use crate::precision;
 use crate::product::both;
-use crate::rows::add_bias;
+use crate::rows::{add_bias, column_sums, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// Weight and bias of a dense layer.
@@ -62,24 +60,19 @@ pub fn self_attention<'a>(
             let [(wq, bq), (wk, bk), (wv, bv)] = projections;
             let inputs: [Input; 7] =
                 [x.into(), wq.into(), wk.into(), wv.into(), bq.into(), bk.into(), bv.into()];
-            let own = |inputs: [Input; 7]| inputs.map(|input| contiguous(input.into_flex()));
             #[cfg(target_arch = "x86_64")]
             if precision == crate::Precision::Bf16 {
-                let operation = by_rows::SelfAttention(attention);
-                return match path {
-                    Place::Flex => Tensor::from_primitive::<Flex>(operation.contexts(&own(inputs), packed).0),
-                    _ => apply(operation, path, inputs),
-                };
+                return apply_or(by_rows::SelfAttention(attention), path, inputs, |operation, inputs| {
+                    operation.contexts(&inputs.map(contiguous), packed).0
+                });
             }
-            let operation = SelfAttention(attention);
-            match path {
-                Place::Flex => Tensor::from_primitive::<Flex>(operation.contexts(&own(inputs), packed).0),
-                _ => apply(operation, path, inputs),
-            }
+            apply_or(SelfAttention(attention), path, inputs, |operation, inputs| {
+                operation.contexts(&inputs.map(contiguous), packed).0
+            })
         }
         None => {
-            let projected = projections
-                .map(|(weight, bias)| precision::linear(compute.precision, x.clone(), weight, Some(bias)));
+            let projected =
+                projections.map(|(weight, bias)| linear(compute.precision, x.clone(), weight, Some(bias)));
             attention::plain(compute, projected, bias, heads, scale, dropout)
         }
     }
@@ -127,42 +120,30 @@ impl Fused<7> for SelfAttention {
     ) -> [Option<FlexTensor>; 7] {
         let (hidden, precision) = (width(&x), self.0.precision);
         let gradients = self.0.backward(kept, gradient, [true; 3]).map(|g| g.expect("all are wanted"));
-        let weights = [wq, wk, wv];
-        let mut d_x = wanted[0].then(|| buffer(slice(&x).len()));
+        let gradients = gradients.each_ref().map(slice);
+        let (weights, values) = ([&wq, &wk, &wv].map(slice), slice(&x));
+        let mut d_x = wanted[0].then(|| buffer(values.len()));
         let mut d_weights: [Option<Vec<f32>>; 3] =
             std::array::from_fn(|i| wanted[1 + i].then(|| buffer(hidden * hidden)));
         both(
             |threads| {
                 if let Some(d_x) = &mut d_x {
-                    for (i, (weight, gradient)) in weights.iter().zip(&gradients).enumerate() {
-                        dense::backward_x(
-                            (precision, threads),
-                            slice(weight),
-                            hidden,
-                            slice(gradient),
-                            d_x,
-                            i > 0,
-                        );
+                    for (i, (weight, gradient)) in weights.into_iter().zip(gradients).enumerate() {
+                        dense::backward_x((precision, threads), weight, hidden, gradient, d_x, i > 0);
                     }
                 }
             },
             |threads| {
-                for (d_weight, gradient) in d_weights.iter_mut().zip(&gradients) {
+                for (d_weight, gradient) in d_weights.iter_mut().zip(gradients) {
                     if let Some(d_weight) = d_weight {
-                        dense::backward_weight(
-                            (precision, threads),
-                            slice(&x),
-                            hidden,
-                            slice(gradient),
-                            d_weight,
-                        );
+                        dense::backward_weight((precision, threads), values, hidden, gradient, d_weight);
                     }
                 }
             },
         );
         let [dq, dk, dv] = d_weights.map(|d| d.map(|d| tensor(d, [hidden, hidden])));
         let [bq, bk, bv] = std::array::from_fn(|i| {
-            wanted[4 + i].then(|| tensor(column_sums(slice(&gradients[i]), hidden), [hidden]))
+            wanted[4 + i].then(|| tensor(column_sums(gradients[i], hidden), [hidden]))
         });
         let shape = x.layout().shape().clone();
         [d_x.map(|d_x| tensor(d_x, shape)), dq, dk, dv, bq, bk, bv]
@@ -180,9 +161,8 @@ mod by_rows {
     use crate::extension::Fused;
     use crate::matrix::{Matrix, Side, Threads};
     use crate::packed_weights::{PackedWeights, packed};
-    use crate::parallel::add_blocks;
     use crate::pool::scratch;
-    use crate::rows::{add_bias, add_rows};
+    use crate::rows::{add_bias, add_blocks, add_rows};
     use crate::storage::{buffer, contiguous, slice, tensor};
 
     #[derive(Clone, Debug)]

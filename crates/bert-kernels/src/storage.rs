@@ -4,7 +4,8 @@
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::tensor::{DType, Shape, Tensor};
 
-use crate::pool::{lend, take};
+use crate::pool::lend;
+pub(crate) use crate::pool::take as buffer;
 
 /// The tensor itself if its elements lie in order and fill their buffer, a copy that does otherwise.
 pub(crate) fn contiguous(x: FlexTensor) -> FlexTensor {
@@ -37,9 +38,4 @@ pub(crate) fn width(x: &FlexTensor) -> usize {
 pub(crate) fn indices<const D: usize>(x: Tensor<D, burn::tensor::Int>) -> Vec<usize> {
     let index = |i: i64| usize::try_from(i).expect("an index is not negative");
     x.into_data().iter::<i64>().map(index).collect()
-}
-
-/// A buffer for [`tensor`], all of which is to be overwritten.
-pub(crate) fn buffer(len: usize) -> Vec<f32> {
-    take(len)
 }

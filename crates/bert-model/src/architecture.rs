@@ -5,7 +5,7 @@ use burn::tensor::Device;
 
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::init::{Initialization, initialize, reference};
+use crate::init::{Initialization, initialize};
 use crate::model::BertModel;
 
 /// A model that is made from a configuration and loads a folder of weights, as a class of `transformers` does.
@@ -22,7 +22,8 @@ pub trait Architecture: Module {
 
     /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
     fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed)
+        let fresh = Self::initialized(config, Initialization::Reference, seed, device);
+        fresh.expect("the reference's values fit every shape")
     }
 
     /// A fresh model with other initial values.

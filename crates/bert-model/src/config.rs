@@ -4,47 +4,14 @@
 //! back; keys that would make another model of it (relative positions, a decoder, another activation) are refused by
 //! name.
 
-use bert_kernels::Compute;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use bert_kernels::Compute;
+use bert_kernels::gelu::Gelu;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-
-/// The activation of the feed-forward network and of the masked-LM head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HiddenAct {
-    /// `gelu`: with the error function, as the reference had it in October 2018 and `transformers` has it.
-    Gelu,
-    /// `gelu_new`, also read as `gelu_pytorch_tanh`: the tanh approximation of the reference since 2019.
-    GeluNew,
-}
-
-impl HiddenAct {
-    /// The name in `config.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gelu => "gelu",
-            Self::GeluNew => "gelu_new",
-        }
-    }
-}
-
-impl FromStr for HiddenAct {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        match name {
-            "gelu" => Ok(Self::Gelu),
-            "gelu_new" | "gelu_pytorch_tanh" => Ok(Self::GeluNew),
-            _ => Err(wrong(
-                "hidden_act",
-                format!("is `{name}`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported"),
-            )),
-        }
-    }
-}
 
 /// The sizes that Google released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +82,9 @@ pub struct BertConfig {
     pub num_attention_heads: usize,
     /// Width inside the feed-forward network.
     pub intermediate_size: usize,
-    /// The activation.
-    pub hidden_act: HiddenAct,
+    /// The activation of the feed-forward network and of the masked-LM head. `gelu` is with the error function, as
+    /// the reference had it in October 2018; `gelu_new` and `gelu_pytorch_tanh` are its tanh form since 2019.
+    pub hidden_act: Gelu,
     /// Dropout on embeddings and on the two outputs of each layer.
     pub hidden_dropout_prob: f64,
     /// Dropout on the attention probabilities.
@@ -162,7 +130,7 @@ impl BertConfig {
             num_hidden_layers,
             num_attention_heads: hidden_size / 64,
             intermediate_size: 4 * hidden_size,
-            hidden_act: HiddenAct::Gelu,
+            hidden_act: Gelu::Erf,
             hidden_dropout_prob: 0.1,
             attention_probs_dropout_prob: 0.1,
             max_position_embeddings: 512,

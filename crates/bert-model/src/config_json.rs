@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bert_kernels::gelu::Gelu;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -40,9 +41,14 @@ impl BertConfig {
         config.num_hidden_layers = required(json, "num_hidden_layers")?;
         config.num_attention_heads = required(json, "num_attention_heads")?;
         config.intermediate_size = required(json, "intermediate_size")?;
-        if let Some(name) = optional::<String>(json, "hidden_act")? {
-            config.hidden_act = name.parse()?;
-        }
+        config.hidden_act = match optional::<String>(json, "hidden_act")?.as_deref() {
+            None | Some("gelu") => Gelu::Erf,
+            Some("gelu_new" | "gelu_pytorch_tanh") => Gelu::Tanh,
+            Some(name) => {
+                let reason = format!("is `{name}`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported");
+                return Err(wrong("hidden_act", reason));
+            }
+        };
         or_default(json, "hidden_dropout_prob", &mut config.hidden_dropout_prob)?;
         or_default(json, "attention_probs_dropout_prob", &mut config.attention_probs_dropout_prob)?;
         or_default(json, "max_position_embeddings", &mut config.max_position_embeddings)?;
@@ -78,7 +84,7 @@ impl BertConfig {
         put("num_hidden_layers", json!(self.num_hidden_layers));
         put("num_attention_heads", json!(self.num_attention_heads));
         put("intermediate_size", json!(self.intermediate_size));
-        put("hidden_act", json!(self.hidden_act.name()));
+        put("hidden_act", json!(if self.hidden_act == Gelu::Erf { "gelu" } else { "gelu_new" }));
         put("hidden_dropout_prob", json!(self.hidden_dropout_prob));
         put("attention_probs_dropout_prob", json!(self.attention_probs_dropout_prob));
         put("max_position_embeddings", json!(self.max_position_embeddings));
@@ -88,21 +94,16 @@ impl BertConfig {
         put("pad_token_id", json!(self.pad_token_id));
         put("classifier_dropout", json!(self.classifier_dropout));
         put("position_embedding_type", json!("absolute"));
-        if let Some(problem_type) = &self.problem_type {
-            put("problem_type", json!(problem_type));
+        let labels = [
+            ("problem_type", json!(self.problem_type)),
+            ("id2label", json!(self.id2label)),
+            ("label2id", json!(self.label2id)),
+        ];
+        for (key, value) in labels.into_iter().filter(|(_, value)| !value.is_null()) {
+            put(key, value);
         }
-        match (&self.id2label, &self.label2id) {
-            (None, None) if self.num_labels != 2 => {
-                put("num_labels", json!(self.num_labels));
-            }
-            (id2label, label2id) => {
-                id2label.iter().for_each(|names| {
-                    put("id2label", json!(names));
-                });
-                label2id.iter().for_each(|ids| {
-                    put("label2id", json!(ids));
-                });
-            }
+        if self.id2label.is_none() && self.label2id.is_none() && self.num_labels != 2 {
+            put("num_labels", json!(self.num_labels));
         }
         // Display of a JSON value cannot fail.
         format!("{:#}\n", Value::Object(json))

@@ -4,38 +4,15 @@
 //! between the activation and the second projection.
 
 use bert_kernels::feed_forward::feed_forward;
-use bert_kernels::gelu::{Gelu, bias_gelu};
+use bert_kernels::gelu::Gelu;
 use bert_kernels::{Compute, PackedWeights};
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, assert_shape};
 
-use crate::attention::{BertAttention, BertResidualOutput, linear, product, weight_and_bias};
-use crate::config::{BertConfig, HiddenAct};
+use crate::attention::{BertAttention, BertResidualOutput, linear, weight_and_bias};
+use crate::config::BertConfig;
 use crate::dropout::{Mode, Site};
-
-/// A dense layer and the activation, in the masked-LM head.
-///
-/// # Shapes
-///
-/// - x: `[.., d_input]`
-/// - output: `[.., d_output]`
-pub(crate) fn activated<const D: usize>(
-    compute: Compute,
-    dense: &Linear,
-    x: Tensor<D>,
-    hidden_act: HiddenAct,
-) -> Tensor<D> {
-    let (x, bias) = product(compute, dense, x);
-    bias_gelu(compute, x, bias, form(hidden_act))
-}
-
-fn form(hidden_act: HiddenAct) -> Gelu {
-    match hidden_act {
-        HiddenAct::Gelu => Gelu::Erf,
-        HiddenAct::GeluNew => Gelu::Tanh,
-    }
-}
 
 /// The first feed-forward projection and its activation.
 #[derive(Module, Debug)]
@@ -43,7 +20,7 @@ pub struct BertIntermediate {
     /// `hidden -> intermediate`.
     pub dense: Linear,
     #[module(skip)]
-    hidden_act: HiddenAct,
+    hidden_act: Gelu,
     #[module(skip)]
     compute: Compute,
     /// Those of both projections.
@@ -76,10 +53,13 @@ impl BertLayer {
         }
     }
 
+    /// The hidden states, and how much every token takes of each fused adapter.
+    ///
     /// # Shapes
     ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
+    /// - shares: `[batch, seq, adapters]`
     pub fn forward(
         &self,
         hidden: Tensor<3>,
@@ -87,17 +67,12 @@ impl BertLayer {
         mode: Mode,
         layer: usize,
         keep: Option<&mut Vec<Tensor<4>>>,
-    ) -> Tensor<3> {
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
         let attended = self.attention.forward(hidden, bias, mode, layer, keep);
-        let narrow = self.feed_forward(attended.clone()); // [batch, seq, hidden]
-        self.output.end(narrow, attended, mode, Site::FeedForwardOutput(layer)).0
-    }
-
-    /// Both projections with the activation between them, without the second one's bias.
-    fn feed_forward(&self, x: Tensor<3>) -> Tensor<3> {
         let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
-        let second = self.output.dense.weight.val();
-        feed_forward(compute.keeping(packed), x, weight_and_bias(dense), second, form(*hidden_act))
+        let (on, second) = (compute.keeping(packed), self.output.dense.weight.val());
+        let narrow = feed_forward(on, attended.clone(), weight_and_bias(dense), second, *hidden_act);
+        self.output.end(narrow, attended, mode, Site::FeedForwardOutput(layer))
     }
 }
 
@@ -126,59 +101,37 @@ impl BertEncoder {
         self.layer
             .iter()
             .enumerate()
-            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None))
+            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None).0)
     }
 
     /// How much every token takes of each fused adapter, without dropout: `[batch, seq, adapters]` of each layer.
     pub(crate) fn fusion_shares(&self, mut hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
         let mut all = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
-            let attended = layer.attention.forward(hidden, bias.clone(), Mode::Eval, index, None);
-            let narrow = layer.feed_forward(attended.clone());
-            let (next, shares) =
-                layer.output.end(narrow, attended, Mode::Eval, Site::FeedForwardOutput(index));
+            let (next, shares) = layer.forward(hidden, bias.clone(), Mode::Eval, index, None);
             all.extend(shares);
             hidden = next;
         }
         all
     }
 
-    /// Every layer's hidden states, the input first, and every layer's attention probabilities.
+    /// Every layer's hidden states, the input first, and every layer's attention probabilities in `attentions`.
     ///
     /// # Shapes
     ///
     /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
-    /// - output: `layers + 1` times `[batch, seq, hidden]`, and `layers` times `[batch, heads, seq, seq]`
-    pub fn forward_with_states(
+    /// - output: `layers + 1` times `[batch, seq, hidden]`; attentions: `layers` times `[batch, heads, seq, seq]`
+    pub fn states(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
-    ) -> (Vec<Tensor<3>>, Vec<Tensor<4>>) {
-        let mut attentions = Vec::with_capacity(self.layer.len());
-        (self.states(hidden, bias, Some(&mut attentions)), attentions)
-    }
-
-    /// Every layer's hidden states, the input first.
-    ///
-    /// # Shapes
-    ///
-    /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
-    /// - output: `layers + 1` times `[batch, seq, hidden]`
-    pub fn hidden_states(&self, hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
-        self.states(hidden, bias, None)
-    }
-
-    fn states(
-        &self,
-        hidden: Tensor<3>,
-        bias: Tensor<4>,
+        mode: Mode,
         mut attentions: Option<&mut Vec<Tensor<4>>>,
     ) -> Vec<Tensor<3>> {
         let mut states = vec![hidden];
         for (index, layer) in self.layer.iter().enumerate() {
-            let hidden = states[index].clone();
-            let keep = attentions.as_deref_mut();
-            states.push(layer.forward(hidden, bias.clone(), Mode::Eval, index, keep));
+            let (hidden, keep) = (states[index].clone(), attentions.as_deref_mut());
+            states.push(layer.forward(hidden, bias.clone(), mode, index, keep).0);
         }
         states
     }

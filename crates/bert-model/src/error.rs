@@ -195,25 +195,10 @@ impl Error {
         match self {
             Self::Io { .. } => 1,
             Self::UnknownPreset(_) => 2,
-            Self::Json { .. } | Self::CorruptSafetensors { .. } => 3,
-            Self::MissingSpecialToken(_) => 3,
+            Self::Json { .. } | Self::CorruptSafetensors { .. } | Self::MissingSpecialToken(_) => 3,
             Self::ParameterNotFinite { .. } => 5,
-            Self::Config { .. }
-            | Self::UnsupportedDtype { .. }
-            | Self::WeightNotFinite { .. }
-            | Self::TensorMismatch(_)
-            | Self::TiedTensorDiffers { .. }
-            | Self::DuplicateTensor(_)
-            | Self::PickledWeights(_)
-            | Self::NotAFolder(_)
-            | Self::ShardedWeights(_)
-            | Self::MissingFile { .. }
-            | Self::LogBilinear { .. }
-            | Self::AdapterConfig { .. }
-            | Self::AdapterWidth { .. }
-            | Self::AdapterWithoutEncoder(_)
-            | Self::PickledAdapter(_)
-            | Self::VocabularySize { .. } => 4,
+            // What is there is not this model, or not in a form that is read.
+            _ => 4,
         }
     }
 }

@@ -22,10 +22,7 @@ use crate::attention::linear;
 use crate::config::{BertConfig, wrong};
 use crate::dropout::{Mode, Site, dropout};
 use crate::error::Error;
-use crate::init::{Initialization, initialize, reference};
 use crate::model::{BertInput, BertModel};
-use crate::parameters::map_parameters;
-use bert_random::uniform;
 
 const KEY: &str = "classifier_head";
 
@@ -138,34 +135,9 @@ impl Architecture for BertWithFeatureHead {
     fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
         Self { bert: f(self.bert), ..self }
     }
-
-    fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
-        reference(Self::zeroed(config, device), config, seed).with_head_values(seed)
-    }
-
-    fn initialized(
-        config: &BertConfig,
-        initialization: Initialization<'_>,
-        seed: u64,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        let model = initialize(Self::zeroed(config, device), config, initialization, seed)?;
-        Ok(model.with_head_values(seed))
-    }
 }
 
 impl BertWithFeatureHead {
-    /// Weights of the head from a uniform distribution within one over the root of their inputs, as recurrent networks
-    /// usually begin; the biases stay 0. Each parameter is a pure function of `(seed, its name)`.
-    fn with_head_values(self, seed: u64) -> Self {
-        map_parameters(self, |name, shape| match (name.starts_with("head."), shape) {
-            (true, &[rows, columns]) => {
-                Some(uniform(name, rows * columns, 1.0 / (columns as f64).sqrt(), seed))
-            }
-            _ => None,
-        })
-    }
-
     /// Whether the head reads the pooled output alone, which is the same every time.
     pub fn reads_pooled_output(&self) -> bool {
         self.head.dense.is_some()

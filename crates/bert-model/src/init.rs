@@ -14,7 +14,7 @@ use burn::module::Module;
 
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::parameters::map_parameters;
+use crate::parameters::{canonical, map_parameters};
 
 use counts::Counts;
 use neighbours::Neighbours;
@@ -99,52 +99,20 @@ pub fn initialize<M: Module>(
     initialization: Initialization<'_>,
     seed: u64,
 ) -> Result<M, Error> {
-    let values = match initialization {
-        Initialization::Reference => Values::Reference,
-        Initialization::Neighbours => Values::Neighbours(Neighbours::new(config, seed)?),
-        Initialization::Counts(fitted) => Values::Counts(Counts::new(config, fitted, seed)?),
+    let (neighbours, counts) = match initialization {
+        Initialization::Reference => (None, None),
+        Initialization::Neighbours => (Some(Neighbours::new(config, seed)?), None),
+        Initialization::Counts(fitted) => (None, Some(Counts::new(config, fitted, seed)?)),
     };
     Ok(map_parameters(model, |name, shape| {
         let name = canonical(name);
+        let neighbours = neighbours.as_ref().and_then(|neighbours| neighbours.values(&name, shape));
+        let counted = counts.as_ref().and_then(|counts| counts.values(&name, shape));
         let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);
-        Some(values.of(&name, shape, reference))
-    }))
-}
-
-/// Where a parameter's values come from.
-enum Values<'a> {
-    Reference,
-    Neighbours(Neighbours<'a>),
-    Counts(Counts<'a>),
-}
-
-impl Values<'_> {
-    /// The values of a parameter; the reference's where it has no others.
-    fn of(&self, name: &str, shape: &[usize], reference: impl FnOnce() -> Vec<f32>) -> Vec<f32> {
-        match self {
-            Self::Reference => reference(),
-            Self::Neighbours(neighbours) => neighbours.values(name, shape).unwrap_or_else(reference),
-            Self::Counts(counts) => {
-                let mut values = counts.values(name, shape).unwrap_or_else(reference);
-                counts.compare(name, &mut values);
-                values
-            }
+        let mut values = neighbours.or(counted).unwrap_or_else(reference);
+        if let Some(comparison) = counts.as_ref().and_then(|counts| counts.comparison.as_ref()) {
+            comparison.change(&name, &mut values);
         }
-    }
-}
-
-/// [`initialize`] with the reference's values.
-pub(crate) fn reference<M: Module>(model: M, config: &BertConfig, seed: u64) -> M {
-    map_parameters(model, |name, shape| {
-        Some(truncated_normal::values(&canonical(name), shape, config.initializer_range, seed))
-    })
-}
-
-/// The name inside a model with heads, where the encoder is `bert.`.
-pub(crate) fn canonical(name: &str) -> String {
-    let bare = ["embeddings.", "encoder.", "pooler."];
-    match bare.iter().any(|prefix| name.starts_with(prefix)) {
-        true => format!("bert.{name}"),
-        false => name.to_string(),
-    }
+        Some(values)
+    }))
 }

@@ -49,12 +49,9 @@
 //! | [`architecture`] | how a model is made from a configuration |
 //! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
-//! | [`classification`] | sequence classification: [`BertForSequenceClassification`] |
+//! | [`classification`] | classifiers for sequences, tokens, choices and several tasks: [`BertForSequenceClassification`], .. |
 //! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder: [`BertWithFeatureHead`] |
 //! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
-//! | [`token_classification`] | a class for every token: [`BertForTokenClassification`] |
-//! | [`multiple_choice`] | a score for every choice: [`BertForMultipleChoice`] |
-//! | [`several_tasks`] | several classifiers on one encoder: [`BertForSeveralTasks`] |
 //! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
 //! | [`loss`] | the losses |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |
@@ -92,15 +89,12 @@ mod load_report;
 pub mod loading;
 pub mod loss;
 pub mod model;
-pub mod multiple_choice;
 pub mod parameters;
 pub mod pretrained;
 pub mod pretraining;
 pub mod question_answering;
 pub mod recompute;
-pub mod several_tasks;
 pub mod snapshot;
-pub mod token_classification;
 pub mod tokenizer_files;
 pub mod weights;
 
@@ -110,8 +104,12 @@ pub use adapter::{
     save_fusion,
 };
 pub use architecture::Architecture;
-pub use classification::BertForSequenceClassification;
-pub use config::{BertConfig, HiddenAct, Preset};
+pub use bert_kernels::gelu::Gelu;
+pub use classification::{
+    BertForMultipleChoice, BertForSequenceClassification, BertForSeveralTasks, BertForTokenClassification,
+    token_loss,
+};
+pub use config::{BertConfig, Preset};
 pub use dropout::{DropoutKey, Mode, Site, dropout};
 pub use error::Error;
 pub use feature_head::{BertWithFeatureHead, FeatureHeadKind};
@@ -123,19 +121,15 @@ pub use loss::{
     cross_entropy_sum, regression_loss,
 };
 pub use model::{BertInput, BertModel, BertOutput, BertStates};
-pub use multiple_choice::BertForMultipleChoice;
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters};
 pub use pretrained::{
-    Sink, WEIGHTS, files_beside_weights, folder_sink, load_pretrained_classifier,
-    load_pretrained_pretraining, load_pretrained_weights, read_pretrained_config, read_pretrained_tensors,
-    refuse_adapter, refuse_weights_file, save_pretrained,
+    Sink, WEIGHTS, files_beside_weights, folder_sink, load_pretrained, load_pretrained_weights,
+    read_pretrained_config, read_pretrained_tensors, refuse_adapter, refuse_weights_file, save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 pub use recompute::Kept;
-pub use several_tasks::BertForSeveralTasks;
 pub use snapshot::{OnRelease, Snapshot, to_named_tensors};
-pub use token_classification::{BertForTokenClassification, token_loss};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{
     named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_safetensors,

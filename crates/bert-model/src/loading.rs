@@ -7,7 +7,7 @@ use burn::module::{Module, ParamId};
 
 use crate::error::Error;
 use crate::load_report::LoadReport;
-use crate::parameters::{NamedTensors, map_parameters, named_parameters};
+use crate::parameters::{NamedTensors, canonical, map_parameters, named_parameters, renamed};
 
 /// Which differences between a checkpoint and a model are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +69,10 @@ fn present_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
         if name.ends_with("embeddings.position_ids") {
             continue;
         }
-        let name = match name.strip_suffix(".gamma") {
-            Some(stem) => format!("{stem}.weight"),
-            None => match name.strip_suffix(".beta") {
-                Some(stem) => format!("{stem}.bias"),
-                None => name,
-            },
+        let name = match name.rsplit_once('.') {
+            Some((stem, "gamma")) => format!("{stem}.weight"),
+            Some((stem, "beta")) => format!("{stem}.bias"),
+            _ => name,
         };
         if present.contains_key(&name) {
             return Err(Error::DuplicateTensor(name));
@@ -83,45 +81,28 @@ fn present_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
     }
     let table = ["bert.embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight"];
     let table = table.into_iter().find(|name| present.contains_key(*name));
-    drop_tied(&mut present, "cls.predictions.decoder.weight", table)?;
-    if let Some(bias) = present.remove("cls.predictions.decoder.bias") {
-        match present.get("cls.predictions.bias") {
-            Some(kept) if *kept != bias => {
-                return Err(Error::TiedTensorDiffers {
-                    name: "cls.predictions.decoder.bias".into(),
-                    tied_to: "cls.predictions.bias".into(),
-                });
-            }
-            _ => present.insert("cls.predictions.bias".into(), bias),
-        };
+    if let Some(bias) = present.get("cls.predictions.decoder.bias").cloned() {
+        present.entry("cls.predictions.bias".into()).or_insert(bias);
+    }
+    let tied = [
+        ("cls.predictions.decoder.weight", table),
+        ("cls.predictions.decoder.bias", Some("cls.predictions.bias")),
+    ];
+    for (copy, kept) in tied {
+        let Some(kept) = kept else { continue };
+        if present.remove(copy).is_some_and(|tensor| tensor != present[kept]) {
+            return Err(Error::TiedTensorDiffers { name: copy.into(), tied_to: kept.into() });
+        }
     }
     Ok(present)
-}
-
-fn drop_tied(tensors: &mut NamedTensors, copy: &str, kept: Option<&str>) -> Result<(), Error> {
-    let Some(kept) = kept else { return Ok(()) };
-    match tensors.remove(copy) {
-        Some(tensor) if tensor != tensors[kept] => {
-            Err(Error::TiedTensorDiffers { name: copy.into(), tied_to: kept.into() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// `BertModel` is published without the prefix `bert.`, models with heads have it: the checkpoint's names
 /// take the model's side.
 fn align_prefix(tensors: NamedTensors, parameters: &[(String, ParamId, Vec<usize>)]) -> NamedTensors {
     let with_prefix = parameters.iter().any(|(name, ..)| name.starts_with("bert."));
-    let bare = ["embeddings.", "encoder.", "pooler."];
-    let align = |name: String| {
-        if with_prefix && bare.iter().any(|prefix| name.starts_with(prefix)) {
-            return format!("bert.{name}");
-        }
-        match name.strip_prefix("bert.") {
-            Some(stem) if !with_prefix => stem.to_string(),
-            _ => name,
-        }
-    };
-    let aligned = tensors.into_iter().map(|(name, t)| (align(name), t));
-    aligned.collect()
+    renamed(tensors, |name| match with_prefix {
+        true => canonical(name),
+        false => name.strip_prefix("bert.").unwrap_or(name).to_string(),
+    })
 }

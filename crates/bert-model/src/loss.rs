@@ -4,6 +4,7 @@
 //! losses and gradients of micro-batches or devices simply add up. Ports `get_masked_lm_output` and
 //! `get_next_sentence_output` of the reference's `run_pretraining.py`, which divides per device instead.
 
+use bert_kernels::masked_lm::log_sum_exp;
 use bert_kernels::sum::sum;
 use burn::tensor::{Int, Tensor, assert_shape};
 
@@ -51,28 +52,6 @@ impl PretrainingLoss {
     pub(crate) fn new(masked_lm: Tensor<1>, next_sentence: Tensor<1>) -> Self {
         Self { total: masked_lm.clone() + next_sentence.clone(), masked_lm, next_sentence }
     }
-}
-
-pub(crate) fn next_sentence_loss(
-    logits: Tensor<2>,
-    labels: Tensor<1, Int>,
-    normalizer: LossNormalizer,
-) -> Tensor<1> {
-    cross_entropy_sum(logits, labels).div_scalar(normalizer.next_sentence)
-}
-
-/// `log(sum(exp(logits)))` of each row.
-///
-/// # Shapes
-///
-/// - logits: `[rows, classes]`
-/// - output: `[rows]`
-pub fn log_sum_exp(logits: Tensor<2>) -> Tensor<1> {
-    let [rows, _] = logits.dims();
-    // The greatest logit cancels out of value and gradient; it only keeps exp() from overflowing.
-    let greatest = logits.clone().detach().max_dim(1); // [rows, 1]
-    let sum = (logits - greatest.clone()).exp().sum_dim(1); // [rows, 1]
-    (sum.log() + greatest).reshape([rows]) // [rows]
 }
 
 /// `-log p(label)` of each row.

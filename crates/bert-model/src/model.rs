@@ -133,7 +133,8 @@ impl BertModel {
     /// - output: see [`BertStates`]
     pub fn forward_with_states(&self, input: BertInput) -> BertStates {
         let (hidden, bias) = self.embed(input, Mode::Eval);
-        let (hidden_states, attentions) = self.encoder.forward_with_states(hidden, bias);
+        let mut attentions = Vec::new();
+        let hidden_states = self.encoder.states(hidden, bias, Mode::Eval, Some(&mut attentions));
         let sequence_output = hidden_states[hidden_states.len() - 1].clone();
         let pooled_output = self.pooler.forward(sequence_output.clone());
         BertStates { output: BertOutput { sequence_output, pooled_output }, hidden_states, attentions }
@@ -158,7 +159,7 @@ impl BertModel {
     /// - output: `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer
     pub fn hidden_states(&self, input: BertInput) -> Vec<Tensor<3>> {
         let (hidden, bias) = self.embed(input, Mode::Eval);
-        self.encoder.hidden_states(hidden, bias)
+        self.encoder.states(hidden, bias, Mode::Eval, None)
     }
 
     pub(crate) fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {

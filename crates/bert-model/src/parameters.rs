@@ -30,6 +30,20 @@ pub fn hf_name(path: &str) -> String {
     parts.join(".")
 }
 
+/// The name inside a model with heads, where the encoder is `bert.`.
+pub(crate) fn canonical(name: &str) -> String {
+    let bare = ["embeddings.", "encoder.", "pooler."];
+    match bare.iter().any(|prefix| name.starts_with(prefix)) {
+        true => format!("bert.{name}"),
+        false => name.to_string(),
+    }
+}
+
+/// The same tensors under other names.
+pub(crate) fn renamed(tensors: NamedTensors, name: impl Fn(&str) -> String) -> NamedTensors {
+    tensors.into_iter().map(|(old, tensor)| (name(&old), tensor)).collect()
+}
+
 /// Whether burn holds this tensor transposed: every dense weight, and no table.
 pub fn is_transposed(name: &str, rank: usize) -> bool {
     rank == 2 && !name.ends_with("_embeddings.weight")
@@ -37,9 +51,17 @@ pub fn is_transposed(name: &str, rank: usize) -> bool {
 
 /// Name, id and published shape of every parameter, in the order of the module's fields.
 pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize>)> {
-    let mut lister = Lister::default();
-    model.visit(&mut lister);
-    lister.found
+    let mut found = Vec::new();
+    visit_parameters(model, |name, id, shape, _| found.push((name, id, shape)));
+    found
+}
+
+/// Hands out name, id and published shape of every parameter, and how to get its values, row by row as burn holds them.
+pub(crate) fn visit_parameters<M: Module>(
+    model: &M,
+    f: impl FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>),
+) {
+    model.visit(&mut Walk { path: vec![], f });
 }
 
 /// The module with other values: `f` is given each parameter's published name and shape, and gives its
@@ -51,8 +73,7 @@ pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize
 ///
 /// If `f` gives another number of values than the shape has.
 pub fn map_parameters<M: Module>(model: M, f: impl FnMut(&str, &[usize]) -> Option<Vec<f32>>) -> M {
-    let mut mapper = Mapper { path: vec![], f };
-    model.map(&mut mapper)
+    model.map(&mut Walk { path: vec![], f })
 }
 
 /// Rows become columns.
@@ -73,7 +94,7 @@ pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32>
 }
 
 /// Published name and shape of a parameter.
-pub(crate) fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
+fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
     let name = hf_name(&path.join("."));
     let mut shape = shape.to_vec();
     if is_transposed(&name, shape.len()) {
@@ -82,13 +103,13 @@ pub(crate) fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>
     (name, shape)
 }
 
-#[derive(Default)]
-struct Lister {
+/// A way through a module: the path to where it is, and what it does with each parameter.
+struct Walk<F> {
     path: Vec<String>,
-    found: Vec<(String, ParamId, Vec<usize>)>,
+    f: F,
 }
 
-impl ModuleVisitor for Lister {
+impl<F: FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>)> ModuleVisitor for Walk<F> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.into());
     }
@@ -99,16 +120,12 @@ impl ModuleVisitor for Lister {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let (name, shape) = published(&self.path, &param.lazy_shape());
-        self.found.push((name, param.id, shape));
+        let values = || -> Tensor<1> { param.val().reshape([-1]) };
+        (self.f)(name, param.id, shape, &values);
     }
 }
 
-struct Mapper<F> {
-    path: Vec<String>,
-    f: F,
-}
-
-impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Mapper<F> {
+impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Walk<F> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.into());
     }

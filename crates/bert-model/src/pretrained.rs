@@ -11,13 +11,11 @@ use burn::module::Module;
 use burn::tensor::Device;
 
 use crate::architecture::Architecture;
-use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::load_report::LoadReport;
 use crate::loading::{LoadPolicy, load_named_tensors};
 use crate::parameters::NamedTensors;
-use crate::pretraining::BertForPreTraining;
 use crate::snapshot::Snapshot;
 use crate::tokenizer_files::Vocabulary;
 use crate::weights::{is_pickle, read_safetensors};
@@ -72,16 +70,6 @@ pub fn files_beside_weights<M: Architecture>(
     Ok(files)
 }
 
-/// Refuses tensors that hold NaN or infinity.
-pub(crate) fn check_finite(tensors: &NamedTensors) -> Result<(), Error> {
-    for (name, (_, values)) in tensors {
-        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
-            return Err(Error::ParameterNotFinite { name: name.clone(), value });
-        }
-    }
-    Ok(())
-}
-
 /// Hands out files in their order.
 pub(crate) fn hand_out(sink: &mut Sink<'_>, files: Vec<(&'static str, Vec<u8>)>) -> Result<(), Error> {
     for (name, bytes) in files {
@@ -120,7 +108,7 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
 /// file, [`Error::AdapterWithoutEncoder`] and [`Error::MissingFile`] if they are not there; otherwise as
 /// [`read_safetensors`].
 pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
-    let path = dir.join("model.safetensors");
+    let path = dir.join(WEIGHTS);
     if path.is_file() {
         return read_safetensors(&path);
     }
@@ -135,7 +123,7 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
         }
     }
     refuse_adapter(dir)?;
-    Err(Error::MissingFile { path: dir.into(), file: "model.safetensors" })
+    Err(Error::MissingFile { path: dir.into(), file: WEIGHTS })
 }
 
 /// Refuses a folder that holds an adapter and no model.
@@ -184,41 +172,22 @@ pub fn load_pretrained_weights<M: Module>(
     load_named_tensors(model, read_pretrained_tensors(dir)?, policy)
 }
 
-/// A model for pre-training from a folder. Under `FreshHeads`, heads that are not there are drawn from
+/// A model from a folder; `labels` turns the folder's configuration into the model's
+/// ([`BertConfig::with_labels`], or the identity). Under `FreshHeads`, heads that are not there are drawn from
 /// `seed`.
 ///
 /// # Errors
 ///
 /// As [`read_pretrained_config`] and [`load_pretrained_weights`].
-pub fn load_pretrained_pretraining(
-    dir: &Path,
-    policy: LoadPolicy,
-    seed: u64,
-    device: &Device,
-) -> Result<(BertForPreTraining, BertConfig, LoadReport), Error> {
-    let config = read_pretrained_config(dir)?;
-    let model = BertForPreTraining::new(&config, seed, device);
-    let (model, report) = load_pretrained_weights(model, dir, policy)?;
-    Ok((model, config, report))
-}
-
-/// A classifier from a folder; `labels` turns the folder's configuration into the classifier's
-/// ([`BertConfig::with_labels`], or the identity for a classifier that is already one). Under
-/// `FreshHeads`, a classifier that is not there is drawn from `seed`.
-///
-/// # Errors
-///
-/// As [`read_pretrained_config`] and [`load_pretrained_weights`].
-pub fn load_pretrained_classifier(
+pub fn load_pretrained<M: Architecture>(
     dir: &Path,
     labels: impl FnOnce(BertConfig) -> BertConfig,
     policy: LoadPolicy,
     seed: u64,
     device: &Device,
-) -> Result<(BertForSequenceClassification, BertConfig, LoadReport), Error> {
+) -> Result<(M, BertConfig, LoadReport), Error> {
     let config = labels(read_pretrained_config(dir)?);
     config.validate()?;
-    let model = BertForSequenceClassification::new(&config, seed, device);
-    let (model, report) = load_pretrained_weights(model, dir, policy)?;
+    let (model, report) = load_pretrained_weights(M::new(&config, seed, device), dir, policy)?;
     Ok((model, config, report))
 }

@@ -5,6 +5,7 @@
 //! have no dropout.
 
 use bert_kernels::Compute;
+use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::masked_lm_scores::masked_lm_scores;
@@ -14,12 +15,11 @@ use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::architecture::Architecture;
-use crate::attention::linear;
-use crate::config::{BertConfig, HiddenAct};
+use crate::attention::{linear, product};
+use crate::config::BertConfig;
 use crate::dropout::Mode;
 use crate::embeddings::{affine, layer_norm};
-use crate::encoder::activated;
-use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, next_sentence_loss};
+use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss};
 use crate::model::{BertInput, BertModel, BertOutput};
 use crate::recompute::Kept;
 
@@ -60,7 +60,7 @@ pub struct BertPredictionHeadTransform {
     /// Over the last axis.
     pub layer_norm: LayerNorm,
     #[module(skip)]
-    hidden_act: HiddenAct,
+    hidden_act: Gelu,
     layer_norm_eps: f64,
     #[module(skip)]
     compute: Compute,
@@ -90,23 +90,10 @@ impl BertPredictionHead {
             .select(0, positions); // [n, hidden]
         let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps, compute } =
             &self.transform;
-        let masked = activated(*compute, dense, masked, *hidden_act);
+        let (masked, bias) = product(*compute, dense, masked);
+        let masked = bias_gelu(*compute, masked, bias, *hidden_act);
         let (gamma, beta) = affine(layer_norm);
         normalize(*compute, masked, gamma, beta, *layer_norm_eps)
-    }
-
-    /// Logits over the vocabulary.
-    ///
-    /// # Shapes
-    ///
-    /// - transformed: `[n, hidden]`
-    /// - table: `[vocab, hidden]`
-    /// - output: `[n, vocab]`
-    pub fn project(&self, transformed: Tensor<2>, table: Tensor<2>) -> Tensor<2> {
-        let [_, hidden] = transformed.dims();
-        let [vocab] = self.bias.val().dims();
-        assert_shape!(table, [vocab, hidden]);
-        transformed.matmul(table.transpose()) + self.bias.val().unsqueeze::<2>() // [n, vocab]
     }
 }
 
@@ -166,8 +153,9 @@ impl BertForPreTraining {
         let output = self.bert.forward(input.bert, mode);
         let predictions = &self.cls.predictions;
         let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
+        let logits = transformed.matmul(self.word_embeddings().transpose()); // [n, vocab]
         PretrainingOutput {
-            prediction_logits: predictions.project(transformed, self.word_embeddings()),
+            prediction_logits: logits + predictions.bias.val().unsqueeze::<2>(),
             seq_relationship_logits: self.cls.seq_relationship.forward(output.pooled_output),
         }
     }
@@ -220,10 +208,10 @@ impl BertForPreTraining {
         let [n] = masked_lm_positions.dims();
         assert_shape!(targets.masked_lm_ids, [n]);
         assert_shape!(targets.masked_lm_weights, [n]);
-        let next_sentence = next_sentence_loss(
+        let next_sentence = classification_loss(
             self.cls.seq_relationship.forward(output.pooled_output),
             targets.next_sentence_labels,
-            normalizer,
+            normalizer.next_sentence,
         );
         if n == 0 {
             let nothing = next_sentence.zeros_like().detach();

@@ -38,13 +38,9 @@ impl BertModel {
             input_mask: input_mask.inner(),
             segment_ids: segment_ids.inner(),
         };
-        let (mut hidden, inner_bias) = inner.embed(without, mode);
-        let mut inputs = Vec::with_capacity(inner.encoder.layer.len());
-        for (index, layer) in inner.encoder.layer.iter().enumerate() {
-            inputs.push(hidden.clone());
-            hidden = layer.forward(hidden, inner_bias.clone(), mode, index, None);
-        }
-        let output = hidden.autodiff().require_grad();
+        let (hidden, inner_bias) = inner.embed(without, mode);
+        let mut inputs = inner.encoder.states(hidden, inner_bias, mode, None);
+        let output = inputs.pop().expect("the input at least").autodiff().require_grad();
         let pooled_output = self.pooler.forward(output.clone());
         let bias = crate::attention::attention_bias(input.input_mask.clone());
         let kept = Kept { model: self.clone(), input, mode, bias, inputs, output: output.clone() };
@@ -63,7 +59,7 @@ impl Kept {
         let layers = model.encoder.layer.iter().enumerate().rev();
         for ((index, layer), hidden) in layers.zip(inputs.into_iter().rev()) {
             let hidden = hidden.autodiff().require_grad();
-            let again = layer.forward(hidden.clone(), bias.clone(), mode, index, None);
+            let (again, _) = layer.forward(hidden.clone(), bias.clone(), mode, index, None);
             let mut gradients = weighted(again, gradient).backward();
             gradient = hidden.grad_remove(&mut gradients).expect("a layer's output depends on its input");
             all.push(gradients);

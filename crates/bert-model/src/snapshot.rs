@@ -8,12 +8,12 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::Tensor;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use crate::error::Error;
-use crate::parameters::{NamedTensors, is_transposed, published, transpose};
+use crate::parameters::{NamedTensors, is_transposed, transpose, visit_parameters};
 
 /// Called with a tensor's bytes when a snapshot does not hold it any longer.
 pub type OnRelease = Arc<dyn Fn(u64) + Send + Sync>;
@@ -72,9 +72,19 @@ impl Drop for SavedTensor {
 impl Snapshot {
     /// A module's parameters.
     pub fn of<M: Module>(model: &M) -> Self {
-        let mut collect = Collect::default();
-        model.visit(&mut collect);
-        Self { of_model: true, ..Self::sorted(collect.found) }
+        Self::of_those(model, |_| true)
+    }
+
+    /// The parameters with names that are `wanted`; of the others nothing but the name is looked at.
+    pub(crate) fn of_those<M: Module>(model: &M, wanted: impl Fn(&str) -> bool) -> Self {
+        let mut found = Vec::new();
+        visit_parameters(model, |name, _, shape, values| {
+            if wanted(&name) {
+                let transposed = is_transposed(&name, shape.len());
+                found.push(SavedTensor { name, shape, values: values(), transposed, on_release: None });
+            }
+        });
+        Self { of_model: true, ..Self::sorted(found) }
     }
 
     /// Flat tensors by name.
@@ -170,40 +180,6 @@ impl Snapshot {
 /// The values of every parameter, on the host.
 pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
     Snapshot::of(model).to_named_tensors()
-}
-
-/// [`to_named_tensors`] of a part of a model, under the names that they have in the model.
-pub(crate) fn named_tensors_of<M: Module>(place: &str, part: &M) -> NamedTensors {
-    to_named_tensors(part).into_iter().map(|(name, tensor)| (format!("{place}.{name}"), tensor)).collect()
-}
-
-#[derive(Default)]
-struct Collect {
-    path: Vec<String>,
-    found: Vec<SavedTensor>,
-}
-
-impl ModuleVisitor for Collect {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.push(name.into());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let tensor = param.val();
-        let (name, shape) = published(&self.path, &tensor.shape());
-        let transposed = is_transposed(&name, D);
-        self.found.push(SavedTensor {
-            name,
-            shape,
-            values: tensor.reshape([-1]),
-            transposed,
-            on_release: None,
-        });
-    }
 }
 
 #[cfg(test)]

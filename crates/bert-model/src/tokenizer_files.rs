@@ -28,11 +28,7 @@ impl Vocabulary<'_> {
     ///
     /// [`Error::MissingSpecialToken`] if one of the five is not a word.
     pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-        let mut vocab = String::new();
-        for word in self.words {
-            vocab.push_str(word);
-            vocab.push('\n');
-        }
+        let vocab: String = self.words.iter().flat_map(|word| [word.as_str(), "\n"]).collect();
         Ok(vec![
             ("vocab.txt", vocab.into_bytes()),
             ("tokenizer.json", pretty(&self.tokenizer()?)),
@@ -59,10 +55,9 @@ impl Vocabulary<'_> {
 
     /// The format of the `tokenizers` library.
     fn tokenizer(&self) -> Result<Value, Error> {
-        let mut special = Vec::new();
-        for token in ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] {
-            special.push((self.id(token)?, token));
-        }
+        let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+        let special = special.into_iter().map(|token| self.id(token).map(|id| (id, token)));
+        let mut special = special.collect::<Result<Vec<_>, Error>>()?;
         special.sort_unstable();
         let added: Vec<Value> = special
             .iter()
@@ -73,10 +68,7 @@ impl Vocabulary<'_> {
                 })
             })
             .collect();
-        let mut vocab = Map::new();
-        for (id, word) in self.words.iter().enumerate() {
-            vocab.insert(word.clone(), json!(id));
-        }
+        let vocab: Map<String, Value> = self.words.iter().cloned().zip((0u64..).map(Value::from)).collect();
         let token = |token: &str, type_id: u8| json!({"SpecialToken": {"id": token, "type_id": type_id}});
         let text = |text: &str, type_id: u8| json!({"Sequence": {"id": text, "type_id": type_id}});
         let template_token = |token: &'static str| -> Result<Value, Error> {

@@ -8,16 +8,10 @@ const STATE: usize = 624;
 const SHIFT: usize = 397;
 
 /// CPython's `random.Random`: MT19937 seeded as `random.seed(int)` does.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PythonRandom {
     state: [u32; STATE],
     next: usize,
-}
-
-impl std::fmt::Debug for PythonRandom {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PythonRandom").field("next", &self.next).finish_non_exhaustive()
-    }
 }
 
 impl PythonRandom {
@@ -26,34 +20,21 @@ impl PythonRandom {
     pub fn new(seed: u64) -> Self {
         let words = [seed as u32, (seed >> 32) as u32];
         let key = if words[1] == 0 { &words[..1] } else { &words[..] };
-        let mut random = Self { state: [0; STATE], next: STATE };
-        random.seed_by_array(key);
-        random
-    }
-
-    fn seed_by_array(&mut self, key: &[u32]) {
-        let state = &mut self.state;
+        let mut state = [0; STATE];
         state[0] = 19_650_218;
         for i in 1..STATE {
-            let previous = state[i - 1];
+            let previous: u32 = state[i - 1];
             state[i] = 1_812_433_253u32.wrapping_mul(previous ^ (previous >> 30)).wrapping_add(i as u32);
         }
-        let mix = |state: &[u32; STATE], i: usize, factor: u32| {
-            let previous = state[i - 1];
-            state[i] ^ (previous ^ (previous >> 30)).wrapping_mul(factor)
-        };
-        let (mut i, mut j) = (1, 0);
-        for _ in 0..STATE.max(key.len()) {
-            state[i] = mix(state, i, 1_664_525).wrapping_add(key[j]).wrapping_add(j as u32);
-            i += 1;
-            j = (j + 1) % key.len();
-            if i == STATE {
-                state[0] = state[STATE - 1];
-                i = 1;
-            }
-        }
-        for _ in 0..STATE - 1 {
-            state[i] = mix(state, i, 1_566_083_941).wrapping_sub(i as u32);
+        let mut i = 1;
+        for step in 0..2 * STATE - 1 {
+            let previous = state[i - 1] ^ (state[i - 1] >> 30);
+            state[i] = if step < STATE {
+                let j = step % key.len();
+                (state[i] ^ previous.wrapping_mul(1_664_525)).wrapping_add(key[j]).wrapping_add(j as u32)
+            } else {
+                (state[i] ^ previous.wrapping_mul(1_566_083_941)).wrapping_sub(i as u32)
+            };
             i += 1;
             if i == STATE {
                 state[0] = state[STATE - 1];
@@ -61,6 +42,7 @@ impl PythonRandom {
             }
         }
         state[0] = 0x8000_0000;
+        Self { state, next: STATE }
     }
 
     fn twist(&mut self) {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::folder::folder_of;
 use crate::system::{Disk, Durable, FileSystem};
 
 /// What a finished file holds.
@@ -152,6 +151,14 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> impl FnOnce(&mut dyn Wri
     }
 }
 
+/// The folder that a path is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
 pub fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
@@ -163,8 +170,8 @@ pub fn is_temporary(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::{digest_bytes, digest_file};
     use crate::faults::{Fault, Faulty, PowerCut, Survival};
+    use crate::source::{digest_bytes, digest_file};
     use crate::staged::StagedFolder;
 
     fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<Written> {

@@ -1,8 +1,8 @@
-//! Errors of files and folders.
+//! Errors of files and folders, and the one form in which a problem says its place in a file.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::disk_full::is_disk_full;
 use crate::objects::is_transient;
 
 /// A result of this crate.
@@ -75,5 +75,79 @@ impl Error {
             true => Self::DiskFull { path, needed, source },
             false => Self::Io { action: "write", path, source },
         }
+    }
+}
+
+/// Whether an error, or what caused it, is that a disk or quota is full.
+#[must_use]
+pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    // What an `io::Error` wraps is not among its sources itself.
+    let says_so = |io: &std::io::Error| {
+        matches!(io.kind(), StorageFull | QuotaExceeded)
+            || io.get_ref().is_some_and(|inner| is_disk_full(inner))
+    };
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| error.downcast_ref::<std::io::Error>().is_some_and(says_so))
+}
+
+/// A problem and its place, which stands first in the message: `train.tsv:3: the line is empty, expected a text`.
+#[derive(Debug)]
+pub struct Located<P> {
+    /// The file or folder.
+    pub path: Box<Path>,
+    /// The line, or the row of a table without lines, counted from 1; `None` where it is the whole file.
+    pub line: Option<u64>,
+    /// What is wrong there.
+    pub problem: P,
+}
+
+impl<P: fmt::Display> fmt::Display for Located<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        write!(f, " {}", self.problem)
+    }
+}
+
+impl<P: std::error::Error> std::error::Error for Located<P> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.problem.source()
+    }
+}
+
+/// Gives a problem its place.
+pub trait Locate: Sized {
+    /// A problem of a whole file or folder.
+    fn at(self, path: impl Into<PathBuf>) -> Located<Self>;
+
+    /// A problem of one line, counted from 1.
+    fn at_line(self, path: impl Into<PathBuf>, line: u64) -> Located<Self> {
+        Located { line: Some(line), ..self.at(path) }
+    }
+}
+
+impl<P: std::error::Error> Locate for P {
+    fn at(self, path: impl Into<PathBuf>) -> Located<Self> {
+        Located { path: path.into().into(), line: None, problem: self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::{Path, is_disk_full};
+
+    #[test]
+    fn it_is_found_wherever_it_was_said() {
+        let full = || Error::from(ErrorKind::StorageFull);
+        let wrapped = super::Error::io("write", Path::new("shard"))(full());
+        assert!(is_disk_full(&full()) && is_disk_full(&Error::from(ErrorKind::QuotaExceeded)));
+        assert!(is_disk_full(&Error::other(full())) && is_disk_full(&wrapped));
+        assert!(is_disk_full(&Error::other(wrapped)));
+        assert!(!is_disk_full(&Error::other("full")) && !is_disk_full(&Error::from(ErrorKind::NotFound)));
     }
 }

@@ -26,14 +26,9 @@
 //! All operations that write go through the small trait [`FileSystem`], so that a test can make any of them fail.
 
 mod atomic;
-mod bytes;
-mod disk_full;
 mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
-mod folder;
-mod located;
-mod lock;
 mod object_cache;
 #[cfg(feature = "object-stores")]
 pub mod objects;
@@ -47,12 +42,8 @@ mod staged;
 mod system;
 
 pub use atomic::{AtomicFile, Written, is_temporary, write_atomic, write_json_atomic};
-pub use bytes::{digest_bytes, digest_file, read_limited};
-pub use disk_full::is_disk_full;
-pub use error::{Error, Result};
-pub use located::{Locate, Located};
-pub use lock::{LOCK, OutputLock};
+pub use error::{Error, Locate, Located, Result, is_disk_full};
 pub use object_cache::ObjectCache;
-pub use source::{is_url, on_disk, open_file, open_stream, size};
-pub use staged::StagedFolder;
+pub use source::{digest_bytes, digest_file, is_url, on_disk, open_file, open_stream, read_limited, size};
+pub use staged::{LOCK, OutputLock, StagedFolder};
 pub use system::{Disk, Durable, FileSystem};

@@ -56,13 +56,12 @@ impl ObjectCache {
     /// [`Error::Io`], [`Error::Differs`].
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
-        match File::open(&path) {
-            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.len() == bytes) => {
-                // Where the folder belongs to somebody else, the copy only seems older.
-                let _ = file.set_modified(SystemTime::now());
-                return Ok(file);
-            }
-            _ => {}
+        if let Ok(file) = File::open(&path)
+            && file.metadata().is_ok_and(|metadata| metadata.len() == bytes)
+        {
+            // Where the folder belongs to somebody else, the copy only seems older.
+            let _ = file.set_modified(SystemTime::now());
+            return Ok(file);
         }
         if bytes > self.most {
             let said = format!("it has {bytes} bytes, more than the {} of the cache", self.most);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::bytes::{digest_bytes, read_limited};
+use crate::source::{digest_bytes, read_limited};
 
 const START: &str = "{\n  \"seal\": \"";
 const END: &str = "\",\n";

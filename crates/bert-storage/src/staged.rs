@@ -9,19 +9,25 @@
 //! 3. The last file says that all are there. What goes away again loses its name first ([`StagedFolder::discard`]), so
 //!    that nothing half removed is taken for whole.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::atomic::{AtomicFile, Written, is_temporary, json};
+use crate::atomic::{AtomicFile, Written, folder_of, is_temporary, json};
 use crate::error::{Error, Result};
-use crate::folder::create_folder;
-use crate::lock::{LOCK, OutputLock};
 use crate::sealed::{read_sealed, sealed};
 use crate::system::FileSystem;
+
+/// The name of the lock file in an output folder.
+pub const LOCK: &str = ".lock";
+
+/// Exclusive use of an output folder, until dropped. The lock is the operating system's: it dies with the process; its
+/// file stays.
+#[derive(Debug)]
+pub struct OutputLock(#[expect(dead_code, reason = "closing it ends the lock")] File);
 
 /// A folder, and the file system by which it is written.
 #[derive(Clone, Debug)]
@@ -89,7 +95,18 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// [`Error::Io`]; folders above that were made stay.
     pub fn create(&self) -> Result<()> {
-        create_folder(self.files, &self.path)
+        let path = &self.path;
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        let above = Self::new(self.files, folder_of(path));
+        above.create()?;
+        match self.files.create_dir(path) {
+            // Another process may have been faster.
+            Err(_) if path.is_dir() => Ok(()),
+            Err(source) => Err(Error::io("create folder", path)(source)),
+            Ok(()) => above.sync(),
+        }
     }
 
     /// Takes the lock of this name in the folder, at once or not at all; most call it [`LOCK`].
@@ -97,7 +114,7 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// [`Error::InUse`] when another process holds it, [`Error::Io`] when the lock file cannot be made.
     pub fn lock(&self, name: &str) -> Result<OutputLock> {
-        OutputLock::take(self.files, &self.path, name, File::try_lock)
+        self.lock_by(File::try_lock, name)
     }
 
     /// Takes a share in [`LOCK`]: others may have one too, but nobody the lock alone.
@@ -105,7 +122,17 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// As [`StagedFolder::lock`].
     pub fn share(&self) -> Result<OutputLock> {
-        OutputLock::take(self.files, &self.path, LOCK, File::try_lock_shared)
+        self.lock_by(File::try_lock_shared, LOCK)
+    }
+
+    fn lock_by(&self, lock: fn(&File) -> Result<(), TryLockError>, name: &str) -> Result<OutputLock> {
+        let path = self.at(name);
+        let file = self.files.open_lock(&path).map_err(Error::io("create", &path))?;
+        match lock(&file) {
+            Ok(()) => Ok(OutputLock(file)),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { path: self.path.clone() }),
+            Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),
+        }
     }
 
     /// Refuses a folder in which another process works; it is in use before it is anything else. Changes nothing.
@@ -183,7 +210,7 @@ impl<'a> StagedFolder<'a> {
             file.flush()
         };
         write().map_err(Error::io("write", &path))?;
-        self.files.rename(&temporary, &path).map_err(Error::io("rename to", &path))
+        self.take(&temporary, name)
     }
 
     /// What was noted or written with a seal; `None` where there is none that holds.
@@ -252,5 +279,36 @@ impl<'a> StagedFolder<'a> {
     /// [`Error::Io`].
     pub fn remove_all(&self) -> Result<()> {
         self.files.remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::{PowerCut, Survival};
+    use crate::system::Disk;
+
+    #[test]
+    fn folders_are_made_durably_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b/c");
+        let files = PowerCut::over(folder.path(), u64::MAX).unwrap();
+        StagedFolder::new(&files, &deep).create().unwrap();
+        files.restart(Survival::Nothing).unwrap();
+        assert!(deep.is_dir());
+        StagedFolder::new(&Disk, &deep).create().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let inside = folder.path().join("file/x");
+        assert_eq!(StagedFolder::new(&Disk, &inside).create().unwrap_err().exit_code(), 1);
+    }
+
+    #[test]
+    fn a_lock_is_exclusive_and_ends_with_its_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let staged = StagedFolder::new(&Disk, folder.path());
+        let lock = staged.lock(LOCK).unwrap();
+        assert!(matches!(staged.lock(LOCK), Err(Error::InUse { .. })));
+        drop(lock);
+        staged.lock(LOCK).unwrap();
     }
 }

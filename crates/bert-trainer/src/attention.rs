@@ -6,14 +6,14 @@
 
 use std::path::Path;
 
-use bert_model::BertInput;
 use bert_pages::{page, shade};
 use maud::{Markup, html};
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::host::{int_matrix, values};
+use crate::host::values;
 use crate::inference::load_encoder;
+use crate::padding::PaddedBatch;
 use crate::text::Text;
 
 /// The page for `text` (`A ||| B` is a pair), cut to `max_length` word pieces.
@@ -25,14 +25,7 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
     let (model, config) = load_encoder(folder, &device)?;
     let words = Text::open(folder)?;
     let encoded = words.encode_with_masks(text, max_length.min(config.max_position_embeddings));
-    let ids: Vec<i32> = encoded.input_ids.iter().map(|&id| id as i32).collect();
-    let segments: Vec<i32> = encoded.segment_ids.iter().map(|&id| id as i32).collect();
-    let shape = [1, ids.len()];
-    let states = model.forward_with_states(BertInput {
-        input_ids: int_matrix(&ids, shape, &device),
-        input_mask: int_matrix(&vec![1; ids.len()], shape, &device),
-        segment_ids: int_matrix(&segments, shape, &device),
-    });
+    let states = model.forward_with_states(PaddedBatch::of_one(&encoded).input(&device));
     let tokens: Vec<&str> = encoded.input_ids.iter().map(|&id| words.vocabulary.token(id)).collect();
     let whole = words.encode_with_masks(text, usize::MAX).input_ids.len();
     let body = html! {
@@ -40,7 +33,7 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
         @for (layer, attention) in (1..).zip(states.attentions) {
             h2 { "Layer " (layer) }
             div.heads {
-                @for (head, weights) in (1..).zip(values(attention).chunks(ids.len() * ids.len())) {
+                @for (head, weights) in (1..).zip(values(attention).chunks(tokens.len() * tokens.len())) {
                     figure {
                         figcaption { "head " (head) }
                         (square(&tokens, weights))

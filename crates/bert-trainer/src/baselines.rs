@@ -7,22 +7,17 @@
 //! - `neighbours` looks up the tokens on both sides in a table of pairs. A model whose loss is between the two
 //!   levels uses the context, but less of it than these two tokens tell.
 
-mod blank;
-mod neighbours;
-mod word_frequencies;
-
 use serde::{Deserialize, Serialize};
 
-pub use crate::baselines::blank::Baseline;
-use crate::baselines::blank::Blank;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
-use crate::neighbour_counts::NeighbourCounts;
-use neighbours::Neighbours;
-use word_frequencies::WordFrequencies;
+use crate::neighbour_counts::{NeighbourCounts, Side};
 
 /// Held-out masked tokens that are predicted at most: the standard error of the loss is then below 0.01 nats.
 const MOST_PREDICTIONS: usize = 1 << 18;
+
+/// How many tokens by word frequency are added to those seen beside a neighbour.
+const PRIOR: f64 = 500.0;
 
 /// Both levels, over the same masked tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +28,26 @@ pub struct Baselines {
     pub word_frequencies: Baseline,
     /// Every token by the counts of its two neighbours in the training text.
     pub neighbours: Baseline,
+}
+
+/// What one predictor reaches on the held-out masked tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Mean negative log-likelihood, in nats.
+    pub masked_lm_loss: f64,
+    /// Share of the masked tokens that the predictor puts first; of equals the lowest id counts as first.
+    pub masked_lm_accuracy: f64,
+}
+
+/// A held-out masked token, and what stands beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Blank {
+    /// The token before it; `None` where that is masked too.
+    left: Option<u32>,
+    /// The token after it; `None` where that is masked too.
+    right: Option<u32>,
+    /// What was masked.
+    target: u32,
 }
 
 /// Counts the text of `train` and predicts the masked tokens of the first `instances` instances of `held_out`, or of
@@ -50,7 +65,7 @@ pub fn baselines(
 ) -> Result<Baselines, Error> {
     let vocabulary = train.vocabulary();
     if held_out.vocabulary().tokens() != vocabulary.tokens() {
-        let (train, held_out) = (train.folder().display(), held_out.folder().display());
+        let (train, held_out) = (train.data().folder().display(), held_out.data().folder().display());
         let differences = vec![format!("{held_out} was made with another vocabulary than {train}")];
         return Err(Error::Mismatch(differences));
     }
@@ -82,4 +97,228 @@ fn blanks(held_out: &mut DataLoader, instances: u64) -> Result<Vec<Blank>, Error
         }
     }
     Ok(blanks)
+}
+
+/// Loss and accuracy from sums over `predictions` masked tokens.
+fn mean(loss: f64, hits: u64, predictions: usize) -> Baseline {
+    let predictions = predictions.max(1) as f64;
+    Baseline { masked_lm_loss: loss / predictions, masked_lm_accuracy: hits as f64 / predictions }
+}
+
+/// Predicts every masked token by its share of the training text, without any context.
+struct WordFrequencies {
+    /// How probable each token of the vocabulary is, by its count and one more: no token is impossible.
+    shares: Vec<f64>,
+    most_frequent: u32,
+}
+
+impl WordFrequencies {
+    fn new(text: &NeighbourCounts) -> Self {
+        let counts = &text.occurrences;
+        // Of equals the lowest id.
+        let most_frequent = (0..counts.len()).rev().max_by_key(|&id| counts[id]).unwrap_or(0) as u32;
+        Self { shares: text.shares(), most_frequent }
+    }
+
+    /// What this predictor reaches.
+    fn baseline(&self, blanks: &[Blank]) -> Baseline {
+        let loss: f64 = blanks.iter().map(|blank| -self.shares[blank.target as usize].ln()).sum();
+        let hits = blanks.iter().filter(|blank| blank.target == self.most_frequent).count();
+        mean(loss, hits as u64, blanks.len())
+    }
+}
+
+/// A token and its weight, q(t) before the division.
+#[derive(Clone, Copy)]
+struct Candidate {
+    weight: f64,
+    token: u32,
+}
+
+impl Candidate {
+    /// The heavier one; of equals that with the lower id.
+    fn or(self, other: Self) -> Self {
+        let other_wins =
+            other.weight > self.weight || (other.weight == self.weight && other.token < self.token);
+        if other_wins { other } else { self }
+    }
+}
+
+/// Predicts a masked token from the counts of what stood beside its two neighbours in the training text.
+///
+/// ```text
+/// q(t) ~ P(t | left) P(t | right) / P(t)        P(t | a) = (n(a, t) + K P(t)) / (n(a) + K),  K = 500
+/// ```
+///
+/// A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result,
+/// because its P(t | a) is P(t). With L and R the counts of t beside each neighbour, q(t) is therefore
+/// `(L + K P)(R + K P) / P`, divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the
+/// tokens seen beside both, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass
+/// over the vocabulary.
+struct Neighbours {
+    /// What stood after each token.
+    after: Side,
+    /// What stood before each token.
+    before: Side,
+}
+
+impl Neighbours {
+    fn new(text: &mut NeighbourCounts) -> Self {
+        Self { after: text.side(-1), before: text.side(1) }
+    }
+
+    /// What this predictor reaches; sorts the blanks.
+    fn baseline(&self, words: &WordFrequencies, blanks: &mut [Blank]) -> Baseline {
+        let weigh = |token: u32, after: f64, before: f64| {
+            let prior = words.shares[token as usize];
+            let weight = (after + PRIOR * prior) * (before + PRIOR * prior) / prior;
+            Candidate { weight, token }
+        };
+        // By their left neighbours: the counts after each are spread over the vocabulary once.
+        blanks.sort_unstable();
+        let mut after = vec![0.0; words.shares.len()];
+        let (mut loss, mut hits) = (0.0, 0);
+        for group in blanks.chunk_by(|a, b| a.left == b.left) {
+            let left = beside(&self.after, group[0].left);
+            let mut left_total = 0.0;
+            // The best of the tokens that are not seen before the right neighbour. Those that are count for less here
+            // than they weigh, so they cannot take the place of a better one.
+            let mut best_without_right = weigh(words.most_frequent, 0.0, 0.0);
+            for &(token, count) in left {
+                after[token as usize] = f64::from(count);
+                left_total += f64::from(count);
+                best_without_right = best_without_right.or(weigh(token, f64::from(count), 0.0));
+            }
+            for blank in group {
+                let (mut total, mut best) = (PRIOR * (left_total + PRIOR), best_without_right);
+                let mut before_target = 0.0;
+                for &(token, count) in beside(&self.before, blank.right) {
+                    let (after, before) = (after[token as usize], f64::from(count));
+                    total += before * (PRIOR + after / words.shares[token as usize]);
+                    best = best.or(weigh(token, after, before));
+                    if token == blank.target {
+                        before_target = before;
+                    }
+                }
+                let target = weigh(blank.target, after[blank.target as usize], before_target);
+                loss += (total / target.weight).ln();
+                hits += u64::from(best.token == blank.target);
+            }
+            left.iter().for_each(|&(token, _)| after[token as usize] = 0.0);
+        }
+        mean(loss, hits, blanks.len())
+    }
+}
+
+/// The tokens beside a neighbour; none beside one that is not known.
+fn beside(side: &Side, neighbour: Option<u32>) -> &[(u32, u32)] {
+    neighbour.map_or(&[], |id| side.tokens(id as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_random::{Domain, Random, Stream};
+
+    use super::*;
+
+    /// The definition, with a table of all pairs and a walk over the vocabulary for every blank.
+    fn dense(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
+        let mut single = vec![1.0; vocabulary];
+        let mut pairs = vec![vec![0.0; vocabulary]; vocabulary];
+        for text in texts {
+            text.iter().for_each(|&id| single[id as usize] += 1.0);
+            text.windows(2).for_each(|pair| pairs[pair[0] as usize][pair[1] as usize] += 1.0);
+        }
+        let total: f64 = single.iter().sum();
+        let p: Vec<f64> = single.iter().map(|count| count / total).collect();
+        let (mut loss, mut hits) = (0.0, 0);
+        for blank in blanks {
+            let mut q = p.clone();
+            for (t, q) in q.iter_mut().enumerate() {
+                if let Some(left) = blank.left {
+                    let row = &pairs[left as usize];
+                    *q *= (row[t] + 500.0 * p[t]) / (row.iter().sum::<f64>() + 500.0) / p[t];
+                }
+                if let Some(right) = blank.right {
+                    let column: Vec<f64> = pairs.iter().map(|row| row[right as usize]).collect();
+                    *q *= (column[t] + 500.0 * p[t]) / (column.iter().sum::<f64>() + 500.0) / p[t];
+                }
+            }
+            loss -= (q[blank.target as usize] / q.iter().sum::<f64>()).ln();
+            let best = (0..vocabulary).rev().max_by(|&a, &b| q[a].total_cmp(&q[b])).unwrap();
+            hits += u64::from(best == blank.target as usize);
+        }
+        mean(loss, hits, blanks.len())
+    }
+
+    fn counted(vocabulary: usize, texts: &[Vec<u32>]) -> NeighbourCounts {
+        let mut counts = NeighbourCounts::new(vocabulary, 1);
+        texts.iter().for_each(|text| counts.add(text));
+        counts
+    }
+
+    fn sparse(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
+        let mut text = counted(vocabulary, texts);
+        Neighbours::new(&mut text).baseline(&WordFrequencies::new(&text), &mut blanks.to_vec())
+    }
+
+    #[test]
+    fn the_sparse_sums_are_those_of_the_whole_vocabulary() {
+        let mut all_hits = 0.0;
+        for seed in 0..8 {
+            let mut random = Stream::new(seed, Domain::Test, &[]);
+            let vocabulary = 5 + random.below(40);
+            // Low ids are frequent; the last third stands in no text, but in blanks.
+            let mut id = |most: usize| random.below(most).min(random.below(most)) as u32;
+            let texts: Vec<Vec<u32>> = (0..30)
+                .map(|text| (0..text * 40).map(|_| id(vocabulary - vocabulary / 3)).collect())
+                .collect();
+            let blanks: Vec<Blank> = (0..300)
+                .map(|_| {
+                    let mut side = || Some(id(vocabulary)).filter(|&id| id != 1);
+                    Blank { left: side(), right: side(), target: id(vocabulary) }
+                })
+                .collect();
+            let (found, expected) = (sparse(vocabulary, &texts, &blanks), dense(vocabulary, &texts, &blanks));
+            assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-10, "{found:?} {expected:?}");
+            assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy, "seed {seed}");
+            all_hits += found.masked_lm_accuracy;
+        }
+        assert!(all_hits > 0.2, "the guesses are compared on blanks that some of them fit");
+    }
+
+    #[test]
+    fn neighbours_tell_what_stands_between_them() {
+        // 7 stands between 1 and 2 and nowhere else, 8 between 3 and 4.
+        let texts = vec![[1, 7, 2, 3, 8, 4].repeat(200)];
+        let blank = |left, right, target| Blank { left, right, target };
+        let baseline = |blanks: &[Blank]| sparse(10, &texts, blanks);
+        for blank in [blank(Some(1), Some(2), 7), blank(Some(3), None, 8), blank(None, Some(4), 8)] {
+            let found = baseline(&[blank]);
+            assert!(found.masked_lm_loss < 1.0 && found.masked_lm_accuracy == 1.0, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn without_known_neighbours_words_are_guessed_by_frequency() {
+        let texts = vec![vec![3, 1, 3, 2, 3, 1]];
+        let blanks = [3, 1, 0].map(|target| Blank { left: None, right: None, target });
+        let found = sparse(5, &texts, &blanks);
+        let expected = WordFrequencies::new(&counted(5, &texts)).baseline(&blanks);
+        assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-12);
+        assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy);
+    }
+
+    #[test]
+    fn every_token_by_its_share() {
+        let mut counts = NeighbourCounts::new(4, 0);
+        counts.add(&[0, 1, 1, 1, 3, 3, 3]);
+        let words = WordFrequencies::new(&counts);
+        let blanks = [1, 1, 2, 3].map(|target| Blank { left: None, right: Some(1), target });
+        let found = words.baseline(&blanks);
+        // Shares of 2, 4, 1 and 4 elevenths; of the two most frequent the lower id is the guess.
+        let expected = (3.0 * (11f64 / 4.0).ln() + 11f64.ln()) / 4.0;
+        assert!((found.masked_lm_loss - expected).abs() < 1e-12, "{found:?}");
+        assert_eq!((words.most_frequent, found.masked_lm_accuracy), (1, 0.5));
+    }
 }

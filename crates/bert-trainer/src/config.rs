@@ -308,16 +308,13 @@ impl PretrainConfig {
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
         check(!self.keep_best || self.eval_data.is_some(), "keep-best", "needs --eval-data")?;
         if let Some(last) = self.average_last {
+            check(last > 0, "average-last", "must be at least 1")?;
             let written = self.steps.div_ceil(self.save_every);
-            let reason = match last {
-                0 => Some("must be at least 1".to_string()),
-                _ if self.steps > 0 && last as u64 > written => Some(format!(
-                    "the run writes {written} checkpoints: {} steps, one every {} (--save-every)",
-                    self.steps, self.save_every
-                )),
-                _ => None,
-            };
-            check(reason.is_none(), "average-last", &reason.unwrap_or_default())?;
+            let too_few = format!(
+                "the run writes {written} checkpoints: {} steps, one every {} (--save-every)",
+                self.steps, self.save_every
+            );
+            check(self.steps == 0 || last as u64 <= written, "average-last", &too_few)?;
         }
         self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
@@ -341,10 +338,7 @@ impl PretrainConfig {
 
     /// The initialization, given or by default; none where the run starts from a checkpoint.
     pub fn initialization(&self) -> Option<InitializationChoice> {
-        match self.init_checkpoint {
-            Some(_) => None,
-            None => Some(self.initialization.unwrap_or_default()),
-        }
+        self.init_checkpoint.is_none().then(|| self.initialization.unwrap_or_default())
     }
 
     /// Sequences in the largest micro-batch.

@@ -22,9 +22,7 @@ mod document_samples;
 #[cfg(test)]
 mod document_samples_tests;
 mod length_buckets;
-mod place;
 mod prefetch;
-mod shard_order;
 mod shard_samples;
 
 use std::path::Path;
@@ -33,10 +31,10 @@ use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
 use bert_model::BertConfig;
 use bert_storage::Locate;
 
-pub use crate::data_loader::place::Place;
 pub use batch::PretrainingBatch;
+pub use document_samples::Place;
 pub use prefetch::Prefetcher;
-pub use shard_order::ShardOrder;
+pub use shard_samples::ShardOrder;
 
 use crate::error::{Error, FolderProblem};
 use document_samples::DocumentSamples;
@@ -105,9 +103,10 @@ impl DataLoader {
         let longest = self.seq_length;
         let wanted = LengthBuckets { count: buckets, batch_size: batch_size.max(1), longest };
         self.buckets = (buckets > 1).then_some(wanted);
+        // What is in memory has the order of before.
         match &mut self.samples {
-            Samples::Shards(samples) => samples.forget(),
-            Samples::Documents(samples) => samples.forget(),
+            Samples::Shards(samples) => samples.open = None,
+            Samples::Documents(samples) => samples.block = None,
         }
         self
     }
@@ -116,7 +115,7 @@ impl DataLoader {
     /// batch: samples from there on are found without counting those before.
     pub fn starting_at(mut self, place: Option<Place>) -> Self {
         if let Samples::Documents(samples) = &mut self.samples {
-            samples.start_at(place);
+            samples.start = place.unwrap_or_default();
         }
         self
     }
@@ -138,11 +137,6 @@ impl DataLoader {
     /// The data set.
     pub fn data(&self) -> &DataSet {
         &self.data
-    }
-
-    /// The data folder.
-    pub fn folder(&self) -> &Path {
-        self.data.folder()
     }
 
     /// The folder's manifest.

@@ -78,33 +78,20 @@ impl DeviceName {
     /// when the machine lacks the hardware or its driver.
     pub fn open(self) -> Result<Device, Error> {
         match self {
-            Self::Flex => open_flex(),
-            Self::Ndarray => open_ndarray(),
+            #[cfg(feature = "flex")]
+            Self::Flex => Ok(Device::flex()),
+            #[cfg(feature = "ndarray")]
+            Self::Ndarray => {
+                #[expect(deprecated, reason = "kept selectable for comparison with the flex backend")]
+                let device = Device::ndarray();
+                Ok(device)
+            }
+            #[cfg(feature = "cuda")]
             Self::Cuda(index) => open_cuda(index),
+            #[cfg(not(all(feature = "flex", feature = "ndarray", feature = "cuda")))]
+            device => Err(Error::DeviceNotBuilt { device, feature: device.backend() }),
         }
     }
-}
-
-#[cfg(feature = "flex")]
-fn open_flex() -> Result<Device, Error> {
-    Ok(Device::flex())
-}
-
-#[cfg(not(feature = "flex"))]
-fn open_flex() -> Result<Device, Error> {
-    Err(Error::DeviceNotBuilt { device: DeviceName::Flex, feature: "flex" })
-}
-
-#[cfg(feature = "ndarray")]
-fn open_ndarray() -> Result<Device, Error> {
-    #[expect(deprecated, reason = "kept selectable for comparison with the flex backend")]
-    let device = Device::ndarray();
-    Ok(device)
-}
-
-#[cfg(not(feature = "ndarray"))]
-fn open_ndarray() -> Result<Device, Error> {
-    Err(Error::DeviceNotBuilt { device: DeviceName::Ndarray, feature: "ndarray" })
 }
 
 /// Opens a CUDA device and runs one small product on it.
@@ -127,11 +114,6 @@ fn open_cuda(index: usize) -> Result<Device, Error> {
         Ok(_) => Err(unavailable("a small test product on it was not finite".to_string())),
         Err(panic) => Err(unavailable(panic.lines().next().unwrap_or_default().to_string())),
     }
-}
-
-#[cfg(not(feature = "cuda"))]
-fn open_cuda(index: usize) -> Result<Device, Error> {
-    Err(Error::DeviceNotBuilt { device: DeviceName::Cuda(index), feature: "cuda" })
 }
 
 #[cfg(test)]

@@ -76,10 +76,8 @@ pub fn evaluate(
 ) -> Result<Evaluation, Error> {
     let end = limit.unwrap_or(u64::MAX).min(loader.rows());
     let mut sums = Evaluation { instances: end, ..Evaluation::default() };
-    let mut start = 0;
-    while start < end {
-        let stop = (start + batch_size as u64).min(end);
-        let batch = loader.stored(start, stop)?;
+    for start in (0..end).step_by(batch_size) {
+        let batch = loader.stored(start, end.min(start + batch_size as u64))?;
         let targets = batch.targets(device);
         let part =
             evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
@@ -91,7 +89,6 @@ pub fn evaluate(
         sums.next_sentence_loss += part.next_sentence_loss;
         sums.next_sentence_accuracy += part.next_sentence_accuracy;
         sums.random_next += batch.next_sentence_labels.iter().sum::<i32>() as f64;
-        start = stop;
     }
     sums.masked_lm_nats_per_character = sums.masked_lm_loss / sums.masked_characters.max(1) as f64;
     let (predictions, instances) = (sums.predictions.max(1) as f64, sums.instances.max(1) as f64);

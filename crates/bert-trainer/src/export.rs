@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy, NamedTensors, WEIGHTS,
-    load_pretrained_weights, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
-    read_pretrained_tensors, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, NamedTensors, WEIGHTS, named_tensors_from_bytes,
+    named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder};
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
+use crate::inference::load_encoder;
 use crate::initialization::FreshWeights;
 use crate::model_card::{card_of_checkpoint, card_of_fresh};
 use crate::text::Text;
@@ -79,9 +79,7 @@ pub fn export(folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
     let card = card_of_checkpoint(folder, how.encoder_only)?;
     if how.encoder_only {
-        let config = BertConfig::read(folder.join("config.json"))?;
-        let model = BertModel::new(&config, 0, &DeviceName::default().open()?);
-        let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::FreshHeads)?;
+        let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let text = Text::open(folder)?;
         return save(begin(files, target, card)?, &model, &config, &text, how.weight_type);
     }

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use bert_model::{
-    BertForPreTraining, BertInput, LoadPolicy, Mode, PretrainingInput, load_pretrained_pretraining,
-};
+use bert_model::{BertForPreTraining, LoadPolicy, Mode, PretrainingInput, load_pretrained};
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::host::{int_matrix, int_vector, values};
+use crate::host::{int_vector, values};
+use crate::padding::PaddedBatch;
 use crate::tasks::EncodedPair;
 use crate::text::Text;
 
@@ -38,7 +37,7 @@ impl MaskFiller {
     /// When the folder has no masked-LM head or cannot be read.
     pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
-        let (model, config, _) = load_pretrained_pretraining(folder, LoadPolicy::Exact, 0, &device)?;
+        let (model, config, _) = load_pretrained(folder, |config| config, LoadPolicy::Exact, 0, &device)?;
         Ok(Self { model, text: Text::open(folder)?, max_length: config.max_position_embeddings, device })
     }
 
@@ -51,21 +50,14 @@ impl MaskFiller {
 
     /// The probabilities of all words at each `[MASK]`, by its position.
     pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<(usize, Vec<f32>)> {
-        let ids: Vec<i32> = encoded.input_ids.iter().map(|&id| id as i32).collect();
-        let segments: Vec<i32> = encoded.segment_ids.iter().map(|&id| id as i32).collect();
-        let mask = self.text.vocabulary.mask_id() as i32;
-        let positions: Vec<i32> = (0..ids.len() as i32).filter(|&i| ids[i as usize] == mask).collect();
+        let mask = self.text.vocabulary.mask_id();
+        let at_masks = (0..).zip(&encoded.input_ids).filter(|(_, id)| **id == mask);
+        let positions: Vec<i32> = at_masks.map(|(position, _)| position).collect();
         if positions.is_empty() {
             return Vec::new();
         }
-        let shape = [1, ids.len()];
-        let row = |values: &[i32]| int_matrix(values, shape, &self.device);
         let input = PretrainingInput {
-            bert: BertInput {
-                input_ids: row(&ids),
-                input_mask: row(&vec![1; ids.len()]),
-                segment_ids: row(&segments),
-            },
+            bert: PaddedBatch::of_one(encoded).input(&self.device),
             masked_lm_positions: int_vector(&positions, &self.device),
         };
         let logits = self.model.forward(input, Mode::Eval).prediction_logits;

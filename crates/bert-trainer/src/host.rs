@@ -1,10 +1,13 @@
 //! Moves values between host memory and tensors: the few conversions that the crate needs.
 
+use bert_model::BertInput;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// Integers as a matrix, row by row.
-pub(crate) fn int_matrix(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+/// Ids, mask and segments as a model reads them, each given row by row.
+pub(crate) fn bert_input(cells: [&[i32]; 3], shape: [usize; 2], device: &Device) -> BertInput {
+    let matrix = |cells: &[i32]| Tensor::from_data(TensorData::new(cells.to_vec(), shape), device);
+    let [input_ids, input_mask, segment_ids] = cells.map(matrix);
+    BertInput { input_ids, input_mask, segment_ids }
 }
 
 /// Integers as a vector.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::held::Held;
-use crate::host::{float_vector, values};
+use crate::host::float_vector;
 
 /// The hyper-parameters of AdamW, apart from the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,11 +111,6 @@ impl StepGradients {
         let tensors: Vec<Tensor<1>> = self.tensors.iter().flatten().cloned().collect();
         adamw::squared_norm(compute, &tensors).sqrt()
     }
-
-    /// The gradients as host values by parameter number, for tests and inspection.
-    pub fn values(&self) -> Vec<Option<Vec<f32>>> {
-        self.tensors.iter().map(|g| g.clone().map(values)).collect()
-    }
 }
 
 struct Collect<'a> {
@@ -133,11 +128,8 @@ impl ModuleVisitor for Collect<'_> {
 /// First and second moment of each parameter by its name, as flat values.
 pub type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
-#[derive(Clone, Debug)]
-struct Moments {
-    first: Tensor<1>,
-    second: Tensor<1>,
-}
+/// First and second moment of one parameter.
+type Moments = (Tensor<1>, Tensor<1>);
 
 /// The optimizer's state: both moments of every parameter that has had a gradient.
 #[derive(Clone, Debug)]
@@ -218,10 +210,7 @@ impl AdamW {
         learning_rate: f64,
     ) -> Tensor<1> {
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = self.config;
-        let (first, second) = match self.moments[index].take() {
-            Some(Moments { first, second }) => (first, second),
-            None => (g.zeros_like(), g.zeros_like()),
-        };
+        let (first, second) = self.moments[index].take().unwrap_or_else(|| (g.zeros_like(), g.zeros_like()));
         let t = self.updates as f64;
         let step = adamw::AdamW {
             beta1,
@@ -233,7 +222,7 @@ impl AdamW {
             learning_rate: learning_rate * self.rates[index],
         };
         let updated = adamw::update(self.compute, adamw::State { parameter: p, first, second }, g, step);
-        self.moments[index] = Some(Moments { first: updated.first, second: updated.second });
+        self.moments[index] = Some((updated.first, updated.second));
         updated.parameter
     }
 
@@ -242,7 +231,7 @@ impl AdamW {
     pub fn snapshot(&self) -> Snapshot {
         let named = self.names.iter().zip(&self.moments);
         let moments = named.filter_map(|(name, moments)| {
-            let Moments { first, second } = moments.clone()?;
+            let (first, second) = moments.clone()?;
             Some([(format!("first.{name}"), first), (format!("second.{name}"), second)])
         });
         Snapshot::of_tensors(moments.flatten())
@@ -260,10 +249,8 @@ impl AdamW {
     pub fn restore(&mut self, updates: u64, mut state: MomentValues, device: &Device) -> Result<(), Error> {
         self.updates = updates;
         for (name, slot) in self.names.iter().zip(&mut self.moments) {
-            *slot = state.remove(name).map(|(first, second)| Moments {
-                first: float_vector(first, device),
-                second: float_vector(second, device),
-            });
+            let vector = |values| float_vector(values, device);
+            *slot = state.remove(name).map(|(first, second)| (vector(first), vector(second)));
         }
         match state.into_keys().next() {
             Some(name) => Err(Error::OptimizerState(name)),
@@ -304,6 +291,7 @@ impl ModuleMapper for Update<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host;
     use crate::schedule::{Schedule, ScheduleKind};
 
     #[derive(Module, Debug)]
@@ -402,7 +390,8 @@ mod tests {
                 sum.add(&module, [(module.weight.val() * *g).sum().backward()]);
                 assert!(sum.subtrees.len() <= 1 + count.ilog2() as usize);
             }
-            assert_eq!(sum.total().values(), [Some(vec![tree(&values[..count])])], "{count} micro-batches");
+            let total: Vec<_> = sum.total().tensors.into_iter().map(|g| g.map(host::values)).collect();
+            assert_eq!(total, [Some(vec![tree(&values[..count])])], "{count} micro-batches");
         }
     }
 }

@@ -3,7 +3,7 @@
 use bert_model::BertInput;
 use burn::tensor::Device;
 
-use crate::host::int_matrix;
+use crate::host::bert_input;
 use crate::tasks::EncodedPair;
 
 /// Sequences padded to the longest of them, and up to a multiple of 8.
@@ -17,6 +17,11 @@ pub(crate) struct PaddedBatch {
 }
 
 impl PaddedBatch {
+    /// One sequence as it is.
+    pub(crate) fn of_one(sequence: &EncodedPair) -> Self {
+        Self::new(&[sequence], 0, sequence.input_ids.len())
+    }
+
     /// Pads sequences, never beyond `max_length`: the model may have no positions there. None may be longer.
     pub(crate) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
         let longest = sequences.iter().map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
@@ -44,11 +49,7 @@ impl PaddedBatch {
     /// What the model reads, `[rows, seq_length]` each.
     pub(crate) fn input(&self, device: &Device) -> BertInput {
         let shape = [self.rows, self.seq_length];
-        BertInput {
-            input_ids: int_matrix(&self.input_ids, shape, device),
-            input_mask: int_matrix(&self.input_mask, shape, device),
-            segment_ids: int_matrix(&self.segment_ids, shape, device),
-        }
+        bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device)
     }
 }
 

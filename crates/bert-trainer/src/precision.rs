@@ -14,8 +14,6 @@
 //! (factors with 11 bits of significand) on every card whose tensor cores have it. burn 0.22.1 tries that kernel
 //! first (cubek-matmul 0.3.1, `strategy.rs` and `adjust_dtypes`), and no setting changes that.
 
-use std::fmt;
-
 use bert_kernels::processor::{ProductTimes, product_times};
 use bert_kernels::{Compute, Precision, has_bf16_instructions};
 use bert_model::BertConfig;
@@ -35,15 +33,6 @@ pub enum PrecisionChoice {
     F32,
     /// Factors in bf16, sums and everything else in f32; on CUDA products are rounded to bf16 as well.
     Bf16,
-}
-
-impl fmt::Display for PrecisionChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-        })
-    }
 }
 
 impl PrecisionChoice {

@@ -6,6 +6,7 @@
 //! first step (`computed_by`, see [`crate::computer`]): a run may continue on another computer, and says that it
 //! does.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_data::{Manifest, ResolvedConfig};
@@ -27,9 +28,12 @@ pub(crate) const RUN: &str = "run.json";
 
 /// An open run; no other process can open it until this one ends.
 pub struct RunFolder<'a> {
-    folder: StagedFolder<'a>,
-    identity: Value,
-    elsewhere: Vec<String>,
+    /// The folder itself.
+    pub folder: StagedFolder<'a>,
+    /// What decides the run's numbers.
+    pub identity: Value,
+    /// In what this computer and program differ from those that the run began with, as far as bits depend on it.
+    pub elsewhere: Vec<String>,
     _lock: OutputLock,
 }
 
@@ -71,21 +75,6 @@ impl<'a> RunFolder<'a> {
             folder.write_sealed(RUN, &whole)?;
         }
         Ok(Self { folder, identity, elsewhere, _lock: lock })
-    }
-
-    /// The run's folder.
-    pub fn folder(&self) -> &StagedFolder<'a> {
-        &self.folder
-    }
-
-    /// What decides the run's numbers.
-    pub fn identity(&self) -> &Value {
-        &self.identity
-    }
-
-    /// In what this computer and program differ from those that the run began with, as far as bits depend on it.
-    pub fn elsewhere(&self) -> &[String] {
-        &self.elsewhere
     }
 
     /// The run's checkpoints.
@@ -135,21 +124,14 @@ pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Erro
 
 /// Every leaf in which two configurations differ, in words.
 pub fn differences(saved: &Value, now: &Value) -> Vec<String> {
-    let empty = Map::new();
-    let (Some(a), Some(b)) = (saved.as_object(), now.as_object()) else {
-        return if saved == now { vec![] } else { vec![format!("{saved} was {now}")] };
-    };
-    let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    let null = Value::Null;
+    let objects = [saved, now].into_iter().filter_map(Value::as_object);
+    let keys: BTreeSet<&String> = objects.flat_map(Map::keys).collect();
     let mut found = Vec::new();
     for key in keys {
-        let (x, y) = (a.get(key).unwrap_or(&null), b.get(key).unwrap_or(&null));
+        // Null where there is no such key, or no object.
+        let (x, y) = (&saved[key], &now[key]);
         if x.is_object() || y.is_object() {
-            let nested = differences(
-                &Value::Object(x.as_object().unwrap_or(&empty).clone()),
-                &Value::Object(y.as_object().unwrap_or(&empty).clone()),
-            );
-            found.extend(nested.into_iter().map(|text| format!("{key}.{text}")));
+            found.extend(differences(x, y).into_iter().map(|text| format!("{key}.{text}")));
         } else if x != y {
             found.push(format!("{key} was {x}, now {y}"));
         }

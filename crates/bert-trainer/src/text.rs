@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use bert_data::{Manifest, Tokenizer, Vocabulary};
+use bert_data::{DataSet, Tokenizer, Vocabulary};
 use bert_model::BertConfig;
 
 use crate::error::Error;
@@ -44,12 +44,9 @@ impl Text {
         Ok(Self::new(vocabulary, do_lower_case))
     }
 
-    /// The tokenizer a data folder was made with.
-    ///
-    /// # Errors
-    /// When its vocabulary cannot be read.
-    pub fn of_data(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
-        Ok(Self::new(Vocabulary::read(&folder.join("vocab.txt"))?, manifest.config.do_lower_case))
+    /// The tokenizer a data set was made with.
+    pub fn of_data(data: &DataSet) -> Self {
+        Self::new(data.vocabulary().clone(), data.manifest().config.do_lower_case)
     }
 
     /// The tokenizer of a vocabulary.

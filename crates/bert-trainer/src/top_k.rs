@@ -26,17 +26,14 @@ pub fn top_k_accuracy(
 ) -> Result<f64, Error> {
     let end = limit.unwrap_or(u64::MAX).min(loader.rows());
     let (mut found, mut all) = (0, 0);
-    let mut start = 0;
-    while start < end {
-        let stop = (start + batch_size as u64).min(end);
-        let batch = loader.stored(start, stop)?;
+    for start in (0..end).step_by(batch_size) {
+        let batch = loader.stored(start, end.min(start + batch_size as u64))?;
         let logits = model.forward(batch.input(device), Mode::Eval).prediction_logits; // [n, vocab]
         let [_, vocab] = logits.dims();
         let logits = values(logits);
         let rows = logits.par_chunks(vocab).zip(&batch.masked_lm_ids);
         found += rows.filter(|(logits, label)| rank(logits, **label as usize) < k).count();
         all += batch.masked_lm_ids.len();
-        start = stop;
     }
     Ok(found as f64 / all.max(1) as f64)
 }

@@ -6,7 +6,7 @@ use bert_trainer::attention::attention_page;
 use bert_trainer::built_in;
 use clap::Args as ClapArgs;
 
-use crate::commands::{at_least, model_folder, write_page};
+use crate::commands::{at_least, model_folder, write_file};
 use crate::exit::print;
 
 /// Write an HTML page of the attention of every layer and head on a text.
@@ -36,6 +36,6 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.checkpoint)?;
     let html = attention_page(&folder, &args.text, args.max_seq_length)?;
-    write_page(&args.output, &html)?;
+    write_file(&args.output, &html)?;
     print(&args.output.display().to_string())
 }

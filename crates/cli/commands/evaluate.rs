@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use bert_model::{
     Architecture, BertForPreTraining, LoadPolicy, load_pretrained_weights, read_pretrained_config,
 };
-use bert_trainer::DEVICE_HELP;
-use bert_trainer::DeviceName;
 use bert_trainer::built_in;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::evaluation::{Evaluation, evaluate};
 use bert_trainer::precision::PrecisionChoice;
 use bert_trainer::top_k::top_k_accuracy;
+use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -77,10 +76,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         say(&format!("warning: {slow}"));
     }
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
-    let masked_lm_top_k_accuracy = match args.top_k {
-        Some(k) => Some(top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device)?),
-        None => None,
-    };
+    let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device);
+    let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;
     let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
     print_result(args.json, &figures, Figures::line)
 }

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::DEVICE_HELP;
 use bert_trainer::built_in;
 use bert_trainer::inference::{Extractor, write_json_lines, write_parquet};
-use bert_trainer::{DeviceName, Error};
+use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::commands::{at_least, model_folder};

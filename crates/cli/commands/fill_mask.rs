@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use bert_trainer::DEVICE_HELP;
-use bert_trainer::DeviceName;
 use bert_trainer::built_in;
 use bert_trainer::fill_mask::{Filled, MaskFiller};
+use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_data::{DataSet, Vocabulary};
+use bert_data::DataSet;
 use bert_trainer::export::export_fresh;
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use bert_trainer::text::Text;
@@ -52,13 +52,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (Some(data), _) => {
             let data = DataSet::open(data)?;
             let model = named_model(&args.model, data.manifest().vocabulary.size)?;
-            let text = Text::of_data(data.folder(), data.manifest())?;
-            (FreshWeights::new(args.initialization, &data, &model, args.seed)?, model, text)
+            let fresh = FreshWeights::new(args.initialization, &data, &model, args.seed)?;
+            (fresh, model, Text::of_data(&data))
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");
-            let model = named_model(&args.model, Vocabulary::read(vocab)?.len())?;
             let text = Text::of_vocabulary(vocab, args.do_lower_case)?;
+            let model = named_model(&args.model, text.vocabulary.len())?;
             (FreshWeights::uncounted(args.initialization)?, model, text)
         }
     };

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bert_storage::is_url;
 use clap::Args as ClapArgs;
 
-use crate::commands::write_page;
+use crate::commands::write_file;
 use crate::exit::{print, print_json, print_result};
 
 /// Show a data folder: instances as words with masks marked, counts, frequent tokens, digests.
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(file) = &args.html {
         let file = file.clone().map_or_else(|| beside(&args.data), Ok)?;
         let page = bert_data::inspect::page::page(&args.data, args.instances.unwrap_or(20))?;
-        write_page(&file, &page)?;
+        write_file(&file, &page)?;
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;

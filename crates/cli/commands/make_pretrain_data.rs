@@ -196,32 +196,21 @@ impl View {
     /// Shows how far it is.
     fn show(&mut self, at: BuildProgress) {
         let (done, total) = (at.done, at.total);
-        let kept = match at.stage {
-            BuildStage::KeptText => Some(format!("the tokenized text ({done} documents)")),
-            BuildStage::KeptShards => Some(format!("{done} of {total} shards")),
-            _ => None,
+        // The bar of the stage before goes first.
+        drop(self.shown.take_if(|(stage, _)| *stage != at.stage));
+        let title = match at.stage {
+            BuildStage::Reading => "reading (bytes)",
+            BuildStage::Instances => "pairs, masks, shards (buckets)",
+            BuildStage::KeptText => {
+                return say(&format!("continuing: kept the tokenized text ({done} documents)"));
+            }
+            BuildStage::KeptShards => return say(&format!("continuing: kept {done} of {total} shards")),
+            BuildStage::ChangedText => {
+                return say("the text has changed since this build was stopped: everything is made anew");
+            }
+            _ => "building",
         };
-        if at.stage == BuildStage::ChangedText {
-            self.shown = None;
-            say("the text has changed since this build was stopped: everything is made anew");
-            return;
-        }
-        if let Some(kept) = kept {
-            self.shown = None;
-            say(&format!("continuing: kept {kept}"));
-            return;
-        }
-        if self.shown.as_ref().is_none_or(|(stage, _)| *stage != at.stage) {
-            self.shown = None;
-            let title = match at.stage {
-                BuildStage::Reading => "reading (bytes)",
-                BuildStage::Instances => "pairs, masks, shards (buckets)",
-                _ => "building",
-            };
-            self.shown = Some((at.stage, Progress::new(title, at.total, self.quiet)));
-        }
-        if let Some((_, progress)) = &mut self.shown {
-            progress.set(at.done, "");
-        }
+        let new = || (at.stage, Progress::new(title, total, self.quiet));
+        self.shown.get_or_insert_with(new).1.set(done, "");
     }
 }

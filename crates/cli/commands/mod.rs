@@ -78,18 +78,14 @@ fn tuning_of(
 
 /// Makes the folders above a file that the user named.
 pub(crate) fn make_parents(path: &Path) -> anyhow::Result<()> {
-    match path.parent() {
-        Some(folder) => {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
-        }
-        None => Ok(()),
-    }
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Writes a page, and the folders above it.
-fn write_page(path: &Path, html: &str) -> anyhow::Result<()> {
+/// Writes a page or a text, and the folders above it.
+fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     make_parents(path)?;
-    write_atomic(path, |out| out.write_all(html.as_bytes()))?;
+    write_atomic(path, |out| out.write_all(text.as_bytes()))?;
     Ok(())
 }
 

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::DEVICE_HELP;
-use bert_trainer::DeviceName;
 use bert_trainer::inference::{Predictor, TextFormat, predict_file};
+use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, tuned_folder};

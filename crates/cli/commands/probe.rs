@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::DEVICE_HELP;
 use bert_trainer::inference::{Probe, Prober, Replacement, TextFormat};
-use bert_trainer::{DeviceName, Error};
+use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

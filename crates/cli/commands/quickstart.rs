@@ -25,7 +25,7 @@ use clap::Args as ClapArgs;
 use crate::commands::finetune::tune;
 use crate::commands::make_pretrain_data::shown;
 use crate::commands::pretrain::View as PretrainView;
-use crate::commands::write_page;
+use crate::commands::write_file;
 use crate::exit::print;
 use crate::progress::{duration, say};
 use crate::signals::stop_on_signals;
@@ -114,9 +114,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     stage("2/5 pre-training data");
     // Few documents: other pairs and masks in every epoch keep the model from learning them by heart.
     let documents = data_config(&args.output, "train").with_layout(Layout::Documents);
-    make_data(&documents, args.quiet)?;
+    shown(args.quiet, |tell| build(&documents, tell))?;
     // Held-out instances stay the same; many passes make the figures steady.
-    make_data(&data_config(&args.output, "held_out").with_dupe_factor(40), args.quiet)?;
+    let held_out = data_config(&args.output, "held_out").with_dupe_factor(40);
+    shown(args.quiet, |tell| build(&held_out, tell))?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
     let counting = baselines(
@@ -129,9 +130,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let fresh = tune(&without, false, args.quiet, &stop)?;
     stage("5/5 pages");
     for folder in ["pretrain", "finetune"] {
-        write_page(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
+        write_file(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
     }
-    write_page(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
+    write_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
 
     print(&table(&Found { before, after, counting, tuned, fresh }))?;
     print(&format!(
@@ -154,7 +155,7 @@ fn write_corpus(output: &Path) -> anyhow::Result<()> {
         // The second collection's held-out articles are for the task alone.
         let held_out = [("held_out", name.to_string(), subject.held_out[0])];
         for (part, name, text) in files.into_iter().chain(held_out) {
-            write(&output.join(format!("corpus/{part}/{name}.txt")), text)?;
+            write_file(&output.join(format!("corpus/{part}/{name}.txt")), text)?;
         }
     }
     Ok(())
@@ -173,15 +174,8 @@ fn write_topics(folder: &Path) -> anyhow::Result<()> {
             let _ = writeln!(dev, "{sentence}\t{name}");
         }
     }
-    write(&folder.join("train.tsv"), train)?;
-    write(&folder.join("dev.tsv"), dev)
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().expect("a file in a folder");
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    write_atomic(path, |out| out.write_all(text.as_bytes()))?;
-    Ok(())
+    write_file(&folder.join("train.tsv"), train)?;
+    write_file(&folder.join("dev.tsv"), dev)
 }
 
 fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
@@ -196,10 +190,6 @@ fn data_config(folder: &Path, part: &str) -> BuildConfig {
     let at = |name: &str| folder.join(name);
     BuildConfig::new([at("corpus").join(part)], at("vocab.txt"), at("data").join(part))
         .with_max_seq_length(64)
-}
-
-fn make_data(config: &BuildConfig, quiet: bool) -> anyhow::Result<()> {
-    shown(quiet, |tell| build(config, tell)).map(drop)
 }
 
 fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Evaluation)> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bert_trainer::report::{Finding, report};
 use clap::Args as ClapArgs;
 
-use crate::commands::write_page;
+use crate::commands::write_file;
 use crate::exit::print;
 use crate::progress::say;
 
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
     let report = report(&args.run, &others)?;
     let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
-    write_page(&output, &report.html)?;
+    write_file(&output, &report.html)?;
     say_findings(&report.findings);
     print(&output.display().to_string())
 }

@@ -77,5 +77,5 @@ async fn run(args: Args) -> anyhow::Result<()> {
 #[tokio::main]
 async fn main() -> ExitCode {
     env_logger::init();
-    bert_cluster::exit::finish(run(Args::parse()).await)
+    bert_cluster::finish(run(Args::parse()).await)
 }

@@ -15,7 +15,6 @@ use crate::builder::prepare::Prepared;
 use crate::builder::token_store::{Store, StoreReader};
 use crate::builder::write_shards::{Made, ShardPiece};
 use crate::config::{BuildConfig, Layout};
-use crate::dataset::report::Counters;
 use crate::documents::bucket::order_of_pass;
 use crate::documents::tally::Tally;
 use crate::error::Result;
@@ -24,8 +23,7 @@ use crate::instance::keyed::KeyedInstances;
 use crate::shard::documents::DocumentEncoder;
 use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
-use bert_random::Permutation;
-use bert_random::{Domain, Random, Stream};
+use bert_random::{Domain, Permutation, Random, Stream};
 
 /// The order of the documents in every pass.
 pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {
@@ -46,10 +44,6 @@ impl BucketJob<'_> {
     fn numbers(&self, pass: u64, places: Range<u64>) -> Vec<u64> {
         let order = &self.orders[pass as usize];
         places.map(|place| order.at(place)).collect()
-    }
-
-    fn nothing_made(&self) -> Made {
-        Made { counters: Counters::new(self.prepared.config.max_seq_length), ..Made::default() }
     }
 
     fn path(&self, shard: usize) -> PathBuf {
@@ -111,7 +105,7 @@ fn make_rows(
     let (pass, number) = plan.address(unit);
     let mut numbers = job.numbers(pass, plan.places(number));
     let (bucket, tokens_before) = store.read(&mut numbers)?;
-    let (looked, mut made) = (Looked::new(job.store.counts.tokens), job.nothing_made());
+    let (looked, mut made) = (Looked::new(job.store.counts.tokens), Made::new(config.max_seq_length));
     let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
     rows.clear();
     for (place, document) in bucket.documents().iter().enumerate() {
@@ -160,7 +154,7 @@ fn copy_documents(
     let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(number));
     let mut pieces = Vec::new();
     for piece in job.plan.pieces(unit).filter(|piece| wanted[piece.shard]) {
-        let (mut groups, mut made) = (Vec::new(), job.nothing_made());
+        let (mut groups, mut made) = (Vec::new(), Made::new(job.prepared.config.max_seq_length));
         let (mut tally, path) = (Tally::default(), job.path(piece.shard));
         for group in row_groups(piece.rows(all.end - all.start)) {
             let numbers = job.numbers(pass, all.start + group.start as u64..all.start + group.end as u64);

@@ -18,11 +18,11 @@ use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::dataset::report::Counters;
 use crate::documents::casing;
 use crate::documents::id_width::Width;
-use crate::documents::read::{ReadRules, sample_documents};
-use crate::documents::{Counts, Documents};
+use crate::documents::read::TextReader;
+use crate::documents::{Counts, Documents, DocumentsBuilder};
 use crate::error::Result;
 use crate::input::Block;
-use crate::input::line_check::{BadLines, LineCheck};
+use crate::input::line_check::LineCheck;
 use crate::input::table::InputReader;
 use crate::instance::keyed::KeyedInstances;
 use crate::parallel::share_out;
@@ -114,71 +114,69 @@ impl fmt::Display for Estimate {
 pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let start = Instant::now();
     let prepared = prepare(config)?;
-    let sample = Sample::read(&prepared)?;
+    let (blocks, text_bytes) = sample(&prepared)?;
+    let sampled_bytes: u64 = blocks.iter().map(|block| block.bytes.len() as u64).sum();
     let read = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    let mut sampled = sample_documents(
-        &sample.blocks,
+    let tokenizer = prepared.tokenizer();
+    // The lines were judged when all were read.
+    let any_lines = BuildConfig { strict_utf8: false, lossy_utf8: true, ..config.clone() };
+    let (mut text, cut_documents) = TextReader::new(&tokenizer, &any_lines, &prepared.pool).sample(
         &prepared.files,
-        &prepared.tokenizer(),
-        &prepared.vocabulary,
-        // The lines were judged when all were read.
-        &ReadRules { bad_lines: BadLines::Any, ..ReadRules::new(config) },
-        &prepared.pool,
+        &blocks,
+        DocumentsBuilder::new(tokenizer.ids().size()),
     )?;
     let tokenize = start.elapsed().as_secs_f64();
     if config.layout == Layout::Documents {
         // As they are stored: neighbours in the text may have phrases in common.
-        sampled.documents.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
+        text.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
     }
-    let scale = sample.text_bytes as f64 / sample.sampled_bytes.max(1) as f64;
+    let scale = text_bytes as f64 / sampled_bytes.max(1) as f64;
     let of_text = |count: u64| (count as f64 * scale).round() as u64;
 
-    let (made, making) = second_time(|| make(&prepared, &sampled.documents))?;
+    let (made, making) = second_time(|| make(&prepared, &text))?;
     // Each pass makes about the same number of instances.
     let rows = (made.rows.len() as f64 * scale * config.passes() as f64 / made.passes as f64).round();
 
-    let documents = of_text(sampled.documents.len() as u64 - sampled.cut_documents).max(1);
-    let tokens = of_text(sampled.documents.tokens());
+    let documents = of_text(text.len() as u64 - cut_documents).max(1);
+    let tokens = of_text(text.tokens());
     let plan = Plan::new(config, documents, tokens, prepared.ids().size());
     let threads = prepared.pool.current_num_threads();
     let tuning = Tuning::new(prepared.budget, threads, plan.unit_bytes());
     let (bytes, writing) = second_time(|| match config.layout {
         Layout::Instances => write_nowhere(&prepared, &plan, &tuning, &made),
-        Layout::Documents => write_documents_nowhere(&prepared, &plan, &tuning, &sampled.documents, scale),
+        Layout::Documents => write_documents_nowhere(&prepared, &plan, &tuning, &text, scale),
     })?;
-    let per_sampled_row = |of_all: f64| of_all / made.rows.len().max(1) as f64;
-    let written = WrittenSample {
-        bytes_per_row: per_sampled_row(bytes as f64),
-        packed_per_row: per_sampled_row(made.bytes.len() as f64),
-    };
-    let per_row = per_sampled_row(making + writing);
+    // Of each row of the sample; of documents, of each row that the loader makes of them.
+    let per_row = |of_all: f64| of_all / made.rows.len().max(1) as f64;
     // A small text has fewer buckets than there are threads.
     let at_once = plan.units().min(tuning.workers as u64) as f64;
     let idle = if config.random == RandomMode::Reference { 1.0 } else { threads as f64 / at_once };
 
-    let sentences = of_text(sampled.documents.sentences());
-    let sizes = Sizes { rows, text: Counts { documents, sentences, tokens, ..Counts::default() } };
-    let bytes = (rows * written.bytes_per_row) as u64;
+    let sentences = of_text(text.sentences());
+    let text = Counts { documents, sentences, tokens, ..Counts::default() };
+    let sizes = Sizes { rows, packed: rows * per_row(made.bytes.len() as f64), text };
+    let bytes = (rows * per_row(bytes as f64)) as u64;
     // Done beside the rest, and so shared among the threads.
     let shared = read / threads as f64;
     // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
     let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
-    let work = shared + tokenize * scale + rows * per_row;
-    let seconds = shared + tokenize * scale + rows * per_row * idle + syncs;
+    let of_rows = rows * per_row(making + writing);
+    let work = shared + tokenize * scale + of_rows;
+    let seconds = shared + tokenize * scale + of_rows * idle + syncs;
     Ok(Estimate {
-        files: sample.files,
-        text_bytes: sample.text_bytes,
-        sampled: sample.sampled_bytes as f64 / sample.text_bytes.max(1) as f64,
+        files: prepared.files.len(),
+        text_bytes,
+        sampled: sampled_bytes as f64 / text_bytes.max(1) as f64,
         documents,
         sentences,
         tokens,
         instances: rows as u64,
         shards: plan.shards,
         bytes,
-        scratch: bytes + scratch(config, &plan, &sizes, &written),
-        memory: memory(config, &plan, &tuning, threads, &sizes, &written),
+        scratch: bytes + scratch(config, &plan, &sizes),
+        memory: memory(config, &plan, &tuning, threads, &sizes),
         seconds,
         cpu_seconds: work * if config.random == RandomMode::Reference { 1.0 } else { threads as f64 },
         plan: plan.figures(rows, threads),
@@ -194,40 +192,28 @@ fn second_time<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
     Ok((work()?, start.elapsed().as_secs_f64()))
 }
 
-/// Blocks at equal distances in the text.
-struct Sample {
-    blocks: Vec<Block>,
-    files: usize,
-    text_bytes: u64,
-    sampled_bytes: u64,
-}
-
-impl Sample {
-    fn read(prepared: &Prepared<'_>) -> Result<Self> {
-        let (mut kept, mut text_bytes) = (Vec::new(), 0);
-        let bad_lines = ReadRules::new(prepared.config).bad_lines;
-        let (mut number, mut distance) = (0usize, 1);
-        for (index, path) in prepared.files.iter().enumerate() {
-            let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
-            let mut lines = LineCheck::default();
-            while let Some(block) = reader.next_block()? {
-                text_bytes += block.bytes.len() as u64;
-                lines.add(LineCheck::of(&block, path, bad_lines)?);
-                lines.check(path, block.ends_file, bad_lines)?;
-                if number.is_multiple_of(distance) {
-                    kept.push((number, block));
-                }
-                number += 1;
-                if kept.len() > BLOCKS {
-                    distance *= 2;
-                    kept.retain(|(number, _)| number.is_multiple_of(distance));
-                }
+/// Blocks at equal distances in the text, and how many bytes the whole text has.
+fn sample(prepared: &Prepared<'_>) -> Result<(Vec<Block>, u64)> {
+    let (mut kept, mut text_bytes) = (Vec::new(), 0);
+    let (bad_lines, mut lines) = (prepared.config.text_rules().bad_lines, LineCheck::default());
+    let (mut number, mut distance) = (0usize, 1);
+    for (index, path) in prepared.files.iter().enumerate() {
+        let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+        while let Some(block) = reader.next_block()? {
+            text_bytes += block.bytes.len() as u64;
+            let of_block = LineCheck::of(&block, path, bad_lines)?;
+            lines.add_block(of_block, path, block.ends_file, bad_lines)?;
+            if number.is_multiple_of(distance) {
+                kept.push((number, block));
+            }
+            number += 1;
+            if kept.len() > BLOCKS {
+                distance *= 2;
+                kept.retain(|(number, _)| number.is_multiple_of(distance));
             }
         }
-        let blocks: Vec<Block> = kept.into_iter().map(|(_, block)| block).collect();
-        let sampled_bytes = blocks.iter().map(|block| block.bytes.len() as u64).sum();
-        Ok(Self { blocks, files: prepared.files.len(), text_bytes, sampled_bytes })
     }
+    Ok((kept.into_iter().map(|(_, block)| block).collect(), text_bytes))
 }
 
 /// Rows of the sample, packed.
@@ -268,12 +254,6 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
         made.passes += 1;
     }
     Ok(made)
-}
-
-/// What writing the sample's rows took, or its documents, for each row that the loader makes of them.
-struct WrittenSample {
-    bytes_per_row: f64,
-    packed_per_row: f64,
 }
 
 /// Writes the documents themselves, which are not packed.
@@ -339,15 +319,17 @@ fn bytes_of(
 /// How large the corpus and its data set are.
 struct Sizes {
     rows: f64,
+    /// Bytes of the rows when packed.
+    packed: f64,
     text: Counts,
 }
 
 /// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows.
-fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSample) -> u64 {
+fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes) -> u64 {
     let text: u64 = sizes.text.bytes(plan.width).iter().sum();
     let rows = match config.random {
         RandomMode::Keyed => 0.0,
-        RandomMode::Reference => sizes.rows * written.packed_per_row,
+        RandomMode::Reference => sizes.packed,
     };
     text + rows as u64
 }
@@ -355,14 +337,7 @@ fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes, written: &WrittenSa
 /// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index
 /// of the documents where it fits, in reference mode the text and where each row is. The constants were measured on the
 /// bench corpus.
-fn memory(
-    config: &BuildConfig,
-    plan: &Plan,
-    tuning: &Tuning,
-    threads: usize,
-    sizes: &Sizes,
-    written: &WrittenSample,
-) -> u64 {
+fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes) -> u64 {
     let [text, index] = sizes.text.bytes(plan.width);
     let held = match config.random {
         RandomMode::Reference => text as f64 + 12.0 * sizes.rows,
@@ -370,7 +345,7 @@ fn memory(
         RandomMode::Keyed => 0.0,
     };
     let packed = match config.layout {
-        Layout::Instances => sizes.rows * written.packed_per_row / plan.units() as f64,
+        Layout::Instances => sizes.packed / plan.units() as f64,
         Layout::Documents => (plan.width.bytes() as u64 * sizes.text.tokens / plan.units()) as f64,
     };
     let workers = plan.units().min(tuning.workers as u64);
@@ -402,10 +377,9 @@ mod tests {
         let plan = Plan::new(&config, 100, 1_000_000, 30_000);
         assert_eq!(plan.units(), 10);
         let text = Counts { documents: 100, sentences: 1_000, tokens: 1_000_000, ..Counts::default() };
-        let sizes = Sizes { rows: 1e5, text };
-        let written = WrittenSample { bytes_per_row: 50.0, packed_per_row: 100.0 };
+        let sizes = Sizes { rows: 1e5, packed: 100.0 * 1e5, text };
         let of = |config: &BuildConfig, index, workers| {
-            memory(config, &plan, &Tuning { index, workers }, 2, &sizes, &written) as f64
+            memory(config, &plan, &Tuning { index, workers }, 2, &sizes) as f64
         };
         let index = 16.0 * (1e2 + 1.0);
         assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD);

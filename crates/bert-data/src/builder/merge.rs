@@ -69,7 +69,7 @@ fn merge_objects(
     scratch: &Path,
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<Manifest> {
-    let url = objects.url();
+    let url = objects.url.as_path();
     let folder = objects.work_folder(Some(scratch), true)?;
     let staged = StagedFolder::new(&Disk, &folder);
     if !folder.exists() {
@@ -134,8 +134,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
     }
     for (index, receipt) in (1..).zip(&receipts) {
         let first = &receipts[0];
-        let own =
-            receipt.shards.iter().all(|shard| Part { index, of: parts }.has_shard(shard.shard as usize));
+        let own = receipt.shards.iter().all(|shard| Part { index, of: parts }.has(shard.shard as usize));
         let checks = [
             (receipt.part == index && receipt.parts == parts, "number"),
             (

@@ -26,12 +26,12 @@ use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::{Identity, is_text_file};
 use crate::builder::plan::{Plan, row_groups};
-use crate::builder::prepare::Prepared;
-use crate::builder::prepare::prepare;
+use crate::builder::prepare::{Prepared, prepare};
 use crate::builder::progress::BuildProgress;
 use crate::builder::reference_rows::make_reference;
 use crate::builder::token_store::{Division, Store};
 use crate::builder::write_shards::{ShardJob, ShardReceipt, make_shards};
+use crate::config::check::conflict;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
@@ -39,7 +39,7 @@ use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
-use crate::error::{Error, InputError, Locate, OptionError, OutputProblem, Result};
+use crate::error::{Error, InputError, Locate, OutputProblem, Result};
 use crate::input::same_text;
 use crate::shard::documents::document_form;
 use crate::shard::footer::Footer;
@@ -90,8 +90,7 @@ pub fn build_on(
 ) -> Result<BuildOutcome> {
     config.output()?;
     if config.part()? != Part::WHOLE {
-        let (with, reason) = ("a whole build", "a part is made by itself, and parts are merged");
-        return Err(OptionError::Conflict { option: "part", with, reason }.into());
+        return conflict("part", "a whole build", "a part is made by itself, and parts are merged");
     }
     build_prepared(files, &prepare(config)?, progress)
 }
@@ -272,10 +271,6 @@ impl Prepared<'_> {
         Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
 
-    fn threads(&self) -> usize {
-        self.pool.current_num_threads()
-    }
-
     /// Opens the output folder, locked, or refuses it.
     pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
         let (folder, part, overwrite) = (self.config.output()?, self.config.part()?, self.config.overwrite);
@@ -299,10 +294,8 @@ impl Prepared<'_> {
         let (config, part) = (self.config, self.config.part()?);
         let division = Division::new(self)?;
         division.tokenize(self, &output.work, progress)?;
-        let store = division.store(self, output).and_then(|store| {
-            check_instances(config, &store.counts)?;
-            Ok(store)
-        });
+        let store = division.store(self, output);
+        let store = store.and_then(|store| check_instances(config, &store.counts).map(|()| store));
         match &store {
             // Nothing comes of this text.
             Err(Error::Input(_)) => output.work.discard(),
@@ -346,7 +339,7 @@ impl Prepared<'_> {
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Vec<ShardReceipt>> {
         let (config, part, build) = (self.config, self.config.part()?, &store.build.clone());
-        let tuning = Tuning::new(self.budget, self.threads(), plan.unit_bytes());
+        let tuning = Tuning::new(self.budget, self.pool.current_num_threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
         let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
         let form = match config.layout {

@@ -2,11 +2,13 @@
 
 use crate::builder::memory::{self, Tuning};
 use crate::config::byte_size::ByteSize;
+use crate::config::check::conflict;
 use crate::config::{BuildConfig, RandomMode};
-use crate::error::{Error, InputProblem, Locate, OptionError, Result};
+use crate::error::{InputProblem, Locate, Result};
 use crate::input::{Format, each_file, expand, first_duplicate, refuse_too_many};
+use crate::parallel::pool;
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 use std::path::PathBuf;
 
 /// Bytes of input of a segment, at least, where there are so many.
@@ -38,18 +40,9 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     config.check_tables(tables)?;
     let vocabulary = Vocabulary::read(config.vocab()?)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
-        let reason = "it has no other tokens";
-        return Err(OptionError::Conflict {
-            option: "random-word-skip-special",
-            with: "this --vocab",
-            reason,
-        }
-        .into());
+        return conflict("random-word-skip-special", "this --vocab", "it has no other tokens");
     }
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(config.threads)
-        .build()
-        .map_err(|source| Error::Threads { threads: config.threads, source })?;
+    let pool = pool(config.threads)?;
     let budget = memory::resolve(config.memory_budget, pool.current_num_threads())?;
     Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, files, tables, pool })
 }

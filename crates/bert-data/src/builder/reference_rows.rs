@@ -14,11 +14,9 @@ use crate::builder::prepare::Prepared;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::Store;
 use crate::builder::write_shards::{Made, ShardPiece};
-use crate::dataset::conservation::MadeTally;
-use crate::dataset::report::Counters;
 use crate::documents::id_width::Width;
 use crate::error::{Error, Result};
-use crate::instance::coverage::{Looked, Shown};
+use crate::instance::coverage::Looked;
 use crate::instance::pairs::{Instance, draw_pairs};
 use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
@@ -52,26 +50,25 @@ pub(crate) fn make_reference(
     documents.shuffle(&mut random);
     let path = work.path(ROWS);
     let mut file = ScratchFile::create(work.folder.files(), &path)?;
-    let (mut made, mut counters) = (MadeTally::default(), Counters::new(config.max_seq_length));
+    let (looked, mut made) = (Looked::new(store.counts.tokens), Made::new(config.max_seq_length));
     let (vocabulary, resolved) = (&prepared.vocabulary, prepared.resolved(1));
     let (mut masker, rules, mask) =
         (resolved.masker(vocabulary), resolved.pair_rules(vocabulary), vocabulary.mask_id());
     let (mut instance, mut packed) = (Instance::default(), Vec::new());
-    let (looked, mut shown) = (Looked::new(store.counts.tokens), Shown::default());
     let mut borders = vec![0];
     let total = store.counts.documents * config.dupe_factor as u64;
     for done in 0..total {
         let pass = done / store.counts.documents;
         let document = (done % store.counts.documents) as usize;
-        made.see_document(pass, documents.document(document).hash());
+        made.tally.see_document(pass, documents.document(document).hash());
         draw_pairs(&documents, document, &rules, &mut random, |random, pair| {
             pair.fill(&documents, &rules, &mut instance);
             masker.mask(&mut instance, random);
-            counters.count(&instance, mask);
-            counters.shown += pair.own_tokens();
+            made.counters.count(&instance, mask);
+            made.counters.shown += pair.own_tokens();
             for segment in pair.segments() {
                 let before = documents.tokens_before(segment.document as usize);
-                looked.show(before, segment.range(), &mut shown);
+                looked.show(before, segment.range(), &mut made.shown);
             }
             packed.clear();
             pack(&instance, width, &mut packed);
@@ -87,8 +84,7 @@ pub(crate) fn make_reference(
     let mut permutation: Vec<u32> = (0..borders.len() as u32 - 1).collect();
     random.shuffle(&mut permutation);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
-    shown.tidy();
-    let made = Made { tally: made, counters, shown, ..Made::default() };
+    made.shown.tidy();
     Ok(ReferenceRows { file, path, borders, permutation, made })
 }
 

@@ -21,7 +21,7 @@ use crate::config::part::Part;
 use crate::documents::bucket::Bucket;
 use crate::documents::casing;
 use crate::documents::id_width::Width;
-use crate::documents::read::{ReadReport, ReadRules, TextReader};
+use crate::documents::read::{ReadReport, TextReader};
 use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, Locate, OutputProblem, PartError, Result};
 use crate::input::{each_file, same_text};
@@ -97,7 +97,7 @@ impl Division {
     /// The segments that this part tokenizes.
     fn own(&self) -> impl Iterator<Item = usize> {
         let part = self.part;
-        (0..self.ranges.len()).filter(move |&segment| part.has_segment(segment))
+        (0..self.ranges.len()).filter(move |&segment| part.has(segment))
     }
 
     fn bytes(&self, segment: usize) -> u64 {
@@ -151,11 +151,14 @@ impl Division {
             }
         }
         if let Some(total) = changed {
-            if !prepared.config.overwrite {
-                refuse_other_inputs(work)?;
+            if !prepared.config.overwrite
+                && let Some((found, expected)) = work.other_inputs()
+            {
+                let option = "--input".to_owned();
+                return Err(OutputProblem::Unfinished { option, found, expected }.at(work.output()).into());
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
-            // Of other text: everything else is, too.
+            // Text that changed under its name is made anew, and everything else with it.
             work.begin_anew()?;
             (missing, counts) = (self.own().collect(), Counts::default());
         } else if counts.documents > 0 {
@@ -168,8 +171,8 @@ impl Division {
             return Ok(counts);
         }
         let total = missing.iter().map(|&segment| self.bytes(segment)).sum();
-        let (rules, tokenizer) = (ReadRules::new(prepared.config), prepared.tokenizer());
-        let mut reader = TextReader::new(&tokenizer, prepared.vocabulary.unk_id(), &rules, &prepared.pool);
+        let tokenizer = prepared.tokenizer();
+        let mut reader = TextReader::new(&tokenizer, prepared.config, &prepared.pool);
         let mut before = 0;
         for segment in missing {
             let told = &mut |done| {
@@ -365,13 +368,6 @@ fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], place: u64) -
         None => open.insert(File::open(path).map_err(Error::io("open", path))?),
     };
     read_exact_at(file, bytes, place).map_err(Error::io("read", path))
-}
-
-/// Refuses to discard what was made of inputs with other names; text that changed under its name is made anew.
-fn refuse_other_inputs(work: &Work<'_>) -> Result<()> {
-    let Some((found, expected)) = work.other_inputs() else { return Ok(()) };
-    let option = "--input".to_owned();
-    Err(OutputProblem::Unfinished { option, found, expected }.at(work.output()).into())
 }
 
 #[cfg(test)]

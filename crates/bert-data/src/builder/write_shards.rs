@@ -39,6 +39,11 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// Nothing, of instances of at most so many tokens.
+    pub(crate) fn new(max_seq_length: usize) -> Self {
+        Self { counters: Counters::new(max_seq_length), ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.tally.add(&other.tally);
         self.counters.add(&other.counters);
@@ -148,7 +153,12 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
             },
             |done| progress(BuildProgress { stage: BuildStage::Instances, done, total }),
         );
-        let written = written.and_then(|()| writer.end());
+        let PieceWriter { open, finished, .. } = writer;
+        if let Some(last) = open.filter(|_| written.is_ok()) {
+            // Nobody listens after an error, which is told elsewhere.
+            let _ = finished.send(last);
+        }
+        drop(finished);
         let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // Where the ender failed, the writer only sees that nobody listens.
         receipts.extend(ended?);
@@ -168,10 +178,8 @@ struct PieceWriter<'a, 'j> {
 impl<'a> PieceWriter<'a, '_> {
     /// Takes a piece; false when the thread that ends files has stopped, which it does for an error only.
     fn take(&mut self, piece: ShardPiece) -> Result<bool> {
-        let ended = self.open.as_ref().is_some_and(|open| open.shard != piece.shard);
-        if ended
-            && let Some(open) = self.open.take()
-            && self.finished.send(open).is_err()
+        if let Some(ended) = self.open.take_if(|open| open.shard != piece.shard)
+            && self.finished.send(ended).is_err()
         {
             return Ok(false);
         }
@@ -186,21 +194,10 @@ impl<'a> PieceWriter<'a, '_> {
             }
         };
         piece.groups.into_iter().try_for_each(|group| open.writer.append(group))?;
-        let empty =
-            || Made { counters: Counters::new(self.job.prepared.config.max_seq_length), ..Made::default() };
-        let made = open.made.get_or_insert_with(empty);
+        let made = open.made.get_or_insert_with(|| Made::new(self.job.prepared.config.max_seq_length));
         made.tally.rows.add(piece.rows);
         piece.made.iter().for_each(|more| made.add(more));
         Ok(true)
-    }
-
-    /// The last shard is whole.
-    fn end(mut self) -> Result<()> {
-        if let Some(open) = self.open.take() {
-            // Nobody listens after an error, which is told elsewhere.
-            let _ = self.finished.send(open);
-        }
-        Ok(())
     }
 }
 
@@ -209,17 +206,15 @@ fn kept_shards(
     job: &ShardJob<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(Vec<ShardReceipt>, Vec<usize>)> {
-    let own = (0..job.plan.shards).filter(|&shard| job.part.has_shard(shard));
-    let own: Vec<usize> = own.collect();
     let (mut receipts, mut missing) = (Vec::new(), Vec::new());
-    for &shard in &own {
+    for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
         match kept_shard(job.output, job.build, shard, job.plan.shards)? {
             Some(receipt) => receipts.push(receipt),
             None => missing.push(shard),
         }
     }
     if !receipts.is_empty() {
-        let (done, total) = (receipts.len() as u64, own.len() as u64);
+        let (done, total) = (receipts.len() as u64, (receipts.len() + missing.len()) as u64);
         progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
     }
     Ok((receipts, missing))

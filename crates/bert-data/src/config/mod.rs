@@ -5,12 +5,10 @@
 //! text, such as the number of shards.
 
 pub(crate) mod byte_size;
+pub(crate) mod check;
 pub(crate) mod part;
-pub(crate) mod resolved;
-
-mod check;
-mod language;
 pub mod predictions;
+pub(crate) mod resolved;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -18,9 +16,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::byte_size::ByteSize;
-use crate::config::part::Part;
 use crate::config::predictions::{enough_predictions, warn_of_cap};
-use crate::error::{Error, OptionError, Result};
+use crate::error::{OptionError, Result};
 use bert_storage::on_disk;
 
 /// Where the random draws come from.
@@ -365,25 +362,13 @@ impl BuildConfig {
         }
     }
 
-    /// Which part of the work this is.
-    pub(crate) fn part(&self) -> Result<Part> {
-        self.check_part()?;
-        Ok(match (self.part, self.parts) {
-            (Some(index), Some(of)) => Part { index, of },
-            _ => Part::WHOLE,
-        })
-    }
-
     pub(crate) fn vocab(&self) -> Result<&Path> {
-        self.vocab
-            .as_deref()
-            .ok_or(Error::Option(OptionError::Missing { option: "vocab", reason: "it maps words to ids" }))
+        let (option, reason) = ("vocab", "it maps words to ids");
+        Ok(self.vocab.as_deref().ok_or(OptionError::Missing { option, reason })?)
     }
 
     pub(crate) fn output(&self) -> Result<Cow<'_, Path>> {
-        self.output.as_deref().map(on_disk).ok_or(Error::Option(OptionError::Missing {
-            option: "output",
-            reason: "the shards are written there",
-        }))
+        let (option, reason) = ("output", "the shards are written there");
+        Ok(self.output.as_deref().map(on_disk).ok_or(OptionError::Missing { option, reason })?)
     }
 }

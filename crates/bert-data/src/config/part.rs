@@ -22,14 +22,9 @@ impl Part {
         self.of == 1
     }
 
-    /// Whether a shard is this part's to make.
-    pub(crate) fn has_shard(self, shard: usize) -> bool {
-        shard % self.of + 1 == self.index
-    }
-
-    /// Whether a segment of the text is this part's to tokenize.
-    pub(crate) fn has_segment(self, segment: usize) -> bool {
-        self.of_segment(segment) == self
+    /// Whether a shard is this part's to make, or a segment of the text its to tokenize.
+    pub(crate) fn has(self, number: usize) -> bool {
+        self.of_segment(number) == self
     }
 
     /// The part that tokenizes a segment of the text.
@@ -112,7 +107,7 @@ mod tests {
     fn every_shard_is_in_one_part() {
         for of in 1..6 {
             for shard in 0..20 {
-                let owners = (1..=of).filter(|&index| Part { index, of }.has_shard(shard)).count();
+                let owners = (1..=of).filter(|&index| Part { index, of }.has(shard)).count();
                 assert_eq!(owners, 1);
             }
         }

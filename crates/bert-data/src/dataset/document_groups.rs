@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use crate::dataset::DataSet;
-use crate::dataset::manifest::{Manifest, ShardEntry};
+use crate::dataset::manifest::{Manifest, ShardEntry, agree};
 use crate::documents::DocumentsBuilder;
 use crate::documents::bucket::{Bucket, order_of_pass};
-use crate::error::{Locate, ManifestProblem, Result};
-use crate::shard::documents::{DOCUMENT_COLUMNS, READ_AT_ONCE, append, document_schema};
+use crate::error::Result;
+use crate::shard::documents::{READ_AT_ONCE, append, document_schema};
 use crate::shard::file::ShardFile;
-use crate::shard::schema::wrong_marks;
+use crate::shard::schema::with_marks;
 use bert_random::Permutation;
 
 /// Reads row groups of documents.
@@ -71,7 +71,8 @@ impl DocumentGroups {
     /// # Panics
     /// When there is no such row group.
     pub fn read(&mut self, groups: impl IntoIterator<Item = u64>) -> Result<Bucket> {
-        let mut documents = DocumentsBuilder::new(self.data.manifest().ids().size());
+        let ids = self.data.manifest().ids();
+        let mut documents = DocumentsBuilder::new(ids.size());
         let mut numbers = Vec::new();
         let mut open: Option<(usize, ShardFile)> = None;
         for group in groups {
@@ -83,7 +84,13 @@ impl DocumentGroups {
             };
             let (first_group, first_document) = self.starts[shard];
             let group = (group - first_group) as usize;
-            self.append(&file, group, &mut documents)?;
+            let mut before = 0;
+            for batch in file.batches(group, READ_AT_ONCE)? {
+                let batch = batch?;
+                let wrong = |(row, problem): (usize, _)| file.wrong(group, (before + row) as u64, problem);
+                append(&batch, ids, &mut documents, wrong)?;
+                before += batch.num_rows();
+            }
             numbers.extend(file.rows_of(group).map(|row| self.order.at(first_document + row)));
             open = Some((shard, file));
         }
@@ -95,43 +102,20 @@ impl DocumentGroups {
             self.data.check_shard(shard)?;
             self.verified[shard] = true;
         }
-        let file = self.data.open_shard(shard)?;
-        file.check_columns(&document_schema())?;
-        if (file.schema().fields().len() > DOCUMENT_COLUMNS.len()) != self.data.manifest().has_marks() {
-            return Err(wrong_marks(file.path(), self.data.manifest().has_marks()));
-        }
-        Ok(file)
-    }
-
-    fn append(&self, file: &ShardFile, group: usize, documents: &mut DocumentsBuilder) -> Result<()> {
-        let mut before = 0;
-        for batch in file.batches(group, READ_AT_ONCE)? {
-            let batch = batch?;
-            append(&batch, self.data.manifest().ids(), documents, |(row, problem)| {
-                file.wrong(group, (before + row) as u64, problem)
-            })?;
-            before += batch.num_rows();
-        }
-        Ok(())
+        self.data.open_shard(shard, &with_marks(document_schema(), self.data.manifest().has_marks()))
     }
 }
 
 /// All documents of a data set, in memory.
 ///
 /// # Errors
-/// As [`DocumentGroups::read`]; [`ManifestProblem::Count`] when they are not what the manifest counts.
+/// As [`DocumentGroups::read`]; [`crate::ManifestProblem::Count`] when they are not what the manifest counts.
 pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;
     let (documents, report) = (all.documents(), &data.manifest().report);
-    for (what, found, expected) in [
-        ("the sentences of all shards", documents.sentences(), report.sentences),
-        ("the tokens of all shards", documents.tokens(), report.tokens),
-    ] {
-        if found != expected {
-            let problem = ManifestProblem::Count { what, found, expected };
-            return Err(problem.at(Manifest::path(data.folder())).into());
-        }
-    }
+    let path = Manifest::path(data.folder());
+    agree(&path, "the sentences of all shards", documents.sentences(), report.sentences)?;
+    agree(&path, "the tokens of all shards", documents.tokens(), report.tokens)?;
     Ok(all)
 }

@@ -146,15 +146,6 @@ impl Manifest {
         self.shards.iter().scan(0, next).collect()
     }
 
-    /// Most masked tokens that a stored row may have: none where the loader makes the masks.
-    #[must_use]
-    pub fn max_stored_masks(&self) -> usize {
-        match self.config.masking {
-            Masking::Static => self.config.max_predictions_per_seq,
-            Masking::Dynamic => 0,
-        }
-    }
-
     /// Whether its shards have marks of words ([`crate::tokenization::word_marks`]): where tokens are stored without
     /// masks and a segmenter found the words.
     #[must_use]
@@ -228,12 +219,7 @@ impl Manifest {
                 return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
             }
         }
-        let same = |what, found: u64, expected: u64| {
-            if found == expected {
-                return Ok(());
-            }
-            Err(ManifestProblem::Count { what, found, expected }.at(path).into())
-        };
+        let same = |what, found, expected| agree(path, what, found, expected);
         let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
         same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
         let stored = match self.config.layout {
@@ -288,11 +274,8 @@ impl Manifest {
         let path = self.vocabulary_path(folder);
         same_digest(&path, &self.vocabulary.blake3)?;
         let vocabulary = Vocabulary::read(&path)?;
-        if vocabulary.len() != self.vocabulary.size {
-            let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
-            let problem = ManifestProblem::Count { what: "the vocabulary's size", found, expected };
-            return Err(problem.at(Self::path(folder)).into());
-        }
+        let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
+        agree(&Self::path(folder), "the vocabulary's size", found, expected)?;
         Ok(vocabulary)
     }
 
@@ -320,14 +303,16 @@ impl Manifest {
     /// Compares a shard's numbers of rows and row groups.
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
-        let wrong = |what, found, expected| ManifestProblem::Count { what, found, expected }.at(path).into();
-        if rows != shard.rows {
-            return Err(wrong("the shard's rows", rows, shard.rows));
-        }
-        if groups != shard.row_groups {
-            return Err(wrong("the shard's row groups", groups, shard.row_groups));
-        }
-        Ok(())
+        agree(&path, "the shard's rows", rows, shard.rows)?;
+        agree(&path, "the shard's row groups", groups, shard.row_groups)
+    }
+}
+
+/// Compares two numbers of a manifest, or one with what it counts; `path` is named where they differ.
+pub(crate) fn agree(path: &Path, what: &'static str, found: u64, expected: u64) -> Result<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(ManifestProblem::Count { what, found, expected }.at(path).into()),
     }
 }
 

@@ -2,11 +2,9 @@
 
 pub(crate) mod conservation;
 pub(crate) mod document_groups;
-pub mod document_passes;
 pub mod manifest;
 pub mod render;
 pub mod report;
-pub(crate) mod row_groups;
 pub mod row_masker;
 pub(crate) mod stored_rows;
 pub(crate) mod verify;
@@ -15,9 +13,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_schema::Schema;
+
+use crate::config::Masking;
 use crate::dataset::manifest::Manifest;
 use crate::error::{Error, Result};
 use crate::shard::file::ShardFile;
+use crate::shard::row::ShardRows;
+use crate::shard::schema::row_schema;
 use crate::tokenization::vocabulary::Vocabulary;
 use bert_storage::{ObjectCache, is_url, on_disk};
 
@@ -104,11 +107,55 @@ impl DataSet {
         }
     }
 
-    /// Opens a shard that has as many rows as the manifest says; its digest is the caller's to compare.
-    pub(crate) fn open_shard(&self, shard: usize) -> Result<ShardFile> {
+    /// Opens a shard that has these columns and as many rows as the manifest says; its digest is the caller's to
+    /// compare.
+    pub(crate) fn open_shard(&self, shard: usize, columns: &Schema) -> Result<ShardFile> {
         let file = ShardFile::open(&self.shard_path(shard), self.shard_file(shard)?)?;
         self.manifest.check_rows(&self.folder, shard, file.rows(), file.groups() as u64)?;
+        file.check_columns(columns)?;
         Ok(file)
+    }
+
+    /// Opens a shard of instances; its digest is the caller's to compare ([`DataSet::check_shard`]).
+    ///
+    /// # Errors
+    /// [`Error::Shard`] or [`Error::Storage`]; [`crate::ManifestProblem::Count`] when it has not the manifest's number
+    /// of rows.
+    pub fn open_rows(&self, shard: usize) -> Result<ShardFile> {
+        self.open_shard(shard, &row_schema(self.manifest.config.columns, self.manifest.has_marks()))
+    }
+
+    /// The rows of some row groups of a shard of [`DataSet::open_rows`], in the order in which these are named; every
+    /// one is checked.
+    ///
+    /// # Errors
+    /// [`Error::Shard`] or [`Error::Storage`].
+    pub fn read_groups(&self, file: &ShardFile, groups: &[usize]) -> Result<ShardRows> {
+        let (mut all, config) = (ShardRows::default(), &self.manifest.config);
+        let masks = match config.masking {
+            Masking::Static => config.max_predictions_per_seq,
+            Masking::Dynamic => 0,
+        };
+        for &group in groups {
+            let before = all.len();
+            file.append_rows(group, config.columns, &mut all)?;
+            let fits = all.check_from(before, self.manifest.vocabulary.size, config.max_seq_length, masks);
+            fits.map_err(|(row, problem)| file.wrong(group, row - before as u64, problem))?;
+        }
+        Ok(all)
+    }
+
+    /// The rows of one shard, after its digest, its number of rows and every row were checked.
+    ///
+    /// # Errors
+    /// When the shard cannot be read or is not what the manifest says.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn read_rows(&self, shard: usize) -> Result<ShardRows> {
+        self.check_shard(shard)?;
+        let file = self.open_rows(shard)?;
+        self.read_groups(&file, &(0..file.groups()).collect::<Vec<_>>())
     }
 
     /// Compares a shard's size and digest. One in an object store is fetched, if there is no copy of it: its contents

@@ -301,14 +301,30 @@ impl DataReport {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
         let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
-        if self.nsp == Nsp::On {
-            self.warn_of_pairs(or_split, &mut warn);
+        if self.nsp == Nsp::On && self.documents == 1 {
+            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
+                  sentence labels teach nothing. Put blank lines between documents, or give more files."
+                .to_owned());
         }
-        if self.nsp == Nsp::Sop && 2 * self.one_sentence_documents > self.documents {
+        if self.nsp != Nsp::Off && 2 * self.one_sentence_documents > self.documents {
+            let so = match self.nsp {
+                Nsp::Sop => " and give no pair of sentences",
+                _ => ", and such documents give random next sentences only",
+            };
             warn(format!(
-                "{} of {} documents have one sentence only and give no pair of sentences. Put blank lines between \
-                 documents, not between sentences{or_split}.",
+                "{} of {} documents have one sentence only{so}. Put blank lines between documents, not between \
+                 sentences{or_split}.",
                 self.one_sentence_documents, self.documents
+            ));
+        }
+        let random = self.random_next_share();
+        if self.nsp == Nsp::On && self.instances > 0 && !(0.4..=0.6).contains(&random) {
+            let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
+            warn(format!(
+                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. Short documents and \
+                 documents with one sentence are the usual cause: check that blank lines stand between documents \
+                 only{or_split}.",
+                100.0 * part
             ));
         }
         if self.never_shown_share() >= 0.01 {
@@ -350,31 +366,6 @@ impl DataReport {
             )
         };
         format!("{:.1} % of the tokens stand in no instance: {why}.", 100.0 * never)
-    }
-
-    fn warn_of_pairs(&self, or_split: &str, warn: &mut impl FnMut(String)) {
-        if self.documents == 1 {
-            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
-                  sentence labels teach nothing. Put blank lines between documents, or give more files."
-                .to_owned());
-        }
-        if 2 * self.one_sentence_documents > self.documents {
-            warn(format!(
-                "{} of {} documents have one sentence only, and such documents give random next sentences only. Put \
-                 blank lines between documents, not between sentences{or_split}.",
-                self.one_sentence_documents, self.documents
-            ));
-        }
-        let random = self.random_next_share();
-        if self.instances > 0 && !(0.4..=0.6).contains(&random) {
-            let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
-            warn(format!(
-                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. Short documents and \
-                 documents with one sentence are the usual cause: check that blank lines stand between documents \
-                 only{or_split}.",
-                100.0 * part
-            ));
-        }
     }
 }
 

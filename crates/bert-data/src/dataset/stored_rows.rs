@@ -7,11 +7,10 @@
 use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
-use crate::dataset::document_passes::DocumentPasses;
 use crate::dataset::manifest::Manifest;
-use crate::dataset::row_groups::ShardReader;
-use crate::dataset::row_masker::{RowMasker, masked};
+use crate::dataset::row_masker::{DocumentPasses, RowMasker, masked};
 use crate::error::{Locate, ManifestProblem, Result};
+use crate::shard::file::ShardFile;
 use crate::shard::row::{Row, ShardRows};
 
 /// Reads rows by number; fast where the numbers ascend.
@@ -24,7 +23,7 @@ pub struct StoredRows {
     /// The number of each shard's first row, where instances are stored.
     starts: Vec<u64>,
     /// The shard that was read last.
-    open: Option<(usize, ShardReader)>,
+    open: Option<(usize, ShardFile)>,
     loaded: Option<Loaded>,
 }
 
@@ -118,16 +117,17 @@ impl StoredRows {
     /// The row group with row `index`.
     fn read_group(&mut self, index: u64) -> Result<Loaded> {
         let shard = self.starts.partition_point(|&start| start <= index) - 1;
-        let reader = match self.open.take() {
-            Some((open, reader)) if open == shard => reader,
+        let file = match self.open.take() {
+            Some((open, file)) if open == shard => file,
             _ => {
                 self.data.check_shard(shard)?;
-                ShardReader::open(&self.data, shard)?
+                self.data.open_rows(shard)?
             }
         };
-        let group = reader.group_of(index - self.starts[shard]);
-        let (first, rows) = (self.starts[shard] + reader.rows_of(group).start, reader.read(&[group])?);
-        self.open = Some((shard, reader));
+        let group = file.group_of(index - self.starts[shard]);
+        let first = self.starts[shard] + file.rows_of(group).start;
+        let rows = self.data.read_groups(&file, &[group])?;
+        self.open = Some((shard, file));
         Ok(Loaded { first, rows, next: 0 })
     }
 

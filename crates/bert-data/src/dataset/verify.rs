@@ -16,14 +16,12 @@ use crate::dataset::conservation::same;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::report::Counters;
-use crate::dataset::row_groups::ShardReader;
 use crate::documents::Counts;
 use crate::documents::id_width::Width;
 use crate::documents::tally::Tally;
 use crate::error::{Error, Result};
 use crate::instance::pairs::Instance;
 use crate::shard::packed_row::pack;
-use crate::shard::row::ShardRows;
 use bert_storage::{ObjectCache, is_url};
 
 /// One file of a data folder and what is wrong with it.
@@ -59,7 +57,8 @@ impl Verification {
     /// Whether every file is as the manifest says, and the law holds as far as it was checked.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.problems().next().is_none()
+        let law = self.law.iter().all(|law| law.problem.is_none());
+        law && self.files.iter().all(|file| file.problem.is_none())
     }
 
     /// The first problem.
@@ -67,11 +66,6 @@ impl Verification {
     pub fn into_problem(self) -> Option<Error> {
         let law = self.law.and_then(|law| law.problem);
         self.files.into_iter().find_map(|file| file.problem).or(law)
-    }
-
-    fn problems(&self) -> impl Iterator<Item = &Error> {
-        let law = self.law.iter().filter_map(|law| law.problem.as_ref());
-        self.files.iter().filter_map(|file| file.problem.as_ref()).chain(law)
     }
 }
 
@@ -155,21 +149,6 @@ pub fn verify_with(
     Ok(Verification { files, law })
 }
 
-impl DataSet {
-    /// The rows of one shard, after its digest, its number of rows and every row were checked.
-    ///
-    /// # Errors
-    /// When the shard cannot be read or is not what the manifest says.
-    ///
-    /// # Panics
-    /// When there is no such shard.
-    pub fn read_rows(&self, shard: usize) -> Result<ShardRows> {
-        self.check_shard(shard)?;
-        let reader = ShardReader::open(self, shard)?;
-        reader.read(&(0..reader.groups()).collect::<Vec<_>>())
-    }
-}
-
 /// How far work on the shards of a data set is, in bytes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardProgress {
@@ -224,9 +203,9 @@ impl ShardCount {
         let (ids, width) = (manifest.ids(), Width::of(manifest.ids().size()));
         let (mut instance, mut packed) = (Instance::default(), Vec::new());
         data.check_shard(index)?;
-        let reader = ShardReader::open(data, index)?;
-        for group in 0..reader.groups() {
-            for row in reader.read(&[group])?.iter() {
+        let file = data.open_rows(index)?;
+        for group in 0..file.groups() {
+            for row in data.read_groups(&file, &[group])?.iter() {
                 row.copy_to(ids, &mut instance);
                 packed.clear();
                 pack(&instance, width, &mut packed);

@@ -6,8 +6,7 @@
 
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;
-use bert_random::Permutation;
-use bert_random::{Domain, Stream};
+use bert_random::{Domain, Permutation, Stream};
 
 /// Documents in the order of the text, with their numbers.
 #[derive(Debug)]

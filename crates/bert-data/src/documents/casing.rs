@@ -12,8 +12,7 @@ use crate::input::expand;
 use crate::input::line_check::BadLines;
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
-use crate::tokenization::vocabulary::Vocabulary;
-use crate::tokenization::vocabulary::is_special_token;
+use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use crate::tokenization::{Tokenizer, basic_tokens};
 
 /// An uncased vocabulary has no upper-case letter but by accident.

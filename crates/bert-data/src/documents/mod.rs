@@ -251,7 +251,6 @@ pub struct DocumentsBuilder {
     documents: Documents,
     /// Where text and index go, if not to memory.
     files: Option<[ScratchFile; 2]>,
-    counts: Counts,
     /// What stands before the document that is open.
     closed: Start,
     /// Of the document that is open: its hash, and the borders of its sentences.
@@ -267,7 +266,6 @@ impl DocumentsBuilder {
         Self {
             documents: Documents::empty(Width::of(vocabulary)),
             files: None,
-            counts: Counts::default(),
             closed: Start::default(),
             hash: DocumentHash::default(),
             borders: Vec::new(),
@@ -290,14 +288,14 @@ impl DocumentsBuilder {
         self.hash.see_sentence(&self.packed);
         let start = u32::try_from(self.open_tokens()).map_err(|_| InputError::DocumentTooLong)?;
         self.borders.extend_from_slice(&start.to_le_bytes());
-        self.counts.tokens += ids.len() as u64;
-        self.counts.sentences += 1;
+        self.documents.counts.tokens += ids.len() as u64;
+        self.documents.counts.sentences += 1;
         push(&mut self.documents.text, self.files.as_mut(), &self.packed)
     }
 
     /// Number of tokens since the last document was closed.
     pub(crate) fn open_tokens(&self) -> u64 {
-        self.counts.tokens - self.closed.tokens
+        self.documents.counts.tokens - self.closed.tokens
     }
 
     /// Makes a document of the sentences since the last one and returns how many they are; 0 makes none.
@@ -305,13 +303,14 @@ impl DocumentsBuilder {
     /// # Errors
     /// As [`DocumentsBuilder::push_sentence`].
     pub fn close_document(&mut self) -> Result<u64> {
-        let sentences = self.counts.sentences - self.closed.sentences;
+        let counts = &mut self.documents.counts;
+        let sentences = counts.sentences - self.closed.sentences;
         if sentences > 0 {
+            counts.seen.see_document(std::mem::take(&mut self.hash));
+            counts.documents += 1;
+            let end = Start { sentences: counts.sentences, tokens: counts.tokens };
             push(&mut self.documents.text, self.files.as_mut(), &self.borders)?;
             self.borders.clear();
-            self.counts.seen.see_document(std::mem::take(&mut self.hash));
-            self.counts.documents += 1;
-            let end = Start { sentences: self.counts.sentences, tokens: self.counts.tokens };
             match &mut self.files {
                 Some([_, index]) => index.push(&self.closed.bytes())?,
                 None => self.documents.starts.push(end),
@@ -324,13 +323,13 @@ impl DocumentsBuilder {
     /// Number of documents so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.counts.documents as usize
+        self.documents.counts.documents as usize
     }
 
     /// Whether there is no document yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.counts.documents == 0
+        self.documents.counts.documents == 0
     }
 
     /// The corpus, where it is in memory. Sentences after the last closed document make a last one.
@@ -343,14 +342,14 @@ impl DocumentsBuilder {
     pub fn finish(mut self) -> Result<Documents> {
         assert!(self.files.is_none(), "a corpus on disk is read from its files");
         self.close_document()?;
-        Ok(Documents { counts: self.counts, ..self.documents })
+        Ok(self.documents)
     }
 
     /// Ends the files of a corpus on disk, whose last document was closed.
     pub(crate) fn finish_files(self) -> Result<(Counts, [ScratchDigest; 2])> {
         let Some([text, mut index]) = self.files else { unreachable!("the corpus is on disk") };
         index.push(&self.closed.bytes())?;
-        Ok((self.counts, [text.finish()?, index.finish()?]))
+        Ok((self.documents.counts, [text.finish()?, index.finish()?]))
     }
 }
 

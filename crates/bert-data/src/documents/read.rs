@@ -2,8 +2,7 @@
 //!
 //! Threads tokenize blocks of lines while others are read and joined. Blocks are joined in order, so the result never
 //! depends on threads. A [`DocumentsBuilder`] takes the documents; a [`ReadReport`] says what was seen. Ports the
-//! reading part of the reference's `create_training_instances`. [`ReadRules`] names what differs outside reference
-//! mode.
+//! reading part of the reference's `create_training_instances`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,47 +20,17 @@ use crate::input::texts::{TextRules, each_text};
 use crate::input::{BLOCK, Block, InputEntry};
 use crate::parallel::{in_order, share_out};
 use crate::tokenization::python_str::python_strip;
-use crate::tokenization::vocabulary::Vocabulary;
 use crate::tokenization::{Encoder, Tokenizer};
 
-/// How lines become sentences and documents.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadRules {
-    /// The 2018 script's rules: every `\r` is deleted, and a file's end ends no document. Otherwise a byte-order
-    /// mark and `\r\n` are understood, and a file's end ends a document.
-    pub reference: bool,
-    /// What to do with lines that are not UTF-8.
-    pub bad_lines: BadLines,
-    /// Refuse null and empty rows of tables instead of passing over them.
-    pub strict_rows: bool,
-    /// Split each line into sentences; the rows of tables are split always.
-    pub split_sentences: bool,
-    /// The language whose rules split sentences.
-    pub language: String,
-    /// The key or column with the text of JSON Lines and Parquet.
-    pub text_column: String,
-    /// The most tokens that a sentence may have; a longer one is cut into pieces, each a sentence of its own.
-    pub longest_sentence: usize,
-}
-
-impl ReadRules {
-    /// The rules that a configuration asks for.
-    #[must_use]
-    pub fn new(config: &BuildConfig) -> Self {
-        Self {
-            reference: config.random == RandomMode::Reference,
-            bad_lines: BadLines::of(config.strict_utf8, config.lossy_utf8),
-            strict_rows: config.strict_rows,
-            split_sentences: config.split_sentences,
-            language: config.language.clone(),
-            text_column: config.text_column.clone(),
-            longest_sentence: config.longest_sentence(),
+impl BuildConfig {
+    /// How lines and rows are read with these options.
+    pub(crate) fn text_rules(&self) -> TextRules<'_> {
+        TextRules {
+            reference: self.random == RandomMode::Reference,
+            bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
+            strict_rows: self.strict_rows,
+            text_column: &self.text_column,
         }
-    }
-
-    fn texts(&self) -> TextRules<'_> {
-        let Self { reference, bad_lines, strict_rows, .. } = *self;
-        TextRules { reference, bad_lines, strict_rows, text_column: &self.text_column }
     }
 }
 
@@ -157,19 +126,19 @@ struct Tokenized {
 }
 
 /// Reads and tokenizes files; its threads remember words from one call to the next.
-pub struct TextReader<'a> {
+pub(crate) struct TextReader<'a> {
     encoders: Vec<Encoder<'a>>,
+    /// `[UNK]`, plain and marked.
     unknown: [u32; 2],
-    rules: &'a ReadRules,
+    config: &'a BuildConfig,
     pool: &'a ThreadPool,
 }
 
 impl<'a> TextReader<'a> {
-    /// A reader with the threads of a pool; `unknown` is the id of `[UNK]`.
-    #[must_use]
-    pub fn new(tokenizer: &'a Tokenizer, unknown: u32, rules: &'a ReadRules, pool: &'a ThreadPool) -> Self {
+    /// A reader with the threads of a pool.
+    pub(crate) fn new(tokenizer: &'a Tokenizer, config: &'a BuildConfig, pool: &'a ThreadPool) -> Self {
         let encoders = (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-        Self { encoders, unknown: tokenizer.unknown_ids(unknown), rules, pool }
+        Self { encoders, unknown: tokenizer.unknown_ids(), config, pool }
     }
 
     /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk.
@@ -177,15 +146,15 @@ impl<'a> TextReader<'a> {
     /// # Errors
     /// Errors of reading and of the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
     /// [`NotUtf8Text`](crate::InputProblem::NotUtf8Text) for lines that are not UTF-8.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         files: &[PathBuf],
         documents: DocumentsBuilder,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(DocumentsBuilder, ReadReport)> {
-        let Self { encoders, unknown, rules, pool } = self;
-        let mut joiner = Joiner::new(documents, *unknown, rules, files);
-        let mut source = Source::new(files, &rules.text_column);
+        let Self { encoders, unknown, config, pool } = self;
+        let mut joiner = Joiner::new(documents, *unknown, config, files);
+        let mut source = Source::new(files, &config.text_column);
         // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
         let room = 2 * encoders.len() * BLOCK;
         in_order(
@@ -193,7 +162,7 @@ impl<'a> TextReader<'a> {
             encoders,
             room,
             source.blocks(),
-            |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, rules)?, read)),
+            |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, config)?, read)),
             |(block, read)| {
                 joiner.add(block)?;
                 Ok(Some(read))
@@ -202,6 +171,37 @@ impl<'a> TextReader<'a> {
         )?;
         joiner.report.inputs = source.inputs;
         joiner.finish()
+    }
+
+    /// Tokenizes blocks that do not follow each other; a document ends where its block ends. Returns the documents, and
+    /// how many of them go on behind the block they are in.
+    pub(crate) fn sample(
+        &mut self,
+        files: &[PathBuf],
+        blocks: &[Block],
+        documents: DocumentsBuilder,
+    ) -> Result<(Documents, u64)> {
+        let Self { encoders, unknown, config, pool } = self;
+        let mut joiner = Joiner::new(documents, *unknown, config, files);
+        let mut cut_documents = 0;
+        let work = |encoder: &mut Encoder<'_>, block: &Block| {
+            tokenize_block(block, &files[block.file], encoder, config)
+        };
+        for block in share_out(pool, encoders, blocks.iter().collect(), work)? {
+            let ends_file = block.ends_file;
+            joiner.add(block)?;
+            let before = joiner.documents.len();
+            joiner.close()?;
+            if !ends_file {
+                cut_documents += (joiner.documents.len() - before) as u64;
+            }
+        }
+        let (documents, _) = joiner.finish()?;
+        if documents.is_empty() {
+            let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
+            return Err(InputError::NoText { files: files.len(), lines }.into());
+        }
+        Ok((documents.finish()?, cut_documents))
     }
 }
 
@@ -223,11 +223,9 @@ impl<'a> Source<'a> {
     /// The blocks, as [`in_order`] takes them: each with its size and how many bytes were taken from disk by then.
     pub(crate) fn blocks(&mut self) -> impl Iterator<Item = Result<(usize, (Block, u64))>> {
         std::iter::from_fn(|| self.next_block().transpose())
-            .map(|block| block.map(|(block, read)| (block.bytes.len(), (block, read))))
     }
 
-    /// The next block and how many bytes were taken from disk by then; none at the end of the last file.
-    fn next_block(&mut self) -> Result<Option<(Block, u64)>> {
+    fn next_block(&mut self) -> Result<Option<(usize, (Block, u64))>> {
         loop {
             let reader = match &mut self.open {
                 Some(reader) => reader,
@@ -238,7 +236,7 @@ impl<'a> Source<'a> {
                 }
             };
             if let Some(block) = reader.next_block()? {
-                return Ok(Some((block, self.bytes_before + reader.bytes_read())));
+                return Ok(Some((block.bytes.len(), (block, self.bytes_before + reader.bytes_read()))));
             }
             self.bytes_before += reader.bytes_read();
             self.inputs.push(reader.entry()?);
@@ -247,64 +245,25 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Documents of some blocks out of many.
-pub(crate) struct Sampled {
-    pub(crate) documents: Documents,
-    /// How many of them go on behind the block they are in.
-    pub(crate) cut_documents: u64,
-}
-
-/// Tokenizes blocks that do not follow each other; a document ends where its block ends.
-pub(crate) fn sample_documents(
-    blocks: &[Block],
-    files: &[PathBuf],
-    tokenizer: &Tokenizer,
-    vocabulary: &Vocabulary,
-    rules: &ReadRules,
-    pool: &ThreadPool,
-) -> Result<Sampled> {
-    let mut encoders: Vec<Encoder<'_>> =
-        (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
-    let unknown = tokenizer.unknown_ids(vocabulary.unk_id());
-    let mut joiner = Joiner::new(DocumentsBuilder::new(tokenizer.ids().size()), unknown, rules, files);
-    let mut cut_documents = 0;
-    let work =
-        |encoder: &mut Encoder<'_>, block: &Block| tokenize_block(block, &files[block.file], encoder, rules);
-    for block in share_out(pool, &mut encoders, blocks.iter().collect(), work)? {
-        let ends_file = block.ends_file;
-        joiner.add(block)?;
-        let before = joiner.documents.len();
-        joiner.close()?;
-        if !ends_file {
-            cut_documents += (joiner.documents.len() - before) as u64;
-        }
-    }
-    let (documents, _) = joiner.finish()?;
-    if documents.is_empty() {
-        let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
-        return Err(InputError::NoText { files: files.len(), lines }.into());
-    }
-    Ok(Sampled { documents: documents.finish()?, cut_documents })
-}
-
 fn tokenize_block(
     block: &Block,
     path: &Path,
     encoder: &mut Encoder<'_>,
-    rules: &ReadRules,
+    config: &BuildConfig,
 ) -> Result<Tokenized> {
     let mut done = Tokenized { file: block.file, ends_file: block.ends_file, ..Tokenized::default() };
-    let split = rules.split_sentences || block.format.is_table();
-    let language = split.then(|| sentencex::language_factory(&rules.language));
+    let split = config.split_sentences || block.format.is_table();
+    let language = split.then(|| sentencex::language_factory(&config.language));
+    let longest = config.longest_sentence();
     let mut sentences = |line: &str, done: &mut Tokenized| match &language {
         Some(language) => {
             for sentence in language.segment(line) {
-                encode_sentence(sentence, encoder, rules, done);
+                encode_sentence(sentence, encoder, longest, done);
             }
         }
-        None => encode_sentence(line, encoder, rules, done),
+        None => encode_sentence(line, encoder, longest, done),
     };
-    let (lines, null_rows) = each_text(block, path, rules.texts(), |text, is_row| match text {
+    let (lines, null_rows) = each_text(block, path, config.text_rules(), |text, is_row| match text {
         row if is_row => add_row(row, &mut done, &mut sentences),
         "" => done.events.push(Event::Break),
         line => sentences(line, &mut done),
@@ -322,7 +281,8 @@ fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &m
     done.events.push(Event::Break);
 }
 
-fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules, done: &mut Tokenized) {
+/// A sentence of more tokens than the longest that may be is cut into pieces, each a sentence of its own.
+fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, longest: usize, done: &mut Tokenized) {
     let before = done.ids.len();
     encoder.encode(sentence, &mut done.ids);
     let ids = &done.ids[before..];
@@ -330,8 +290,8 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules,
         done.events.push(Event::Nothing);
         return;
     }
-    done.cut_sentences += u64::from(ids.len() > rules.longest_sentence);
-    let pieces = piece_lengths(ids, rules.longest_sentence, |id| encoder.begins_word(id));
+    done.cut_sentences += u64::from(ids.len() > longest);
+    let pieces = piece_lengths(ids, longest, |id| encoder.begins_word(id));
     done.events.extend(pieces.map(|tokens| Event::Sentence(tokens as u32)));
 }
 
@@ -339,9 +299,8 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, rules: &ReadRules,
 struct Joiner<'a> {
     documents: DocumentsBuilder,
     report: ReadReport,
-    /// `[UNK]`, plain and marked.
     unknown: [u32; 2],
-    rules: &'a ReadRules,
+    rules: TextRules<'a>,
     files: &'a [PathBuf],
     /// The lines of the file that is read.
     lines: LineCheck,
@@ -354,17 +313,20 @@ impl<'a> Joiner<'a> {
     fn new(
         documents: DocumentsBuilder,
         unknown: [u32; 2],
-        rules: &'a ReadRules,
+        config: &'a BuildConfig,
         files: &'a [PathBuf],
     ) -> Self {
-        let (report, lines) = (ReadReport::default(), LineCheck::default());
+        let (report, lines, rules) = (ReadReport::default(), LineCheck::default(), config.text_rules());
         Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
     }
 
     fn add(&mut self, block: Tokenized) -> Result<()> {
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
         self.report.cut_sentences += block.cut_sentences;
-        self.check_lines(&block)?;
+        self.report.invalid_utf8_lines += block.lines.bad;
+        self.report.null_rows += block.null_rows;
+        self.file = block.file;
+        self.lines.add_block(block.lines, &self.files[block.file], block.ends_file, self.rules.bad_lines)?;
         let mut ids = block.ids.as_slice();
         for event in block.events {
             match event {
@@ -378,6 +340,7 @@ impl<'a> Joiner<'a> {
                 Event::Break => self.close()?,
             }
         }
+        // To the 2018 script a file's end ends no document.
         if block.ends_file && !self.rules.reference {
             self.close()?;
         }
@@ -398,17 +361,6 @@ impl<'a> Joiner<'a> {
         self.close()?;
         self.has_line = true;
         Ok(())
-    }
-
-    /// Counts what was repaired and skipped, and refuses a file that is no text.
-    fn check_lines(&mut self, block: &Tokenized) -> Result<()> {
-        self.report.invalid_utf8_lines += block.lines.bad;
-        self.report.null_rows += block.null_rows;
-        if self.file != block.file {
-            (self.file, self.lines) = (block.file, LineCheck::default());
-        }
-        self.lines.add(block.lines);
-        self.lines.check(&self.files[block.file], block.ends_file, self.rules.bad_lines)
     }
 
     fn close(&mut self) -> Result<()> {

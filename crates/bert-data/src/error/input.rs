@@ -47,16 +47,6 @@ pub enum InputError {
     },
 }
 
-impl InputError {
-    /// 2 where the wrong files were named, 3 where what is in them is no good.
-    pub(super) fn exit_code(&self) -> u8 {
-        match self {
-            Self::NoneNamed | Self::TooMany { .. } => 2,
-            _ => 3,
-        }
-    }
-}
-
 /// What is wrong with a file, folder or pattern that was named as input.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -166,21 +156,6 @@ pub enum InputProblem {
         /// What is there instead.
         problem: TextProblem,
     },
-}
-
-impl InputProblem {
-    /// 2 where what was named is not there, 3 where what is there is no good.
-    pub(super) fn exit_code(&self) -> u8 {
-        match self {
-            Self::Missing
-            | Self::PatternMatchesNothing
-            | Self::InvalidPattern(_)
-            | Self::FolderEmpty
-            | Self::NotAFile
-            | Self::Twice => 2,
-            _ => 3,
-        }
-    }
 }
 
 /// What a row of an input has instead of text.

@@ -4,24 +4,16 @@
 //! corrupt data, 6 output in use by another process, 75 too early (the same command works later). Applications print
 //! the errors; this crate does not.
 
+mod command;
+mod data_set;
 mod input;
-mod manifest;
-mod option;
-mod output;
-mod part;
-mod shard;
-mod vocabulary;
 
 use std::path::Path;
 
 pub use bert_storage::{Locate, Located, is_disk_full};
+pub use command::{OptionError, OutputProblem, PartError};
+pub use data_set::{ManifestProblem, RowProblem, ShardProblem, VocabularyProblem};
 pub use input::{InputError, InputProblem, TextProblem};
-pub use manifest::ManifestProblem;
-pub use option::OptionError;
-pub use output::OutputProblem;
-pub use part::PartError;
-pub use shard::{RowProblem, ShardProblem};
-pub use vocabulary::VocabularyProblem;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -86,27 +78,27 @@ impl Error {
     /// The documented exit code of a program that ends with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
+        use InputProblem as P;
         match self {
-            Self::Option(_) | Self::Output(_) => 2,
-            Self::Input(error) => error.exit_code(),
-            Self::InputFile(error) => error.problem.exit_code(),
             Self::Storage(error) => error.exit_code(),
             // EX_TEMPFAIL of sysexits.h.
             Self::Part(PartError::TextMissing { .. }) => 75,
-            Self::Threads { .. } => 1,
-            Self::Shard(Located { problem: ShardProblem::Write(_), .. }) => 1,
-            Self::Shard(_)
+            Self::Threads { .. } | Self::Shard(Located { problem: ShardProblem::Write(_), .. }) => 1,
+            Self::Option(_) | Self::Output(_) => 2,
+            // The wrong files were named; otherwise what is in them is no good.
+            Self::Input(InputError::NoneNamed | InputError::TooMany { .. }) => 2,
+            Self::InputFile(error) => match error.problem {
+                P::Missing | P::PatternMatchesNothing | P::InvalidPattern(_) => 2,
+                P::FolderEmpty | P::NotAFile | P::Twice => 2,
+                _ => 3,
+            },
+            Self::Input(_)
+            | Self::Shard(_)
             | Self::Manifest(_)
             | Self::Vocabulary(_)
             | Self::Part(_)
             | Self::NotConserved { .. } => 3,
         }
-    }
-
-    /// Whether a full disk or quota is at the bottom of it: then the same command works once there is room.
-    #[must_use]
-    pub fn is_disk_full(&self) -> bool {
-        is_disk_full(self)
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bert_storage::objects::is_transient;
 use bert_storage::open_stream;
@@ -10,6 +10,7 @@ use bert_storage::open_stream;
 use super::known_format::{self, HEAD};
 use super::{BLOCK, Format, InputEntry, LONGEST_LINE};
 use crate::error::{Error, InputProblem, Locate, Result};
+use crate::parallel::lock;
 
 /// What a compressed file may grow to before it is asked how much it has grown.
 const GROWN: u64 = 64 << 20;
@@ -68,14 +69,7 @@ impl Block {
 }
 
 /// The bytes that came from disk: their digest and number. Behind a lock because a reader may change threads.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<(blake3::Hasher, u64)>>);
-
-impl Seen {
-    fn get(&self) -> MutexGuard<'_, (blake3::Hasher, u64)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+type Seen = Arc<Mutex<(blake3::Hasher, u64)>>;
 
 /// Counts and digests the bytes that come from disk.
 struct Tee {
@@ -86,7 +80,7 @@ struct Tee {
 impl Read for Tee {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(buffer)?;
-        let mut seen = self.seen.get();
+        let mut seen = lock(&self.seen);
         seen.0.update(&buffer[..length]);
         seen.1 += length as u64;
         Ok(length)
@@ -179,7 +173,7 @@ impl BlockReader {
     /// What was read, once the last block is out.
     #[must_use]
     pub fn entry(&self) -> InputEntry {
-        let seen = self.seen.get();
+        let seen = lock(&self.seen);
         InputEntry {
             path: self.path.to_string_lossy().into_owned(),
             bytes: seen.1,
@@ -192,7 +186,7 @@ impl BlockReader {
     /// Bytes taken from disk so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
-        self.seen.get().1
+        lock(&self.seen).1
     }
 }
 

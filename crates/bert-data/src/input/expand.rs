@@ -36,11 +36,8 @@ pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if inputs.is_empty() {
         return Err(InputError::NoneNamed.into());
     }
-    let mut files = Vec::new();
-    for input in inputs {
-        files.extend(expand_one(input)?);
-    }
-    Ok(files)
+    let found = inputs.iter().map(|input| expand_one(input)).collect::<Result<Vec<_>>>()?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// The first file that is named more than once, if any.
@@ -59,10 +56,7 @@ fn expand_one(input: &Path) -> Result<Vec<PathBuf>> {
         if metadata.is_dir() {
             let mut found = Vec::new();
             walk(input, &mut found)?;
-            if found.is_empty() {
-                return Err(InputProblem::FolderEmpty.at(input).into());
-            }
-            return Ok(sorted(found));
+            return some(sorted(found), InputProblem::FolderEmpty, input);
         }
         if metadata.is_file() {
             return Ok(vec![input.to_owned()]);
@@ -90,12 +84,7 @@ fn expand_url(url: &Path) -> Result<Vec<PathBuf>> {
         let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
         let folder = text[..at].rsplit_once('/').map_or("", |(folder, _)| folder);
         let found = list(Path::new(folder))?.filter(|name| pattern.matches_path_with(name, options));
-        let found: Vec<_> = found.collect();
-        return if found.is_empty() {
-            Err(InputProblem::PatternMatchesNothing.at(url).into())
-        } else {
-            Ok(found)
-        };
+        return some(found.collect(), InputProblem::PatternMatchesNothing, url);
     }
     if !text.ends_with('/') {
         match size(url) {
@@ -106,8 +95,7 @@ fn expand_url(url: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     let below = |name: &Path| name.strip_prefix(url).is_ok_and(|name| !name.iter().any(is_hidden));
-    let found: Vec<_> = list(url)?.filter(|name| below(name)).collect();
-    if found.is_empty() { Err(InputProblem::Missing.at(url).into()) } else { Ok(found) }
+    some(list(url)?.filter(|name| below(name)).collect(), InputProblem::Missing, url)
 }
 
 fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
@@ -122,10 +110,12 @@ fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
             found.push(path);
         }
     }
-    if found.is_empty() {
-        return Err(InputProblem::PatternMatchesNothing.at(pattern).into());
-    }
-    Ok(sorted(found))
+    some(sorted(found), InputProblem::PatternMatchesNothing, pattern.as_ref())
+}
+
+/// What was found, unless that is nothing.
+fn some(found: Vec<PathBuf>, or: InputProblem, input: &Path) -> Result<Vec<PathBuf>> {
+    if found.is_empty() { Err(or.at(input).into()) } else { Ok(found) }
 }
 
 /// Collects the files below a folder. Linked folders are not followed, so that a loop of links ends.

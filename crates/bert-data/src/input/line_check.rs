@@ -83,7 +83,7 @@ impl LineCheck {
     }
 
     /// Adds the lines that follow.
-    pub(crate) fn add(&mut self, next: Self) {
+    fn add(&mut self, next: Self) {
         if self.bad == 0 {
             self.first = next.first;
         }
@@ -92,9 +92,25 @@ impl LineCheck {
         self.nul |= next.nul;
     }
 
+    /// Adds the lines of the next block and refuses a file with too many bad ones; behind its last block it begins anew.
+    pub(crate) fn add_block(
+        &mut self,
+        block: Self,
+        path: &Path,
+        ends_file: bool,
+        bad_lines: BadLines,
+    ) -> Result<()> {
+        self.add(block);
+        self.check(path, ends_file, bad_lines)?;
+        if ends_file {
+            *self = Self::default();
+        }
+        Ok(())
+    }
+
     /// Refuses a file with too many bad lines: in the end more than one in twenty, before it more than half. A single
     /// line is no reason, unless it holds a NUL, which no encoding of text but UTF-16 and UTF-32 has.
-    pub(crate) fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
+    fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
         let many = match at_end {
             true => self.bad * GOOD_PER_BAD > self.lines,
             false => self.lines >= ENOUGH && self.bad * 2 > self.lines,

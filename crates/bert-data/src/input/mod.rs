@@ -17,7 +17,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bert_storage::{digest_file, is_url, open_stream};
-use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +27,7 @@ pub use expand::{expand, first_duplicate};
 
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::known_format::HEAD;
+use crate::parallel::pool;
 
 /// How much text a block holds before it is closed at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
@@ -109,9 +109,7 @@ pub(crate) fn each_file<T: Send>(
     if !files.iter().any(|file| is_url(file)) {
         return files.iter().map(|file| ask(file)).collect();
     }
-    let pool = ThreadPoolBuilder::new().num_threads(AT_ONCE.min(files.len())).build();
-    let pool = pool.map_err(|source| Error::Threads { threads: AT_ONCE, source })?;
-    pool.install(|| files.par_iter().map(|file| ask(file)).collect())
+    pool(AT_ONCE.min(files.len()))?.install(|| files.par_iter().map(|file| ask(file)).collect())
 }
 
 /// Whether files hold what was read, in the same order, wherever they lie now.

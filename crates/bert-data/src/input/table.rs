@@ -4,7 +4,6 @@
 //! [`InputReader`] reads every kind of input as [`Block`]s in bounded memory. [`json_text`] gives the text of a line of
 //! JSON. The reference reads plain text only.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -195,17 +194,16 @@ impl RowReader {
 ///
 /// # Errors
 /// [`InputProblem::Json`] when the line is no object; [`InputProblem::Text`] when `column` is missing or no text.
-pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Result<Option<Cow<'a, str>>> {
+pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Option<String>> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let found = (&mut deserializer)
         .deserialize_map(TextOf(column))
         .and_then(|found| deserializer.end().map(|()| found))
         .map_err(|source| InputProblem::Json(source).at_line(path, line))?;
     let problem = match found {
-        Some(Value::Text(text)) => return Ok(Some(text)),
-        Some(Value::Null) => return Ok(None),
+        Some(Ok(text)) => return Ok(text),
+        Some(Err(kind)) => TextProblem::NotText(kind),
         None => TextProblem::Missing,
-        Some(Value::Other(kind)) => TextProblem::NotText(kind),
     };
     Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
 }
@@ -214,7 +212,7 @@ pub fn json_text<'a>(json: &'a str, path: &Path, line: u64, column: &str) -> Res
 struct TextOf<'c>(&'c str);
 
 impl<'de> Visitor<'de> for TextOf<'_> {
-    type Value = Option<Value<'de>>;
+    type Value = Option<Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -222,8 +220,8 @@ impl<'de> Visitor<'de> for TextOf<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(is_it) = map.next_key_seed(KeyIs(self.0))? {
-            if is_it {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.0 {
                 found = Some(map.next_value_seed(AnyValue)?);
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -233,88 +231,57 @@ impl<'de> Visitor<'de> for TextOf<'_> {
     }
 }
 
-/// Whether a key is the one that is looked for.
-struct KeyIs<'c>(&'c str);
-
-impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for KeyIs<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
-        Ok(key == self.0)
-    }
-}
-
-/// A value where text is expected.
-enum Value<'de> {
-    Text(Cow<'de, str>),
-    Null,
-    Other(&'static str),
-}
+/// The text of a value, none for a null; what it is where it is no text.
+type Value = Result<Option<String>, &'static str>;
 
 struct AnyValue;
 
 impl<'de> DeserializeSeed<'de> for AnyValue {
-    type Value = Value<'de>;
+    type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value<'de>;
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Value::Text(Cow::Borrowed(text)))
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Ok(Some(text.to_owned())))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Value::Text(Cow::Owned(text.to_owned())))
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Ok(None))
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Value::Null)
+    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
+        Ok(Err("a truth value"))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Value::Other("a truth value"))
+    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
+        Ok(Err("a number"))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Value::Other("a number"))
+    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
+        Ok(Err("a number"))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Value::Other("a number"))
+    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
+        Ok(Err("a number"))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Value::Other("a number"))
-    }
-
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Value::Other("a list"))
+        Ok(Err("a list"))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Value::Other("an object"))
+        Ok(Err("an object"))
     }
 }

@@ -36,7 +36,7 @@ impl KeyedInstances {
         (place, document): (usize, u64),
         mut emit: impl FnMut(&Pair, &Instance) -> Result<()>,
     ) -> Result<()> {
-        let masks = MaskStreams::new(self.seed, pass, document);
+        let masks = mask_stream(self.seed, pass, document);
         let rules = self.rules;
         let mut pairs = pair_stream(self.seed, pass, document);
         let mut number = 0;
@@ -47,26 +47,18 @@ impl KeyedInstances {
     }
 
     /// The row of one pair, which is number `number` of its document and pass.
-    fn row(&mut self, documents: &Documents, masks: &MaskStreams, number: u64, pair: Pair) -> &Instance {
+    fn row(&mut self, documents: &Documents, masks: &Stream, number: u64, pair: Pair) -> &Instance {
         pair.fill(documents, &self.rules, &mut self.instance);
         if self.masking == Masking::Static {
-            self.masker.mask(&mut self.instance, &mut masks.of_instance(number));
+            self.masker.mask(&mut self.instance, &mut masks.branch(number));
         }
         &self.instance
     }
 }
 
-/// The streams of the masks of a document's instances in one pass, each addressed by its instance's number.
-pub(crate) struct MaskStreams(Stream);
-
-impl MaskStreams {
-    pub(crate) fn new(seed: u64, pass: u64, document: u64) -> Self {
-        Self(Stream::new(seed, Domain::Masks, &[pass, document]))
-    }
-
-    pub(crate) fn of_instance(&self, number: u64) -> Stream {
-        self.0.branch(number)
-    }
+/// The stream of the masks of a document's instances in one pass: each has the branch of its number.
+pub(crate) fn mask_stream(seed: u64, pass: u64, document: u64) -> Stream {
+    Stream::new(seed, Domain::Masks, &[pass, document])
 }
 
 /// The stream of a document's pairs in one pass.
@@ -77,8 +69,14 @@ pub(crate) fn pair_stream(seed: u64, pass: u64, document: u64) -> Stream {
 impl ResolvedConfig {
     /// How pairs are made with these options.
     pub(crate) fn pair_rules(&self, vocabulary: &Vocabulary) -> PairRules {
-        let reference = self.random == RandomMode::Reference;
-        PairRules::new(vocabulary, self.max_seq_length, self.short_seq_prob, self.nsp, reference)
+        PairRules {
+            max_seq_length: self.max_seq_length,
+            short_seq_prob: self.short_seq_prob,
+            reference: self.random == RandomMode::Reference,
+            nsp: self.nsp,
+            cls: vocabulary.cls_id(),
+            sep: vocabulary.sep_id(),
+        }
     }
 
     /// How tokens are masked with these options.
@@ -148,7 +146,7 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        let masks = MaskStreams::new(keyed.seed, 4, 1);
+        let masks = mask_stream(keyed.seed, 4, 1);
         for number in (0..drawn.len()).rev() {
             let row = keyed.row(&documents, &masks, number as u64, drawn[number]);
             assert_eq!(*row, made[number]);

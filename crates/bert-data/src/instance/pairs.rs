@@ -16,7 +16,7 @@ use std::ops::Range;
 use crate::config::Nsp;
 use crate::documents::{Document, Documents};
 use crate::error::Result;
-use crate::tokenization::vocabulary::{TokenId, Vocabulary};
+use crate::tokenization::vocabulary::TokenId;
 use bert_random::Random;
 
 /// One sentence pair: a row of the training data, before it is masked and afterwards.
@@ -85,24 +85,13 @@ pub struct PairRules {
     pub reference: bool,
     /// What the segments are.
     pub nsp: Nsp,
-    cls: TokenId,
-    sep: TokenId,
+    /// `[CLS]`.
+    pub cls: TokenId,
+    /// `[SEP]`.
+    pub sep: TokenId,
 }
 
 impl PairRules {
-    /// Rules over a vocabulary.
-    #[must_use]
-    pub fn new(
-        vocabulary: &Vocabulary,
-        max_seq_length: usize,
-        short_seq_prob: f64,
-        nsp: Nsp,
-        reference: bool,
-    ) -> Self {
-        let (cls, sep) = (vocabulary.cls_id(), vocabulary.sep_id());
-        Self { max_seq_length, short_seq_prob, reference, nsp, cls, sep }
-    }
-
     /// How many tokens of text an instance of a document may have, and how many it shall have in this pass. One draw
     /// for each document and pass: truncation is to the former, the latter is only a rough target.
     fn lengths<R: Random>(&self, special: usize, random: &mut R) -> (usize, usize) {

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{OptionError, Result};
+use crate::config::TEXT_COLUMN;
+use crate::config::check::{conflict, invalid};
+use crate::error::Result;
 use crate::input::line_check::BadLines;
 use crate::input::texts::TextRules;
 
@@ -72,7 +74,7 @@ impl Default for VocabConfig {
             strict_utf8: false,
             lossy_utf8: false,
             strict_rows: false,
-            text_column: "text".to_owned(),
+            text_column: TEXT_COLUMN.to_owned(),
             threads: 0,
         }
     }
@@ -81,16 +83,13 @@ impl Default for VocabConfig {
 impl VocabConfig {
     pub(super) fn check(&self) -> Result<()> {
         if self.max_words < LEAST_WORDS {
-            let (value, expected) = (self.max_words.to_string(), "at least 1000");
-            return Err(OptionError::Invalid { option: "max-words", value, expected }.into());
+            return invalid("max-words", self.max_words, "at least 1000");
         }
         if self.threads > 4096 {
-            let (value, expected) = (self.threads.to_string(), "at most 4096");
-            return Err(OptionError::Invalid { option: "threads", value, expected }.into());
+            return invalid("threads", self.threads, "at most 4096");
         }
         if self.strict_utf8 && self.lossy_utf8 {
-            let (with, reason) = ("--strict-utf8", "one refuses what the other repairs");
-            return Err(OptionError::Conflict { option: "lossy-utf8", with, reason }.into());
+            return conflict("lossy-utf8", "--strict-utf8", "one refuses what the other repairs");
         }
         Ok(())
     }

@@ -16,18 +16,18 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use compact_str::CompactString;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 
 pub use config::VocabConfig;
 pub use report::{TrainedVocabulary, VocabReport};
 
 use crate::documents::read::Source;
-use crate::error::{Error, InputError, OptionError, Result};
+use crate::error::{InputError, OptionError, Result};
 use crate::input::line_check::LineCheck;
 use crate::input::texts::each_text;
 use crate::input::{BLOCK, Block, expand};
-use crate::parallel::in_order;
-use crate::tokenization::vocabulary::{CLS, MASK, PAD, SEP, UNK, Vocabulary};
+use crate::parallel::{in_order, pool};
+use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
 use crate::tokenization::{Tokenizer, basic_tokens};
 use merges::CONTINUES;
 use word_counts::WordCounts;
@@ -35,8 +35,6 @@ use word_counts::WordCounts;
 /// The characters that every alphabet may have, and the share of the text up to which it has more.
 const ALPHABET: usize = 1000;
 const COVERED: (u128, u128) = (9_999, 10_000);
-/// The tokens that every vocabulary begins with; `[PAD]` is 0.
-const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
 
 /// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes. `progress` is told the bytes
 /// taken from disk and the bytes there are; merging, which follows, takes seconds. Where words had to be forgotten, the
@@ -51,12 +49,10 @@ pub fn train_vocabulary(
 ) -> Result<TrainedVocabulary> {
     config.check()?;
     let files = expand(inputs)?;
-    let threads = config.threads;
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|source| Error::Threads { threads, source })?;
+    let pool = pool(config.threads)?;
     let text = Text { files: &files, config, pool: &pool };
     let mut counts = WordCounts::default();
-    let read = text.each_block(
+    let (lines, read) = text.each_block(
         |block, path| {
             let mut counts = WordCounts::default();
             let lines = each_text(block, path, config.text_rules(), |text, _| {
@@ -69,11 +65,10 @@ pub fn train_vocabulary(
         progress,
     )?;
     if counts.characters.is_empty() && counts.too_long == 0 {
-        return Err(InputError::NoText { files: files.len(), lines: read.lines }.into());
+        return Err(InputError::NoText { files: files.len(), lines }.into());
     }
-    let mut trained = train(counts, config)?;
+    let mut trained = train(counts, config, read)?;
     let report = &mut trained.report;
-    (report.invalid_utf8_lines, report.null_rows) = (read.bad, read.null_rows);
     if report.forgotten_words > 0 {
         (report.text_tokens, report.unknown_tokens) = text.tokenized(&trained.tokens, progress)?;
     }
@@ -87,26 +82,19 @@ struct Text<'a> {
     pool: &'a ThreadPool,
 }
 
-/// What was seen of lines and rows.
-#[derive(Default)]
-struct Read {
-    lines: u64,
-    bad: u64,
-    null_rows: u64,
-}
-
 impl Text<'_> {
     /// Works on each block of all files, on all threads, and hands the results to `take` in the order of the text.
+    /// Returns the number of lines, and a report of those that were repaired and of null rows.
     fn each_block<R: Send>(
         &self,
         work: impl Fn(&Block, &Path) -> Result<(R, (LineCheck, u64))> + Sync,
         mut take: impl FnMut(R) + Send,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Read> {
+    ) -> Result<(u64, VocabReport)> {
         let (files, config) = (self.files, self.config);
         let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
         let mut source = Source::new(files, &config.text_column);
-        let (mut read, mut file, mut file_lines) = (Read::default(), 0, LineCheck::default());
+        let (mut read, mut file_lines) = (VocabReport::default(), LineCheck::default());
         let mut workers = vec![(); self.pool.current_num_threads()];
         in_order(
             self.pool,
@@ -118,20 +106,15 @@ impl Text<'_> {
                 Ok((made, lines, (block.file, block.ends_file), done))
             },
             |(made, (lines, nulls), (of, ends), done)| {
-                if file != of {
-                    (file, file_lines) = (of, LineCheck::default());
-                }
-                file_lines.add(lines);
-                file_lines.check(&files[of], ends, config.text_rules().bad_lines)?;
-                read.bad += lines.bad;
+                file_lines.add_block(lines, &files[of], ends, config.text_rules().bad_lines)?;
+                read.invalid_utf8_lines += lines.bad;
                 read.null_rows += nulls;
                 take(made);
                 Ok(Some(done))
             },
             |done| progress(done, all),
         )?;
-        read.lines = source.inputs.iter().map(|input| input.lines).sum();
-        Ok(read)
+        Ok((source.inputs.iter().map(|input| input.lines).sum(), read))
     }
 
     /// How many tokens the text becomes under a vocabulary, and how many of them are `[UNK]`.
@@ -167,10 +150,10 @@ pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Resu
     let mut counts = WordCounts::default();
     words.iter().for_each(|(word, &count)| counts.see(word, count));
     counts.count_characters();
-    train(counts, config)
+    train(counts, config, VocabReport::default())
 }
 
-fn train(counts: WordCounts, config: &VocabConfig) -> Result<TrainedVocabulary> {
+fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<TrainedVocabulary> {
     let alphabet = alphabet(&counts, config);
     let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
     let unspelled: u64 =
@@ -181,7 +164,7 @@ fn train(counts: WordCounts, config: &VocabConfig) -> Result<TrainedVocabulary> 
         characters: counts.characters.len(),
         dropped_characters: counts.characters.len() - alphabet.len(),
         forgotten_words: counts.forgotten,
-        ..VocabReport::default()
+        ..read
     };
     let mut words: Vec<(CompactString, u64)> =
         counts.words.into_iter().filter(|(word, _)| is_spelled(word)).collect();
@@ -237,7 +220,7 @@ fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize)
     order.len()
 }
 
-/// Special tokens, alphabet, and continuations of the characters that continue a word somewhere.
+/// Special tokens, of which `[PAD]` is 0, alphabet, and continuations of the characters that continue a word somewhere.
 fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
     let continuations = alphabet.iter().filter(|c| counts.characters[c].inside > 0);
     SPECIAL

@@ -5,7 +5,7 @@
 //! crate also panics on some damaged pages; [`contained`] makes an error of that.
 
 use std::fs::File;
-use std::io::{Error as IoError, ErrorKind, Read};
+use std::io::Read;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
@@ -17,7 +17,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetStati
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::parquet::catch_panic::contained;
-use crate::parquet::thrift::{Compact, Field};
+use crate::parquet::thrift::{Compact, Field, wrong};
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
@@ -90,17 +90,11 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.0.as_mut()?;
-        match contained(|| reader.next()) {
-            Ok(Some(Ok(batch))) => Some(Ok(batch)),
-            Ok(end) => {
-                self.0 = None;
-                end
-            }
-            Err(panic) => {
-                self.0 = None;
-                Some(Err(gave_up(&panic).into()))
-            }
+        let next = contained(|| reader.next()).unwrap_or_else(|panic| Some(Err(gave_up(&panic).into())));
+        if !matches!(next, Some(Ok(_))) {
+            self.0 = None;
         }
+        next
     }
 }
 
@@ -130,7 +124,7 @@ fn check_footer(file: &File) -> Result<()> {
     let walked = footer.fields(|footer, field| match field.id {
         2 => check_schema(footer, field),
         4 => match footer.list(field)? {
-            groups if groups > MOST_ROW_GROUPS => Err(invalid(format!("{groups} row groups"))),
+            groups if groups > MOST_ROW_GROUPS => Err(wrong(format!("{groups} row groups"))),
             _ => Ok(()),
         },
         _ => footer.skip(field),
@@ -144,7 +138,7 @@ fn check_footer(file: &File) -> Result<()> {
 fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
     let elements = footer.structs(schema)?;
     if elements > MOST_COLUMNS {
-        return Err(invalid(format!("{elements} columns")));
+        return Err(wrong(format!("{elements} columns")));
     }
     // How many children are to come, of the elements that the next one is in.
     let mut open: Vec<u64> = Vec::new();
@@ -155,14 +149,14 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
             5 => {
                 let number = element.number(field)?;
                 children =
-                    u64::try_from(number).map_err(|_| invalid(format!("{number} columns in a column")))?;
+                    u64::try_from(number).map_err(|_| wrong(format!("{number} columns in a column")))?;
                 promised = promised.saturating_add(children);
                 Ok(())
             }
             _ => element.skip(field),
         })?;
         if promised >= elements {
-            return Err(invalid(format!("{promised} columns in others where there are {elements} in all")));
+            return Err(wrong(format!("{promised} columns in others where there are {elements} in all")));
         }
         if let Some(left) = open.last_mut() {
             *left -= 1;
@@ -171,17 +165,13 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
             open.push(children);
         }
         if open.len() > DEEPEST_COLUMN {
-            return Err(invalid(format!("columns {} deep in each other", open.len())));
+            return Err(wrong(format!("columns {} deep in each other", open.len())));
         }
         while open.last() == Some(&0) {
             open.pop();
         }
     }
     Ok(())
-}
-
-fn invalid(what: String) -> IoError {
-    IoError::new(ErrorKind::InvalidData, what)
 }
 
 /// Where a column chunk begins, and its length; inside the file.
@@ -195,32 +185,23 @@ fn place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
     }
 }
 
-/// The numbers in the header of a page.
-#[derive(Default)]
-struct PageHeader {
-    decompressed: i64,
-    stored: i64,
-    values: i64,
-}
-
-impl PageHeader {
-    fn read(header: &mut Compact<impl Read>) -> std::io::Result<Self> {
-        let mut found = Self { decompressed: -1, stored: -1, values: 0 };
-        header.fields(|header, field| {
-            match field.id {
-                2 => found.decompressed = header.number(field)?,
-                3 => found.stored = header.number(field)?,
-                // A data page, a dictionary, a data page of the second kind: each begins with its number of values.
-                5 | 7 | 8 => header.fields_of(field, |inner, field| match field.id {
-                    1 => inner.number(field).map(|values| found.values = values),
-                    _ => inner.skip(field),
-                })?,
-                _ => header.skip(field)?,
-            }
-            Ok(())
-        })?;
-        Ok(found)
-    }
+/// The numbers in the header of a page: its size decompressed and as it is stored, and how many values it has.
+fn read_header(header: &mut Compact<impl Read>) -> std::io::Result<[i64; 3]> {
+    let [mut decompressed, mut stored, mut values] = [-1, -1, 0];
+    header.fields(|header, field| {
+        match field.id {
+            2 => decompressed = header.number(field)?,
+            3 => stored = header.number(field)?,
+            // A data page, a dictionary, a data page of the second kind: each begins with its number of values.
+            5 | 7 | 8 => header.fields_of(field, |inner, field| match field.id {
+                1 => inner.number(field).map(|number| values = number),
+                _ => inner.skip(field),
+            })?,
+            _ => header.skip(field)?,
+        }
+        Ok(())
+    })?;
+    Ok([decompressed, stored, values])
 }
 
 /// The size of the largest page of a column chunk, decompressed, by the headers of all.
@@ -228,18 +209,18 @@ fn look_at_pages(file: &File, start: u64, length: u64) -> Result<u64> {
     let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
     while at < end {
         let mut header = Compact::new(file.get_read(at)?, LARGEST_HEADER.min(end - at));
-        let found = PageHeader::read(&mut header)
+        let [decompressed, stored, of_page] = read_header(&mut header)
             .map_err(|error| refused(format!("the header of a page is damaged: {error}")))?;
         let number =
             |number: i64| u64::try_from(number).map_err(|_| refused("a page has no size".to_owned()));
-        let (decompressed, stored) = (number(found.decompressed)?, number(found.stored)?);
+        let (decompressed, stored) = (number(decompressed)?, number(stored)?);
         let bytes = decompressed.max(stored);
         if bytes > LARGEST_PAGE {
             return Err(refused(format!(
                 "a page has {bytes} bytes, more than {LARGEST_PAGE}; write the file again with smaller pages"
             )));
         }
-        values += number(found.values)?;
+        values += number(of_page)?;
         if values > FEW_VALUES && values / VALUES_OF_A_BYTE > length {
             return Err(refused(format!(
                 "{values} values and more in {length} bytes: no data is so repetitive"

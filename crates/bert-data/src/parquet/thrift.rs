@@ -236,7 +236,8 @@ fn unexpected(id: i64, kind: u8, wanted: &str) -> io::Error {
     wrong(format!("field {id} of type {kind} where a {wanted} is expected"))
 }
 
-fn wrong(what: String) -> io::Error {
+/// The error of bytes that cannot be right.
+pub(crate) fn wrong(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 

@@ -21,10 +21,8 @@ use crate::documents::tally::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem};
 use crate::shard::footer::shard_properties;
-use crate::shard::schema::{
-    ListColumn, check_marks, element, first_null, int32, list_array, marks_of, with_marks,
-};
-use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardForm, failed};
+use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
+use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardForm};
 use crate::tokenization::vocabulary::TokenId;
 use crate::tokenization::word_marks::IdSpace;
 
@@ -48,7 +46,7 @@ pub fn document_schema() -> SchemaRef {
 }
 
 fn stored_schema(ids: IdSpace) -> SchemaRef {
-    if ids.word_marks { with_marks(&document_schema()) } else { document_schema() }
+    with_marks(document_schema(), ids.word_marks)
 }
 
 fn properties(footer: Vec<KeyValue>) -> WriterProperties {
@@ -87,21 +85,20 @@ impl DocumentEncoder {
         documents: &Documents,
         places: impl Iterator<Item = usize>,
     ) -> Result<EncodedRowGroup> {
-        let (mut group, mut rows) = (self.encoder.begin().map_err(failed(path))?, Tally::default());
-        let mut write = |batch: &mut DocumentBatch| -> Result<()> {
-            let full = batch.finish().map_err(|source| failed(path)(source.into()))?;
-            group.write(&full).map_err(failed(path))
-        };
-        for place in places {
-            let document = documents.document(place);
-            self.batch.push(document);
-            rows.see_document(document.hash());
-            if self.batch.ids.len() >= BATCH_TOKENS {
-                write(&mut self.batch)?;
+        let Self { encoder, batch } = self;
+        encoder.encode(path, |write| {
+            let mut rows = Tally::default();
+            for place in places {
+                let document = documents.document(place);
+                batch.push(document);
+                rows.see_document(document.hash());
+                if batch.ids.len() >= BATCH_TOKENS {
+                    write(&batch.finish()?)?;
+                }
             }
-        }
-        write(&mut self.batch)?;
-        group.finish(rows).map_err(failed(path))
+            write(&batch.finish()?)?;
+            Ok(rows)
+        })
     }
 }
 
@@ -150,8 +147,7 @@ pub(crate) fn append(
     if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
         return Err(wrong((row, RowProblem::Null(name))));
     }
-    check_marks(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
-    let marks = marks_of(batch, DOCUMENT_COLUMNS.len());
+    let marks = marks_of(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
     let ids = ListColumn::<TokenId>::of::<Int32Type>(batch, 0);
     let sentences = ListColumn::of::<Int32Type>(batch, 1);
     let mut known = Vec::new();

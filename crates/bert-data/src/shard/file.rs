@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
@@ -19,7 +19,7 @@ use crate::parquet::open::{Batches, ParquetFile};
 use crate::shard::hf_columns::append_hf;
 use crate::shard::record_batch::append_reference;
 use crate::shard::row::ShardRows;
-use crate::shard::schema::{BATCH, HF_COLUMNS, check_columns, hf_schema, schema};
+use crate::shard::schema::{BATCH, HF_COLUMNS, row_schema};
 use bert_storage::open_file;
 
 /// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
@@ -28,16 +28,20 @@ use bert_storage::open_file;
 /// [`Error::Shard`] or [`Error::Storage`].
 pub fn read_shard(path: &Path) -> Result<ShardRows> {
     let file = ShardFile::open(path, open_file(path).map_err(Error::io("open", path))?)?;
-    let is_hf = file.schema().fields().get(1).is_some_and(|field| field.name() == HF_COLUMNS[1]);
+    let second = file.metadata.schema().fields().get(1);
+    let is_hf = second.is_some_and(|field| field.name() == HF_COLUMNS[1]);
     let columns = if is_hf { Columns::Hf } else { Columns::Reference };
-    file.check_row_columns(columns)?;
+    // No manifest says whether there are marks.
+    if is_hf || file.check_columns(&row_schema(columns, true)).is_err() {
+        file.check_columns(&row_schema(columns, false))?;
+    }
     let mut rows = ShardRows::default();
     (0..file.groups()).try_for_each(|group| file.append_rows(group, columns, &mut rows))?;
     Ok(rows)
 }
 
 /// An open shard whose footer is known.
-pub(crate) struct ShardFile {
+pub struct ShardFile {
     path: PathBuf,
     file: File,
     metadata: ArrowReaderMetadata,
@@ -63,24 +67,31 @@ impl ShardFile {
         Ok(Self { path: path.to_owned(), file, metadata, starts })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        self.metadata.schema()
-    }
-
-    /// Refuses columns with other names, order or types; one with marks may follow.
+    /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
+    /// looked for in the rows.
     pub(crate) fn check_columns(&self, expected: &Schema) -> Result<()> {
-        check_columns(&self.path, self.schema(), expected, true)
-    }
-
-    /// A shard of instances must have the columns of its kind.
-    pub(crate) fn check_row_columns(&self, columns: Columns) -> Result<()> {
-        match columns {
-            Columns::Reference => self.check_columns(&schema()),
-            Columns::Hf => check_columns(&self.path, self.schema(), &hf_schema(), false),
+        fn describe(kind: &DataType) -> String {
+            match kind {
+                DataType::List(item) => format!("list<{}>", describe(item.data_type())),
+                other => other.to_string().to_lowercase(),
+            }
+        }
+        let wrong = |column: &str, found, expected: &str| {
+            let (column, expected) = (column.to_owned(), expected.to_owned());
+            Err(ShardProblem::Column { column, found, expected }.at(&self.path).into())
+        };
+        let found = self.metadata.schema().fields();
+        for (index, field) in expected.fields().iter().enumerate() {
+            let wanted = describe(field.data_type());
+            let actual = found.get(index).filter(|actual| actual.name() == field.name());
+            let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
+            if actual != wanted {
+                return wrong(field.name(), actual, &wanted);
+            }
+        }
+        match found.get(expected.fields().len()) {
+            Some(extra) => wrong(extra.name(), describe(extra.data_type()), "no further column"),
+            None => Ok(()),
         }
     }
 
@@ -90,12 +101,17 @@ impl ShardFile {
     }
 
     /// Number of row groups.
-    pub(crate) fn groups(&self) -> usize {
+    #[must_use]
+    pub fn groups(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// The first row of a row group and the one behind its last.
-    pub(crate) fn rows_of(&self, group: usize) -> Range<u64> {
+    ///
+    /// # Panics
+    /// When there is no such row group.
+    #[must_use]
+    pub fn rows_of(&self, group: usize) -> Range<u64> {
         self.starts[group]..self.starts[group + 1]
     }
 

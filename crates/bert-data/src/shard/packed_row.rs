@@ -37,7 +37,7 @@ impl<'a> PackedRow<'a> {
     /// The row that begins `bytes`.
     pub(crate) fn first_of(bytes: &'a [u8], width: Width) -> Self {
         let row = Self { bytes, width };
-        let length = row.length();
+        let length = HEAD + row.number(0) * width.bytes() + row.number(2) * (2 + width.bytes());
         Self { bytes: &bytes[..length], width }
     }
 
@@ -48,11 +48,6 @@ impl<'a> PackedRow<'a> {
 
     fn number(&self, at: usize) -> usize {
         usize::from(u16::from_le_bytes([self.bytes[2 * at], self.bytes[2 * at + 1]]))
-    }
-
-    /// Number of bytes of the packed form.
-    pub(crate) fn length(&self) -> usize {
-        HEAD + self.number(0) * self.width.bytes() + self.number(2) * (2 + self.width.bytes())
     }
 
     /// Fills an instance with the row.

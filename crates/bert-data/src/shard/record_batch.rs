@@ -14,7 +14,7 @@ use crate::error::RowProblem;
 use crate::shard::hf_columns::hf_batch;
 use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{
-    COLUMNS, ListColumn, check_marks, first_null, hf_schema, int32, list_array, marks_of, schema, with_marks,
+    COLUMNS, ListColumn, first_null, hf_schema, int32, list_array, marks_of, schema, with_marks,
 };
 use crate::tokenization::vocabulary::TokenId;
 use crate::tokenization::word_marks::IdSpace;
@@ -32,8 +32,7 @@ impl RowColumns {
     /// The columns of the shards.
     pub(crate) fn schema(self) -> SchemaRef {
         match self {
-            Self::Reference(ids) if ids.word_marks => with_marks(&schema()),
-            Self::Reference(_) => schema(),
+            Self::Reference(ids) => with_marks(schema(), ids.word_marks),
             Self::Hf { .. } => hf_schema(),
         }
     }
@@ -79,8 +78,7 @@ pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Res
     if let Some((row, name)) = first_null(batch, &COLUMNS) {
         return Err(wrong((row, RowProblem::Null(name))));
     }
-    check_marks(batch, COLUMNS.len()).map_err(wrong)?;
-    let marks = marks_of(batch, COLUMNS.len());
+    let marks = marks_of(batch, COLUMNS.len()).map_err(wrong)?;
     let input_ids = ListColumn::of::<Int32Type>(batch, 0);
     let segments = ListColumn::of::<Int8Type>(batch, 1);
     let [positions, ids] = [2, 3].map(|at| ListColumn::of::<Int32Type>(batch, at));

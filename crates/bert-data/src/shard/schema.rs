@@ -1,13 +1,13 @@
-//! Defines the columns of shards and their types, and checks that a file has them.
+//! Defines the columns of shards and their types.
 
-use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};
+use crate::config::Columns;
+use crate::error::RowProblem;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, Int32Array, ListArray, RecordBatch};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The columns, in order.
@@ -37,14 +37,14 @@ fn schema_of(names: [&str; 5], lists: [DataType; 4]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// `continues_word: list<bool>`, one for each of `input_ids`.
-pub(crate) fn marks_field() -> Field {
-    Field::new(MARKS, DataType::List(element(DataType::Boolean)), false)
-}
-
-/// These columns and [`MARKS`] behind them.
-pub(crate) fn with_marks(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter().cloned().chain([Arc::new(marks_field())]);
+/// These columns, and where tokens have marks, [`MARKS`] behind them: `continues_word: list<bool>`, one for each of
+/// `input_ids`.
+pub(crate) fn with_marks(columns: SchemaRef, marks: bool) -> SchemaRef {
+    if !marks {
+        return columns;
+    }
+    let marks = Field::new(MARKS, DataType::List(element(DataType::Boolean)), false);
+    let fields = columns.fields().iter().cloned().chain([Arc::new(marks)]);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
@@ -59,6 +59,15 @@ pub const HF_COLUMNS: [&str; 5] =
 #[must_use]
 pub fn hf_schema() -> SchemaRef {
     schema_of(HF_COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int8, DataType::Int32])
+}
+
+/// The columns of a shard of instances.
+pub(crate) fn row_schema(columns: Columns, marks: bool) -> SchemaRef {
+    let columns = match columns {
+        Columns::Reference => schema(),
+        Columns::Hf => hf_schema(),
+    };
+    with_marks(columns, marks)
 }
 
 /// A column of lists of these lengths.
@@ -117,73 +126,16 @@ pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<
 }
 
 /// The marks of words behind `columns` other columns, one for each token; none where they are not stored. No null may
-/// be among them.
-pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Vec<bool> {
-    match batch.columns().get(columns) {
-        None => Vec::new(),
-        Some(column) => column.as_list::<i32>().values().as_boolean().values().iter().collect(),
-    }
-}
-
-/// Whether the marks of words have the lengths of the tokens, if they are stored; the row where they have not.
-pub(crate) fn check_marks(batch: &RecordBatch, columns: usize) -> Result<(), (usize, RowProblem)> {
-    let Some(column) = batch.columns().get(columns) else { return Ok(()) };
+/// be among them. The error is the first row that has not as many as tokens.
+pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Result<Vec<bool>, (usize, RowProblem)> {
+    let Some(column) = batch.columns().get(columns) else { return Ok(Vec::new()) };
     let lengths = |column: &ArrayRef| column.as_list::<i32>().offsets().lengths().collect::<Vec<_>>();
     let (tokens, marks) = (lengths(batch.column(0)), lengths(column));
     match tokens.iter().zip(&marks).position(|(tokens, marks)| tokens != marks) {
-        None => Ok(()),
+        None => Ok(column.as_list::<i32>().values().as_boolean().values().iter().collect()),
         Some(row) => {
             let (found, expected) = (marks[row], tokens[row]);
             Err((row, RowProblem::Length { column: MARKS, found, of: "input_ids", expected }))
         }
     }
-}
-
-/// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
-/// looked for in the rows.
-pub(crate) fn check_columns(
-    path: &Path,
-    found: &Schema,
-    expected: &Schema,
-    marks_may_follow: bool,
-) -> Result<()> {
-    fn describe(kind: &DataType) -> String {
-        match kind {
-            DataType::List(item) => format!("list<{}>", describe(item.data_type())),
-            other => other.to_string().to_lowercase(),
-        }
-    }
-    let wrong = |column: &str, found, wanted: &str| Err(wrong_column(path, column, found, wanted));
-    for (index, field) in expected.fields().iter().enumerate() {
-        let wanted = describe(field.data_type());
-        let actual = found.fields().get(index).filter(|actual| actual.name() == field.name());
-        let actual = actual.map_or_else(|| "missing".to_owned(), |actual| describe(actual.data_type()));
-        if actual != wanted {
-            return wrong(field.name(), actual, &wanted);
-        }
-    }
-    let (mut next, marks) = (expected.fields().len(), marks_field());
-    if marks_may_follow
-        && found.fields().get(next).is_some_and(|field| {
-            field.name() == marks.name() && describe(field.data_type()) == describe(marks.data_type())
-        })
-    {
-        next += 1;
-    }
-    match found.fields().get(next) {
-        Some(extra) => wrong(extra.name(), describe(extra.data_type()), "no further column"),
-        None => Ok(()),
-    }
-}
-
-/// The error of a shard that has marks of words where it should not, or has none where it should.
-pub(crate) fn wrong_marks(path: &Path, wanted: bool) -> Error {
-    let (missing, none) = ("missing", "no such column");
-    let (found, expected) = if wanted { (missing, "list<boolean>") } else { ("list<boolean>", none) };
-    wrong_column(path, MARKS, found.to_owned(), expected)
-}
-
-fn wrong_column(path: &Path, column: &str, found: String, expected: &str) -> Error {
-    let (column, expected) = (column.to_owned(), expected.to_owned());
-    ShardProblem::Column { column, found, expected }.at(path).into()
 }

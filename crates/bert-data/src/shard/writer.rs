@@ -134,11 +134,11 @@ impl<W: Write + Send> ShardWriter<W> {
     }
 }
 
+/// Takes the next batch of a row group.
+type TakeBatch<'a> = dyn FnMut(&RecordBatch) -> Result<(), ParquetError> + 'a;
+
 /// Encodes row groups, of whatever shard.
 pub(crate) struct GroupEncoder(ArrowRowGroupWriterFactory);
-
-/// A row group that is being encoded.
-pub(crate) struct OpenRowGroup(Vec<ArrowColumnWriter>);
 
 impl GroupEncoder {
     pub(crate) fn new(form: &ShardForm) -> Result<Self> {
@@ -146,28 +146,30 @@ impl GroupEncoder {
         Ok(Self(ArrowRowGroupWriterFactory::new(&writer, form.schema.clone())))
     }
 
-    pub(crate) fn begin(&self) -> Result<OpenRowGroup, ParquetError> {
-        // The number of the group matters to encrypted files only.
-        self.0.create_column_writers(0).map(OpenRowGroup)
-    }
-}
-
-impl OpenRowGroup {
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
-        let schema = batch.schema();
-        let mut columns = self.0.iter_mut();
-        for (field, values) in schema.fields().iter().zip(batch.columns()) {
-            for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
-                column.write(leaf)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The group, in which these rows are.
-    pub(crate) fn finish(self, rows: Tally) -> Result<EncodedRowGroup, ParquetError> {
-        let chunks = self.0.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>()?;
-        Ok(EncodedRowGroup { chunks, rows })
+    /// Encodes the batches that `fill` hands to its argument as a row group; `fill` returns which rows they have.
+    /// `path` is named in errors.
+    pub(crate) fn encode(
+        &self,
+        path: &Path,
+        fill: impl FnOnce(&mut TakeBatch<'_>) -> Result<Tally, ParquetError>,
+    ) -> Result<EncodedRowGroup> {
+        let encode = || -> Result<EncodedRowGroup, ParquetError> {
+            // The number of the group matters to encrypted files only.
+            let mut columns = self.0.create_column_writers(0)?;
+            let mut write = |batch: &RecordBatch| -> Result<(), ParquetError> {
+                let (schema, mut columns) = (batch.schema(), columns.iter_mut());
+                for (field, values) in schema.fields().iter().zip(batch.columns()) {
+                    for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
+                        column.write(leaf)?;
+                    }
+                }
+                Ok(())
+            };
+            let rows = fill(&mut write)?;
+            let chunks = columns.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>()?;
+            Ok(EncodedRowGroup { chunks, rows })
+        };
+        encode().map_err(failed(path))
     }
 }
 
@@ -198,37 +200,29 @@ impl RowEncoder {
         width: Width,
         starts: &[u32],
     ) -> Result<EncodedRowGroup> {
-        let rows = starts.iter().map(|&start| PackedRow::first_of(&bytes[start as usize..], width));
-        self.encode_rows(rows).map_err(failed(path))
-    }
-
-    fn encode_rows<'r>(
-        &mut self,
-        rows: impl Iterator<Item = PackedRow<'r>>,
-    ) -> Result<EncodedRowGroup, ParquetError> {
         let Self { encoder, columns, rows: batch, instance } = self;
-        let (mut group, mut written) = (encoder.begin()?, Tally::default());
-        let mut write = |batch: &mut ShardRows| -> Result<(), ParquetError> {
-            group.write(&columns.batch(batch)?)?;
-            batch.clear();
-            Ok(())
-        };
-        for row in rows {
-            row.unpack(instance);
-            batch.push_instance(instance, columns.ids());
-            written.see(row.bytes());
-            if batch.len() == BATCH {
-                write(batch)?;
+        encoder.encode(path, |write| {
+            let mut written = Tally::default();
+            for &start in starts {
+                let row = PackedRow::first_of(&bytes[start as usize..], width);
+                row.unpack(instance);
+                batch.push_instance(instance, columns.ids());
+                written.see(row.bytes());
+                if batch.len() == BATCH {
+                    write(&columns.batch(batch)?)?;
+                    batch.clear();
+                }
             }
-        }
-        if !batch.is_empty() {
-            write(batch)?;
-        }
-        group.finish(written)
+            if !batch.is_empty() {
+                write(&columns.batch(batch)?)?;
+                batch.clear();
+            }
+            Ok(written)
+        })
     }
 }
 
-pub(crate) fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
+fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
     move |source| ShardProblem::Write(source).at(path).into()
 }

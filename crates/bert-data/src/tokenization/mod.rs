@@ -11,6 +11,7 @@ pub mod python_str;
 pub mod vocabulary;
 pub mod word_marks;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use ahash::{AHashMap, RandomState};
@@ -31,7 +32,7 @@ const CACHED_WORDS: usize = 1 << 16;
 /// Longer words are rare and not worth remembering.
 const CACHED_LENGTH: usize = 64;
 
-pub(crate) fn is_ideograph(c: char) -> bool {
+fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
         | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
@@ -57,13 +58,13 @@ pub fn is_punctuation(c: char) -> bool {
 }
 
 /// What cleaning makes of a character.
-pub(crate) enum Cleaned {
+enum Cleaned {
     Dropped,
     Space,
     Kept,
 }
 
-pub(crate) fn clean(c: char) -> Cleaned {
+fn clean(c: char) -> Cleaned {
     match c {
         '\t' | '\n' | '\r' | ' ' => Cleaned::Space,
         '\0' | '\u{fffd}' => Cleaned::Dropped,
@@ -144,17 +145,20 @@ fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>))
     taken
 }
 
-/// Lower case by whole words (final sigma), then NFD without nonspacing marks.
-pub(crate) fn lower_and_strip_accents(word: &str) -> String {
+/// A word as the vocabulary spells it: in lower case by whole words (final sigma), then NFD without nonspacing marks.
+fn normal(word: &str, do_lower_case: bool) -> Cow<'_, str> {
+    if !do_lower_case {
+        return word.into();
+    }
     let lower = word.to_lowercase();
     if lower.is_ascii() {
-        return lower;
+        return lower.into();
     }
     lower.nfd().filter(|&c| get_general_category(c) != GeneralCategory::NonspacingMark).collect()
 }
 
 /// Calls `part` with the parts of a word: each punctuation character alone, what stands between them together.
-pub(crate) fn each_part(word: &str, mut part: impl FnMut(&str)) {
+fn each_part(word: &str, mut part: impl FnMut(&str)) {
     let mut start = 0;
     for (at, c) in word.char_indices() {
         if is_punctuation(c) {
@@ -172,13 +176,7 @@ pub(crate) fn each_part(word: &str, mut part: impl FnMut(&str)) {
 
 /// Splits text into words as WordPiece sees them, without a vocabulary: what a vocabulary is trained on.
 pub(crate) fn basic_tokens(line: &str, do_lower_case: bool, mut token: impl FnMut(&str)) {
-    each_word(line, |word| {
-        if do_lower_case {
-            each_part(&lower_and_strip_accents(word.text), &mut token);
-        } else {
-            each_part(word.text, &mut token);
-        }
-    });
+    each_word(line, |word| each_part(&normal(word.text, do_lower_case), &mut token));
 }
 
 /// Turns lines of text into ids. Shared between threads; each thread makes its own [`Encoder`].
@@ -221,8 +219,8 @@ impl Tokenizer {
     }
 
     /// The id of `[UNK]`, plain and marked.
-    pub(crate) fn unknown_ids(&self, unknown: u32) -> [u32; 2] {
-        [unknown, self.ids().marked(unknown)]
+    pub(crate) fn unknown_ids(&self) -> [u32; 2] {
+        [self.unk_id, self.ids().marked(self.unk_id)]
     }
 
     /// Appends the ids of a line to `out`, without marks.
@@ -236,13 +234,8 @@ impl Tokenizer {
         Encoder { tokenizer: self, known: KnownWords::default(), run: Run::default() }
     }
 
-    /// Whether it lower-cases and strips accents.
-    pub(crate) fn lower_cases(&self) -> bool {
-        self.do_lower_case
-    }
-
     /// Calls `piece` with each id of a part of a word and the bytes of the part that it stands for.
-    pub(crate) fn each_piece(&self, part: &str, mut piece: impl FnMut(u32, Range<usize>)) {
+    fn each_piece(&self, part: &str, mut piece: impl FnMut(u32, Range<usize>)) {
         match self.model.tokenize(part) {
             Ok(tokens) => tokens.iter().for_each(|token| piece(token.id, token.offsets.0..token.offsets.1)),
             // Only possible without [UNK], which a Vocabulary always has.
@@ -251,12 +244,7 @@ impl Tokenizer {
     }
 
     fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
-        let mut pieces = |part: &str| self.each_piece(part, |id, _| out.push(id));
-        if self.do_lower_case {
-            each_part(&lower_and_strip_accents(word), &mut pieces);
-        } else {
-            each_part(word, &mut pieces);
-        }
+        each_part(&normal(word, self.do_lower_case), |part| self.each_piece(part, |id, _| out.push(id)));
     }
 }
 
@@ -328,7 +316,7 @@ struct Run {
 impl Run {
     /// Takes one more ideograph, whose ids begin at `start`, as the tokenizer sees it.
     fn push(&mut self, ideograph: &str, do_lower_case: bool, start: usize) {
-        let normal = if do_lower_case { lower_and_strip_accents(ideograph) } else { ideograph.to_owned() };
+        let normal = normal(ideograph, do_lower_case);
         // One character each, so that flags and ids go together.
         self.text.push_str(if normal.chars().count() == 1 { &normal } else { ideograph });
         self.starts.push(start);

@@ -6,7 +6,7 @@
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
-use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, lower_and_strip_accents};
+use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, normal};
 
 /// A word piece, and the bytes of the text that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Tokenizer {
             return;
         }
         let plain: String = word.iter().map(|placed| placed.character).collect();
-        let normal = if self.lower_cases() { lower_and_strip_accents(&plain) } else { plain };
+        let normal = normal(&plain, self.do_lower_case);
         let places = self.places(word, &normal);
         let mut part_start = 0;
         each_part(&normal, |part| {
@@ -75,19 +75,16 @@ impl Tokenizer {
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(normal.len());
         let mut characters = normal.chars();
         for placed in word {
-            let made = if self.lower_cases() { made_of(placed.character) } else { 1 };
+            let made = if self.do_lower_case { made_of(placed.character) } else { 1 };
             for _ in 0..made {
                 let bytes = characters.next().map_or(0, char::len_utf8);
                 places.extend(std::iter::repeat_n((placed.start, placed.end), bytes));
             }
             if made == 0 {
                 // An accent belongs to the letter before it.
-                let end_of_letter = places.last().map(|place| place.1);
-                places.iter_mut().rev().take_while(|place| Some(place.1) == end_of_letter).for_each(
-                    |place| {
-                        place.1 = placed.end;
-                    },
-                );
+                let end_of_letter = places.last().map_or(0, |place| place.1);
+                let of_letter = places.iter_mut().rev().take_while(|place| place.1 == end_of_letter);
+                of_letter.for_each(|place| place.1 = placed.end);
             }
         }
         // Should a character's own normal form ever differ from its share of the word's, the whole word stands for each

@@ -27,6 +27,8 @@ pub const CLS: &str = "[CLS]";
 pub const SEP: &str = "[SEP]";
 /// In the place of a masked token.
 pub const MASK: &str = "[MASK]";
+/// All five.
+pub(crate) const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
 
 /// The largest vocabulary file that is read; multilingual ones have some megabytes.
 const LARGEST: u64 = 64 << 20;
@@ -108,7 +110,7 @@ impl Vocabulary {
             return Err(VocabularyProblem::Empty.at(path).into());
         }
         let mut special = [0; 5];
-        for (place, token) in special.iter_mut().zip([PAD, UNK, CLS, SEP, MASK]) {
+        for (place, token) in special.iter_mut().zip(SPECIAL) {
             match ids.get(&tokens, token) {
                 Some(id) => *place = id,
                 // The reference pads with 0 whatever stands there, so only the others are needed.
@@ -150,7 +152,7 @@ impl Vocabulary {
     #[must_use]
     pub fn characters(&self, id: u32) -> usize {
         let token = self.token(id);
-        if [PAD, UNK, CLS, SEP, MASK].contains(&token) {
+        if SPECIAL.contains(&token) {
             return 1;
         }
         let piece = token.strip_prefix("##").filter(|rest| !rest.is_empty()).unwrap_or(token);
@@ -203,7 +205,7 @@ impl Vocabulary {
 /// Whether a token may not stand for a word: one of the five special tokens or an `[unused...]` one.
 #[must_use]
 pub fn is_special_token(token: &str) -> bool {
-    [PAD, UNK, CLS, SEP, MASK].contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
+    SPECIAL.contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
 }
 
 #[cfg(test)]

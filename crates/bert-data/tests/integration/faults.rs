@@ -84,7 +84,7 @@ fn every_failing_operation_of_a_build_is_a_clean_error() {
             if let Err(error) = result {
                 failures += 1;
                 assert_eq!(error.exit_code(), 1, "{what}: {error}");
-                assert!(fault == Fault::Io || error.is_disk_full(), "{what}: {error}");
+                assert!(fault == Fault::Io || bert_data::is_disk_full(&error), "{what}: {error}");
             }
             world.check_and_finish("out", &what);
         }

@@ -20,9 +20,9 @@ use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::load_report::LoadReport;
-use crate::parameters::{NamedTensors, map_parameters, named_parameters};
-use crate::pretrained::{Sink, check_finite, hand_out};
-use crate::snapshot::named_tensors_of;
+use crate::parameters::{NamedTensors, map_parameters, named_parameters, renamed};
+use crate::pretrained::{Sink, hand_out};
+use crate::snapshot::Snapshot;
 use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::{named_tensors_to_bytes, read_safetensors};
 
@@ -76,24 +76,21 @@ pub fn save_adapter(
     origin: AdapterOrigin<'_>,
     vocabulary: Vocabulary<'_>,
 ) -> Result<(), Error> {
-    let mut own = own_tensors(model);
+    let mut own = learned(model, is_adapter_parameter)?;
     assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");
-    check_finite(&own)?;
     let mut files = vocabulary.files()?;
     let architecture = BertForSequenceClassification::NAME;
     files.push(("config.json", config.to_json_string(architecture).into_bytes()));
     let adapter_config = match adapter {
         AdapterConfig::Lora { rank, alpha } => {
-            let named = |(name, tensor): (String, _)| (peft_form::published(&name), tensor);
-            let tensors: NamedTensors = own.into_iter().map(named).collect();
+            let tensors = renamed(own, peft_form::published);
             files.push((PEFT_WEIGHTS, named_tensors_to_bytes(&tensors)));
             peft_form::config(rank, alpha, origin.base)
         }
         AdapterConfig::Bottleneck { form, reduction_factor } => {
             let head = own.extract_if(.., |name, _| !is_adapter_parameter(name)).collect();
             files.extend(head_files(&head, config, origin));
-            let named = |(name, tensor): (String, _)| (library_form::published(&name, origin.name), tensor);
-            let tensors: NamedTensors = own.into_iter().map(named).collect();
+            let tensors = renamed(own, |name| library_form::published(name, origin.name));
             files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
             about(config, origin, library_form::config(form, reduction_factor))
         }
@@ -129,25 +126,14 @@ pub(super) fn head_files(
     [(HEAD_WEIGHTS, named_tensors_to_bytes(tensors)), (HEAD_CONFIG, pretty(&head))]
 }
 
-/// The adapter's and the classifier's tensors, on the host.
-fn own_tensors(model: &BertForSequenceClassification) -> NamedTensors {
-    // The encoder is as large as the model, and all that is left of it here is its names.
-    let mut tensors = NamedTensors::new();
-    for (index, layer) in model.bert.encoder.layer.iter().enumerate() {
-        let place = format!("bert.encoder.layer.{index}");
-        let attention = &layer.attention;
-        let halves = [("attention.output", &attention.output), ("output", &layer.output)];
-        for (half, output) in halves {
-            if let Some(adapter) = &output.adapter {
-                tensors.extend(named_tensors_of(&format!("{place}.{half}.adapter"), adapter));
-            }
-        }
-        if let Some(lora) = &attention.self_attention.lora {
-            tensors.extend(named_tensors_of(&format!("{place}.attention.self.lora"), lora));
-        }
-    }
-    tensors.extend(named_tensors_of("classifier", &model.classifier));
-    tensors
+/// The tensors that learned, on the host: the model's `own` and the classifier's.
+pub(super) fn learned(
+    model: &BertForSequenceClassification,
+    own: fn(&str) -> bool,
+) -> Result<NamedTensors, Error> {
+    let snapshot = Snapshot::of_those(model, |name| own(name) || name.starts_with("classifier."));
+    snapshot.check_finite()?;
+    Ok(snapshot.to_named_tensors())
 }
 
 /// Reads an adapter's folder, ours or one of the two libraries'.
@@ -166,24 +152,14 @@ pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
 
 fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
     let adapter = peft_form::read_config(config)?;
-    let tensors = read_weights(dir, PEFT_WEIGHTS, "adapter_model.bin")?;
-    let tensors: NamedTensors =
-        tensors.into_iter().map(|(name, tensor)| (peft_form::known(&name), tensor)).collect();
+    let tensors = renamed(read_weights(dir, PEFT_WEIGHTS, "adapter_model.bin")?, peft_form::known);
     let first = tensors.iter().find(|(name, _)| name.ends_with(".lora_A.weight"));
     let Some((_, (shape, _))) = first else {
         return Err(wrong("peft_type", "is LORA, but there is no tensor lora_A"));
     };
     let hidden_size = shape.last().copied().unwrap_or_default();
-    let path = dir.to_path_buf();
-    Ok(AdapterFolder {
-        adapter,
-        name: None,
-        hidden_size,
-        label2id: None,
-        base: base_of(config),
-        path,
-        tensors,
-    })
+    let (base, path) = (base_of(config), dir.to_path_buf());
+    Ok(AdapterFolder { adapter, name: None, hidden_size, label2id: None, base, path, tensors })
 }
 
 fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
@@ -193,10 +169,7 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
     let hidden_size = config.get("hidden_size").and_then(Value::as_u64);
     let hidden_size = hidden_size.ok_or_else(|| wrong("hidden_size", "is not a whole number"))? as usize;
     let tensors = read_weights(dir, WEIGHTS, "pytorch_adapter.bin")?;
-    let mut tensors: NamedTensors = tensors
-        .into_iter()
-        .map(|(published, tensor)| (library_form::known(&published, name), tensor))
-        .collect();
+    let mut tensors = renamed(tensors, |published| library_form::known(published, name));
     let mut label2id = None;
     if dir.join(HEAD_CONFIG).is_file() {
         let head = read_json(dir, HEAD_CONFIG)?;
@@ -219,8 +192,7 @@ pub(super) fn read_head(dir: &Path) -> Result<NamedTensors, Error> {
     if !dir.join(HEAD_CONFIG).is_file() {
         return Ok(NamedTensors::new());
     }
-    let weights = read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?.into_iter();
-    Ok(weights.map(|(name, tensor)| (library_form::known_head(&name), tensor)).collect())
+    Ok(renamed(read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?, library_form::known_head))
 }
 
 pub(super) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {

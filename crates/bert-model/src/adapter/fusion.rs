@@ -27,7 +27,7 @@ use crate::dropout::{DropoutKey, dropout};
 use crate::error::Error;
 use crate::load_report::LoadReport;
 use crate::model::BertModel;
-use crate::parameters::{NamedTensors, map_parameters};
+use crate::parameters::{NamedTensors, canonical, map_parameters};
 use bert_random::normal;
 
 /// Of query and key.
@@ -165,7 +165,7 @@ impl BertModel {
             let len = shape.iter().product();
             match name {
                 _ if name.contains(".fusion.adapters.") => {
-                    let name = format!("bert.{}", name.trim_start_matches("bert."));
+                    let name = canonical(name);
                     let found = weights.remove(&name).filter(|(found, _)| found == shape);
                     if found.is_none() {
                         missing.push(name);
@@ -175,10 +175,7 @@ impl BertModel {
                 _ if !name.contains(".fusion.") => None,
                 _ if name.ends_with(".bias") => Some(vec![0.0; len]),
                 _ if name.ends_with(".value.weight") => Some((0..len).map(identity).collect()),
-                _ => {
-                    let name = format!("bert.{}", name.trim_start_matches("bert."));
-                    Some(normal(&name, len, STANDARD_DEVIATION, seed))
-                }
+                _ => Some(normal(&canonical(name), len, STANDARD_DEVIATION, seed)),
             }
         });
         let report =

@@ -13,8 +13,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::folder::{
-    AdapterFolder, AdapterOrigin, about, base_of, head_files, name_of, read_adapter, read_head, read_json,
-    read_weights, with_tensors,
+    AdapterFolder, AdapterOrigin, about, base_of, head_files, learned, name_of, read_adapter, read_head,
+    read_json, read_weights, with_tensors,
 };
 use super::fusion::is_fusion_parameter;
 use super::wrong;
@@ -22,9 +22,8 @@ use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::parameters::NamedTensors;
-use crate::pretrained::{Sink, check_finite, hand_out};
-use crate::snapshot::named_tensors_of;
+use crate::parameters::{NamedTensors, renamed};
+use crate::pretrained::{Sink, hand_out};
 use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::named_tensors_to_bytes;
 
@@ -59,9 +58,8 @@ pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let adapters = name.split(',').map(|name| read_adapter(&dir.join("adapters").join(name)));
     let adapters = adapters.collect::<Result<Vec<_>, Error>>()?;
     let published = format!(".adapter_fusion_layer.{name}.");
-    let attention = read_weights(dir, WEIGHTS, "pytorch_model_adapter_fusion.bin")?.into_iter();
-    let mut tensors: NamedTensors =
-        attention.map(|(name, tensor)| (name.replace(&published, ".fusion."), tensor)).collect();
+    let attention = read_weights(dir, WEIGHTS, "pytorch_model_adapter_fusion.bin")?;
+    let mut tensors = renamed(attention, |name| name.replace(&published, ".fusion."));
     tensors.extend(read_head(dir)?);
     Ok(FusionFolder { adapters, base: base_of(&config), tensors })
 }
@@ -99,17 +97,10 @@ pub fn save_fusion(
     vocabulary: Vocabulary<'_>,
 ) -> Result<(), Error> {
     let name = names.join(",");
-    let mut attention = NamedTensors::new();
-    for (index, layer) in model.bert.encoder.layer.iter().enumerate() {
-        let Some(fusion) = &layer.output.fusion else { continue };
-        let place = format!("bert.encoder.layer.{index}.output.adapter_fusion_layer.{name}");
-        for (part, dense) in [("query", &fusion.query), ("key", &fusion.key), ("value", &fusion.value)] {
-            attention.extend(named_tensors_of(&format!("{place}.{part}"), dense));
-        }
-    }
-    let head = named_tensors_of("classifier", &model.classifier);
-    check_finite(&attention)?;
-    check_finite(&head)?;
+    let mut attention = learned(model, is_fusion_parameter)?;
+    let head: NamedTensors = attention.extract_if(.., |name, _| !is_fusion_parameter(name)).collect();
+    let published = format!(".adapter_fusion_layer.{name}.");
+    let attention = renamed(attention, |name| name.replace(".fusion.", &published));
     let mut files = vocabulary.files()?;
     let origin = AdapterOrigin { name: &name, base };
     files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));

@@ -16,21 +16,21 @@ pub mod bottleneck;
 pub mod folder;
 pub mod fusion;
 pub mod fusion_folder;
-mod initial;
 mod library_form;
 pub mod lora;
 mod peft_form;
 
 use std::path::Path;
 
+use bert_random::{normal, uniform};
 use burn::module::Module;
+use serde_json::Value;
 
 use crate::attention::BertSelfAttention;
 use crate::classification::BertForSequenceClassification;
 use crate::error::Error;
 use crate::model::BertModel;
-use crate::parameters::map_parameters;
-use serde_json::Value;
+use crate::parameters::{canonical, map_parameters};
 
 pub use bottleneck::{Bottleneck, BottleneckForm};
 pub use folder::{AdapterFolder, AdapterOrigin, read_adapter, save_adapter};
@@ -119,6 +119,30 @@ pub fn is_adapter_parameter(name: &str) -> bool {
     name.contains(".adapter.") || name.contains(".lora.")
 }
 
+/// The values of an adapter's parameter in the published layout, as the two libraries choose them; `None` for any
+/// other parameter.
+///
+/// Weights of Pfeiffer's and Houlsby's adapters are normal with standard deviation 0.02 (`init_weights = "bert"`), so
+/// they begin by adding almost nothing. For parallel adapters (`"mam_adapter"`) and LoRA the first matrix is uniform
+/// within `1 / sqrt(inputs)` (`kaiming_uniform_` with `a = sqrt(5)`) and the second is zero, so they begin by adding
+/// nothing. All biases are zero. The draws come from `bert_random`, not from PyTorch.
+fn initial_values(adapter: AdapterConfig, name: &str, shape: &[usize], seed: u64) -> Option<Vec<f32>> {
+    if !is_adapter_parameter(name) {
+        return None;
+    }
+    let name = canonical(name);
+    let len = shape.iter().product();
+    let first = name.ends_with(".down.weight") || name.ends_with(".lora_A.weight");
+    Some(match adapter {
+        _ if name.ends_with(".bias") => vec![0.0; len],
+        AdapterConfig::Bottleneck { form: BottleneckForm::Pfeiffer | BottleneckForm::Houlsby, .. } => {
+            normal(&name, len, 0.02, seed)
+        }
+        _ if first => uniform(&name, len, 1.0 / (shape[1] as f64).sqrt(), seed),
+        _ => vec![0.0; len],
+    })
+}
+
 impl BertModel {
     /// The same model with a fresh adapter in every layer, and with gradients for nothing else: embeddings, encoder
     /// (LayerNorms too) and pooler are frozen. Each parameter is a pure function of `(seed, its name)`.
@@ -148,7 +172,7 @@ impl BertModel {
                 }
             }
         }
-        Ok(map_parameters(model, |name, shape| initial::values(adapter, name, shape, seed)))
+        Ok(map_parameters(model, |name, shape| initial_values(adapter, name, shape, seed)))
     }
 
     /// The same model with its LoRA added to the weights, so that it has the shape of one without. Other adapters stay.

@@ -27,8 +27,8 @@ const LOGIT_SHARE: f64 = 0.7;
 /// The values of a model that begins with counts.
 pub(super) struct Counts<'a> {
     neighbours: Neighbours<'a>,
-    /// A model of one layer has no second one that compares.
-    comparison: Option<Comparison>,
+    /// Changes values so that `[CLS]` compares segments. A model of one layer has no second one that compares.
+    pub(super) comparison: Option<Comparison>,
     fitted: &'a LogBilinear,
     shape: LogBilinearShape,
     hidden: usize,
@@ -51,13 +51,6 @@ impl<'a> Counts<'a> {
         let compares = config.num_hidden_layers >= 2 && config.type_vocab_size >= 2;
         let comparison = compares.then(|| Comparison::new(config, fitted, shape.width, seed));
         Ok(Self { neighbours, comparison, fitted, shape, hidden, head_size, seed })
-    }
-
-    /// Changes the values of a parameter where `[CLS]` compares segments.
-    pub(super) fn compare(&self, name: &str, values: &mut [f32]) {
-        if let Some(comparison) = &self.comparison {
-            comparison.change(name, values);
-        }
     }
 
     /// The values of a parameter, where they are not the reference's.
@@ -115,11 +108,10 @@ impl<'a> Counts<'a> {
         let scale = self.table_scale();
         let rows = table.chunks_exact_mut(self.hidden).zip(self.fitted.table.chunks_exact(self.shape.width));
         for (id, (row, fitted)) in rows.enumerate() {
-            let words = &mut row[self.hidden - self.shape.width..];
             if id == self.fitted.mask_id {
-                words.fill(0.0);
+                row.fill(0.0);
             } else if !self.fitted.special.contains(&id) {
-                words.iter_mut().zip(fitted).for_each(|(to, &from)| *to = (scale * f64::from(from)) as f32);
+                self.put(row, scale, fitted);
             }
         }
         table

@@ -1,25 +1,25 @@
 //! The reference's initialization: truncated normal for tables and matrices, zeros for biases, 1 and 0 for LayerNorm.
 //!
 //! Ports `create_initializer` of the reference's `modeling.py` (`truncated_normal_initializer(0.02)`). Each parameter
-//! is a pure function of (seed, its published name), drawn by `bert_random`; the draws are not TensorFlow's.
+//! is a pure function of (seed, its published name), drawn by `bert_random`; the draws are not TensorFlow's. Heads on
+//! features, which the reference does not have, begin as recurrent networks usually do: uniform within one over the
+//! root of their inputs.
 
-use bert_random::normal_within;
+use bert_random::{normal_within, uniform};
 
 /// The values of the parameter with this canonical name, in the layout of published checkpoints.
 pub(super) fn values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f32> {
     let len = shape.iter().product();
-    if shape.len() >= 2 {
-        truncated_normal(name, len, std, seed)
+    if shape.len() >= 2 && name.starts_with("head.") {
+        uniform(name, len, 1.0 / (shape[1] as f64).sqrt(), seed)
+    } else if shape.len() >= 2 {
+        // The standard deviation is that before the draws are cut at two of them.
+        normal_within(name, len, std, 2.0, seed)
     } else if name.ends_with("LayerNorm.weight") {
         vec![1.0; len]
     } else {
         vec![0.0; len]
     }
-}
-
-/// `len` draws of standard deviation `std` before they are cut at two of them.
-pub(super) fn truncated_normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
-    normal_within(name, len, std, 2.0, seed)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! config.json, presets and the counts that follow from the sizes.
 
-use bert_model::{BertConfig, Error, HiddenAct, Preset, named_parameters};
+use bert_model::{BertConfig, Error, Gelu, Preset, named_parameters};
 use serde_json::{Map, Value, json};
 
 use crate::common::{golden_folder, small_config, small_model};
@@ -42,7 +42,7 @@ fn counts() {
 #[test]
 fn what_is_written_is_read() {
     let mut config = small_config().with_labels(&["entailment", "not_entailment", "unknown"]);
-    config.hidden_act = HiddenAct::GeluNew;
+    config.hidden_act = Gelu::Tanh;
     config.classifier_dropout = Some(0.25);
     config.extra.insert("my_key".into(), json!({"kept": [1, 2]}));
     for config in [config, small_config(), small_config().with_regression()] {
@@ -57,7 +57,7 @@ fn what_is_written_is_read() {
 #[test]
 fn what_transformers_writes_is_read_and_its_keys_are_kept() {
     let config = BertConfig::read(golden_folder("gelu_new").join("config.json")).unwrap();
-    assert_eq!((config.hidden_act, config.num_labels), (HiddenAct::GeluNew, 3));
+    assert_eq!((config.hidden_act, config.num_labels), (Gelu::Tanh, 3));
     assert_eq!(config.layer_norm_eps, 1e-12);
     let json: Value = serde_json::from_str(&config.to_json_string("BertModel")).unwrap();
     assert_eq!(json["use_cache"], true);
@@ -70,10 +70,10 @@ fn defaults_are_berts() {
     let config = BertConfig::from_json(minimal()).unwrap();
     assert_eq!((config.hidden_dropout_prob, config.layer_norm_eps), (0.1, 1e-12));
     assert_eq!((config.max_position_embeddings, config.type_vocab_size), (512, 2));
-    assert_eq!((config.hidden_act, config.num_labels), (HiddenAct::Gelu, 2));
+    assert_eq!((config.hidden_act, config.num_labels), (Gelu::Erf, 2));
     let mut json = minimal();
     json.insert("hidden_act".into(), json!("gelu_pytorch_tanh"));
-    assert_eq!(BertConfig::from_json(json).unwrap().hidden_act, HiddenAct::GeluNew);
+    assert_eq!(BertConfig::from_json(json).unwrap().hidden_act, Gelu::Tanh);
 }
 
 #[test]

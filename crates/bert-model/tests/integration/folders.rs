@@ -5,9 +5,8 @@ use std::path::Path;
 use bert_model::weights::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, LoadPolicy,
-    NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained_classifier,
-    load_pretrained_pretraining, named_parameters, named_tensors_from_bytes, save_pretrained,
-    to_named_tensors, to_safetensors_bytes,
+    NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained, named_parameters,
+    named_tensors_from_bytes, save_pretrained, to_named_tensors, to_safetensors_bytes,
 };
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
@@ -80,7 +79,7 @@ fn a_folder_comes_back_as_it_was() {
 
     let a = dir.path().join("a");
     let (read, read_config, report) =
-        load_pretrained_pretraining(&a, LoadPolicy::Exact, 99, &device()).unwrap();
+        load_pretrained::<BertForPreTraining>(&a, |config| config, LoadPolicy::Exact, 99, &device()).unwrap();
     assert_eq!(read_config, config);
     assert_eq!(to_named_tensors(&read), to_named_tensors(&model));
     assert!(report.missing.is_empty() && report.unexpected.is_empty());
@@ -88,7 +87,8 @@ fn a_folder_comes_back_as_it_was() {
     // The same folder as the start of a classifier: the encoder as it was, the classifier from the seed.
     let labels = |config: BertConfig| config.with_labels(&["a", "b", "c"]);
     let (classifier, config, report) =
-        load_pretrained_classifier(&a, labels, LoadPolicy::FreshHeads, 3, &device()).unwrap();
+        load_pretrained::<BertForSequenceClassification>(&a, labels, LoadPolicy::FreshHeads, 3, &device())
+            .unwrap();
     assert_eq!(report.missing, ["classifier.weight", "classifier.bias"]);
     assert!(report.unexpected.iter().all(|name| name.starts_with("cls.")));
     let classifier = to_named_tensors(&classifier);
@@ -254,7 +254,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
 fn folders_without_readable_weights() {
     let dir = tempfile::tempdir().unwrap();
     let load = || {
-        let loaded = load_pretrained_pretraining(dir.path(), LoadPolicy::Exact, 0, &device());
+        let exact = LoadPolicy::Exact;
+        let loaded = load_pretrained::<BertForPreTraining>(dir.path(), |config| config, exact, 0, &device());
         loaded.map(|_| ()).unwrap_err()
     };
     let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
@@ -280,7 +281,8 @@ fn folders_without_readable_weights() {
     put("model.safetensors", &full[..full.len() - 1]);
     assert_eq!(load().exit_code(), 3);
     put("model.safetensors", &full);
-    load_pretrained_pretraining(dir.path(), LoadPolicy::Exact, 0, &device()).unwrap();
+    load_pretrained::<BertForPreTraining>(dir.path(), |config| config, LoadPolicy::Exact, 0, &device())
+        .unwrap();
 }
 
 #[test]

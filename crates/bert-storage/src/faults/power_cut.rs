@@ -86,7 +86,11 @@ impl PowerCut {
         let mut model = self.model();
         let seed = if let Survival::Random(seed) = survival { seed } else { 0 };
         let mut random = Stream::new(seed, Domain::Test, &[model.operations]);
-        model.settle_names(survival, &mut random);
+        model.settle(|_| match survival {
+            Survival::Nothing => false,
+            Survival::Everything | Survival::NamesOnly => true,
+            Survival::Random(_) => random.chance(0.5),
+        });
         model.write_out(ROOT, &self.root, survival, &mut random)
     }
 
@@ -177,14 +181,6 @@ impl Model {
                 }
             }
         }
-    }
-
-    fn settle_names(&mut self, survival: Survival, random: &mut Stream) {
-        self.settle(|_| match survival {
-            Survival::Nothing => false,
-            Survival::Everything | Survival::NamesOnly => true,
-            Survival::Random(_) => random.chance(0.5),
-        });
     }
 
     fn write_out(&self, node: usize, path: &Path, survival: Survival, random: &mut Stream) -> io::Result<()> {

@@ -5,10 +5,10 @@
 //! [transient](is_transient). An object appears whole or not at all, also one that is sent in parts.
 
 mod reader;
-mod upload;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,7 +22,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::path::Path as Key;
 use object_store::{
-    ClientOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
+    ClientOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig, WriteMultipart,
 };
 
 use reader::ObjectReader;
@@ -32,6 +32,13 @@ const PATIENCE: &str = "BERT_RETRY_SECONDS";
 
 /// Between two requests for a list.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes of a part of an object, at least.
+const PART: u64 = 16 << 20;
+/// Parts that an object may have in S3 are 10,000.
+const MOST_PARTS: u64 = 9_000;
+/// Parts on their way at the same time.
+const AT_ONCE: usize = 3;
 
 /// What a store said that a program cannot do anything about.
 #[derive(Debug, thiserror::Error)]
@@ -274,5 +281,38 @@ pub fn remove(url: &Path) -> io::Result<bool> {
 /// # Errors
 /// What the store or the disk says. The parts are then removed, if the store can still be reached.
 pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
-    upload::upload(file, Object::of(url)?)
+    let object = Object::of(url)?;
+    let mut file = File::open(file)?;
+    let size = file.metadata()?.len();
+    let length = PART.max(size.div_ceil(MOST_PARTS));
+    wait(async move {
+        if size <= PART {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            return object.store.put(&object.key, PutPayload::from(bytes)).await.map(|_| ()).map_err(failed);
+        }
+        let upload = object.store.put_multipart(&object.key).await.map_err(failed)?;
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, length as usize);
+        let mut sent = 0;
+        let result = loop {
+            let mut part = Vec::new();
+            match (&mut file).take(length).read_to_end(&mut part) {
+                Ok(0) => break Ok(()),
+                Ok(read) => sent += read as u64,
+                Err(error) => break Err(error),
+            }
+            if let Err(error) = upload.wait_for_capacity(AT_ONCE).await {
+                break Err(failed(error));
+            }
+            upload.put(part.into());
+        };
+        match result {
+            Ok(()) if sent == size => upload.finish().await.map(|_| ()).map_err(failed),
+            result => {
+                // The store may be out of reach; most stores remove old parts by a rule of the bucket.
+                let _ = upload.abort().await;
+                result.and_then(|()| Err(io::Error::other("it changed while it was sent")))
+            }
+        }
+    })
 }

@@ -2,10 +2,10 @@
 //! micro-batches.
 
 use bert_data::Row;
-use bert_model::{BertInput, PretrainingInput, PretrainingTargets};
+use bert_model::{PretrainingInput, PretrainingTargets};
 use burn::tensor::{Device, Tensor};
 
-use crate::host::{int_matrix, int_vector};
+use crate::host::{bert_input, int_vector};
 
 /// One batch of instances on the host, padded to one length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,11 +112,7 @@ impl PretrainingBatch {
     pub fn input(&self, device: &Device) -> PretrainingInput {
         let shape = [self.batch_size, self.seq_length];
         PretrainingInput {
-            bert: BertInput {
-                input_ids: int_matrix(&self.input_ids, shape, device),
-                input_mask: int_matrix(&self.input_mask, shape, device),
-                segment_ids: int_matrix(&self.segment_ids, shape, device),
-            },
+            bert: bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device),
             masked_lm_positions: int_vector(&self.masked_lm_positions, device),
         }
     }

@@ -20,17 +20,30 @@
 use std::path::PathBuf;
 
 use bert_data::{DataSet, DocumentGroups, DocumentPasses, Row, ShardRows};
-use bert_random::Permutation;
-use bert_random::{Domain, Stream};
+use bert_random::{Domain, Permutation, Stream};
+use bert_storage::Locate;
+use serde::{Deserialize, Serialize};
 
 use super::length_buckets::LengthBuckets;
 use super::shard_samples::shuffled;
-use crate::data_loader::place::Place;
 use crate::error::{Error, FolderProblem};
-use bert_storage::Locate;
 
 /// Tokens of the documents of a block, roughly. Part of what a run computes.
 const BLOCK_TOKENS: u64 = 1 << 24;
+
+/// Where in an epoch a sample lies, as far as that cannot be told from its number alone: with documents on disk the
+/// number of samples in a block is known when its pairs are made. A checkpoint holds the place that its run had
+/// reached, and a resumed run makes one block instead of counting through all before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// The block of documents in the epoch, from 0.
+    pub block: u64,
+    /// The number of the block's first sample in the run.
+    pub first_sample: u64,
+}
 
 /// The instances of a folder's documents in the order of a seed.
 pub(super) struct DocumentSamples {
@@ -39,10 +52,12 @@ pub(super) struct DocumentSamples {
     seed: u64,
     passes: DocumentPasses,
     pub(super) blocks: Blocks,
-    start: Place,
+    /// Where counting may begin.
+    pub(super) start: Place,
     /// The order of the row groups in an epoch.
     order: Option<(u64, Permutation)>,
-    block: Option<Block>,
+    /// What is in memory.
+    pub(super) block: Option<Block>,
 }
 
 /// How the row groups of an epoch are divided.
@@ -66,7 +81,7 @@ impl Blocks {
 }
 
 /// The instances of a block, not yet masked.
-struct Block {
+pub(super) struct Block {
     place: Place,
     pairs: ShardRows,
     /// The document of each instance, and its number among those of the document.
@@ -94,15 +109,6 @@ impl DocumentSamples {
             order: None,
             block: None,
         }
-    }
-
-    /// Forgets what depends on the order within blocks.
-    pub(super) fn forget(&mut self) {
-        self.block = None;
-    }
-
-    pub(super) fn start_at(&mut self, place: Option<Place>) {
-        self.start = place.unwrap_or_default();
     }
 
     pub(super) fn place(&self) -> Option<Place> {

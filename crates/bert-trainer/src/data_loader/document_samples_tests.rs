@@ -7,8 +7,7 @@ use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
 use super::DataLoader;
 use super::PretrainingBatch;
 use super::Samples;
-use super::document_samples::Blocks;
-use crate::data_loader::place::Place;
+use super::document_samples::{Blocks, Place};
 use crate::error::Error;
 
 const SEED: u64 = 5;

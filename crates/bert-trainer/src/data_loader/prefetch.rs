@@ -6,9 +6,7 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use super::DataLoader;
-use super::PretrainingBatch;
-use crate::data_loader::place::Place;
+use super::{DataLoader, Place, PretrainingBatch};
 use crate::error::Error;
 
 /// What the loader's thread sends: a batch, and the place of its last sample.

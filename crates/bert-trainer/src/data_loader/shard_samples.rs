@@ -15,11 +15,10 @@
 //! epoch `epoch` by draws keyed by (seed, epoch, instance). The data builder has made the sentence pairs already.
 
 use bert_data::dataset::row_masker::masked;
-use bert_data::{DataSet, Row, RowMasker, ShardReader, ShardRows};
+use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows};
 use bert_random::{Domain, Random, Stream};
 
 use super::length_buckets::LengthBuckets;
-use super::shard_order::ShardOrder;
 use crate::error::Error;
 
 /// Most tokens of a block, padded ones counted, unless one row group has more: 128 Ki rows of 128 take some 100 MB.
@@ -39,14 +38,15 @@ pub(super) struct ShardSamples {
     order: Option<(u64, ShardOrder)>,
     /// Shards whose digests were compared.
     verified: Vec<bool>,
-    open: Option<OpenShard>,
+    /// What is in memory.
+    pub(super) open: Option<OpenShard>,
 }
 
 /// A shard in the order of an epoch.
-struct OpenShard {
+pub(super) struct OpenShard {
     epoch: u64,
     shard: usize,
-    reader: ShardReader,
+    reader: ShardFile,
     /// The row groups of each block.
     blocks: Vec<Vec<usize>>,
     /// The first position of each block, and the end of the last.
@@ -78,11 +78,6 @@ impl ShardSamples {
         }
     }
 
-    /// Forgets what is in memory.
-    pub(super) fn forget(&mut self) {
-        self.open = None;
-    }
-
     /// Sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
         let (epoch, position) =
@@ -95,7 +90,7 @@ impl ShardSamples {
         let (shard, at) = order.find(position);
         self.open(epoch, shard)?;
         let open = self.open.as_mut().expect("opened above");
-        let (block, at) = open.load(self.seed, (at, index), buckets)?;
+        let (block, at) = open.load(&self.data, self.seed, (at, index), buckets)?;
         let row = block.order[at] as usize;
         let instance = self.first_rows[shard] + block.stored[row];
         Ok(masked(&mut self.masks, block.rows.row(row), epoch, instance))
@@ -114,7 +109,7 @@ impl ShardSamples {
                     self.data.check_shard(shard)?;
                     self.verified[shard] = true;
                 }
-                ShardReader::open(&self.data, shard)?
+                self.data.open_rows(shard)?
             }
         };
         let mut random = Stream::new(self.seed, Domain::LoaderRows, &[epoch, shard as u64]);
@@ -126,7 +121,7 @@ impl ShardSamples {
 
 /// The row groups of a shard in random order, cut into blocks of so many rows, and where these begin. A shard that is
 /// one block keeps its groups in their order.
-fn blocks(reader: &ShardReader, most: u64, random: &mut Stream) -> (Vec<Vec<usize>>, Vec<u64>) {
+fn blocks(reader: &ShardFile, most: u64, random: &mut Stream) -> (Vec<Vec<usize>>, Vec<u64>) {
     let mut groups: Vec<usize> = (0..reader.groups()).collect();
     let rows = |group: usize| reader.rows_of(group).end - reader.rows_of(group).start;
     if groups.iter().map(|&group| rows(group)).sum::<u64>() > most {
@@ -154,6 +149,7 @@ impl OpenShard {
     /// Has the block of a position in memory; returns it and the position in it. `index` is the number of the sample.
     fn load(
         &mut self,
+        data: &DataSet,
         seed: u64,
         (at, index): (u64, u64),
         buckets: Option<&LengthBuckets>,
@@ -163,7 +159,7 @@ impl OpenShard {
         if self.loaded.as_ref().is_none_or(|loaded| loaded.block != block) {
             self.loaded = None;
             let groups = &self.blocks[block];
-            let rows = self.reader.read(groups)?;
+            let rows = data.read_groups(&self.reader, groups)?;
             let stored = groups.iter().flat_map(|&group| self.reader.rows_of(group)).collect();
             // A shard that is one block has the address it always had.
             let address = [self.epoch, self.shard as u64, block as u64];
@@ -194,6 +190,40 @@ pub(super) fn shuffled(
     }
 }
 
+/// The shards of one epoch in their order; a binary search in the rows before each finds a position.
+#[derive(Clone, Debug)]
+pub struct ShardOrder {
+    /// The shards.
+    shards: Vec<usize>,
+    /// How many rows of the epoch are before each of them.
+    starts: Vec<u64>,
+}
+
+impl ShardOrder {
+    /// The order of an epoch of shards with so many rows.
+    pub fn new(rows: impl Iterator<Item = u64>, seed: u64, epoch: u64) -> Self {
+        let rows: Vec<u64> = rows.collect();
+        let mut shards: Vec<usize> = (0..rows.len()).collect();
+        Stream::new(seed, Domain::LoaderShards, &[epoch]).shuffle(&mut shards);
+        let mut before = 0;
+        let start = |&shard: &usize| {
+            before += rows[shard];
+            before - rows[shard]
+        };
+        Self { starts: shards.iter().map(start).collect(), shards }
+    }
+
+    /// The shard of a position in the epoch, and the position in the shard's own order.
+    ///
+    /// # Panics
+    /// When there is no shard.
+    pub fn find(&self, position: u64) -> (usize, u64) {
+        // Of shards without rows, which begin where the next one does, the last is taken.
+        let at = self.starts.partition_point(|&start| start <= position) - 1;
+        (self.shards[at], position - self.starts[at])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -201,6 +231,22 @@ mod tests {
     use bert_data::{BuildConfig, build};
 
     use super::*;
+
+    #[test]
+    fn every_row_has_one_position() {
+        let rows = [3u64, 0, 5, 1, 0, 7];
+        let order = ShardOrder::new(rows.iter().copied(), 7, 2);
+        let mut seen: Vec<(usize, u64)> = (0..16).map(|position| order.find(position)).collect();
+        let shards: Vec<usize> = seen.chunk_by(|a, b| a.0 == b.0).map(|rows| rows[0].0).collect();
+        assert_eq!(shards.len(), 4, "shard after shard: {shards:?}");
+        seen.sort_unstable();
+        let all = rows.iter().enumerate().flat_map(|(shard, &rows)| (0..rows).map(move |row| (shard, row)));
+        assert!(seen.into_iter().eq(all));
+        assert_ne!(
+            ShardOrder::new([1; 50].into_iter(), 7, 0).shards,
+            ShardOrder::new([1; 50].into_iter(), 7, 1).shards
+        );
+    }
 
     /// A shard of several row groups, read in blocks of one or two.
     #[test]

@@ -1,89 +1,27 @@
-//! Implements `finetune --adapter`: checks the flags, adds the adapter to the model, counts the trained parameters
-//! and writes the adapter's folder.
+//! Implements `finetune --adapter`, which adds an adapter to the model, and `--fusion`, which puts trained adapters
+//! into one encoder and trains an attention over them: makes the models, counts the trained parameters, and writes
+//! the folders.
 //!
-//! The encoder is frozen but for the adapter in it. It stays in training mode all the same, so dropout applies as
+//! The encoder is frozen but for the adapters in it. It stays in training mode all the same, so dropout applies as
 //! in a full fine-tuning; the `adapters` library does the same.
 
-use std::fmt;
+use std::path::PathBuf;
+use std::{fmt, fs};
 
 use bert_model::{
-    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification,
-    is_adapter_parameter, is_fusion_parameter, named_parameters, save_adapter,
+    AdapterFolder, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BertModel,
+    is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter, save_adapter, save_fusion,
 };
-use serde::Serialize;
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
-use super::fusion;
+use super::features::Features;
 use super::output::Output;
+use super::resolve::check;
+use super::setup::{Opened, Setup};
 use crate::error::Error;
-use crate::finetune::adapter_options::AdapterKind;
-use crate::finetune::adapter_options::LORA;
-use crate::finetune::setup::Setup;
-use crate::tasks::Kind;
-
-impl FinetuneConfig {
-    /// The adapter with its defaults filled in, or `None` when the whole model or only the head learns.
-    ///
-    /// # Errors
-    /// [`Error::Configuration`] naming a flag that does not go with the others.
-    pub fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
-        let refuse = |flag: &'static str, reason: &str| {
-            let reason = reason.to_string();
-            Err(Error::Configuration { flag, reason })
-        };
-        let form = self.adapter.and_then(AdapterKind::form);
-        let lora = self.adapter == Some(AdapterKind::Lora);
-        let of_lora = [
-            ("lora-rank", self.lora_rank.is_some()),
-            ("lora-alpha", self.lora_alpha.is_some()),
-            ("merge-lora", self.merge_lora),
-        ];
-        if let Some((flag, _)) = of_lora.into_iter().find(|(_, given)| *given && !lora) {
-            return refuse(flag, "goes with --adapter lora only");
-        }
-        if self.adapter_reduction.is_some() && form.is_none() {
-            return refuse("adapter-reduction", "goes with --adapter pfeiffer, houlsby or parallel only");
-        }
-        if self.adapter.is_some() && self.freeze_encoder {
-            return refuse(
-                "freeze-encoder",
-                "does not go with --adapter, which trains weights inside the encoder",
-            );
-        }
-        let spec = self.task.spec();
-        let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
-        if self.adapter.is_some() && !(labels && spec.choices == 0) {
-            return refuse("adapter", "is for tasks that give a text or a pair a class or a score");
-        }
-        if self.adapter.is_some() && self.random_init {
-            return refuse(
-                "random-init",
-                "does not go with --adapter: an encoder that learns nothing must know something",
-            );
-        }
-        let adapter = match (lora, form) {
-            (true, _) => {
-                let (rank, alpha) = (self.lora_rank.unwrap_or(LORA.0), self.lora_alpha.unwrap_or(LORA.1));
-                if rank == 0 {
-                    return refuse("lora-rank", "must be at least 1");
-                }
-                if !(alpha.is_finite() && alpha > 0.0) {
-                    return refuse("lora-alpha", "must be positive");
-                }
-                AdapterConfig::Lora { rank, alpha }
-            }
-            (false, Some(form)) => {
-                let reduction_factor = self.adapter_reduction.unwrap_or(form.default_reduction_factor());
-                if !(reduction_factor.is_finite() && reduction_factor >= 1.0) {
-                    return refuse("adapter-reduction", "must be at least 1");
-                }
-                AdapterConfig::Bottleneck { form, reduction_factor }
-            }
-            (false, None) => return Ok(None),
-        };
-        Ok(Some(adapter))
-    }
-}
+use crate::host::values;
 
 /// How many parameters learn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -123,48 +61,103 @@ impl fmt::Display for TrainedParameters {
     }
 }
 
-/// The model with a fresh adapter, when one is asked for. `fresh` names what the checkpoint did not have.
+/// The weight of the distance between each layer's value matrix and the identity in the loss; that of the library.
+pub(super) const REGULARIZATION: f64 = 0.01;
+
+/// What the attention over fused adapters came to, for the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FusionReport {
+    /// The adapters.
+    pub adapters: Vec<String>,
+    /// Of each layer, the mean share of each adapter over the tokens of dev, by the best run's model.
+    pub shares: Vec<Vec<f64>>,
+    /// What the regularizer adds to the loss of the best run's model.
+    pub regularization: f64,
+}
+
+/// The adapters of `--fusion`; of a fine-tuning's output folder, that of its best run.
+///
+/// # Errors
+/// When one cannot be read, or two have one name.
+pub(super) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<(PathBuf, AdapterFolder)>, Error> {
+    let mut adapters: Vec<(PathBuf, AdapterFolder)> = Vec::new();
+    for folder in folders {
+        let inside = folder.join("model");
+        let path = if inside.join("adapter_config.json").exists() { inside } else { folder.clone() };
+        let adapter = read_adapter(&path)?;
+        let name = adapter.name.as_deref().unwrap_or("lora");
+        let reason = format!("{}: another adapter has the name {name}, too", path.display());
+        let is_new = adapters.iter().all(|(_, other)| other.name != adapter.name);
+        check(is_new, "fusion", &reason)?;
+        adapters.push((path, adapter));
+    }
+    Ok(adapters)
+}
+
+fn names(adapters: &[(PathBuf, AdapterFolder)]) -> Vec<String> {
+    adapters.iter().map(|(_, adapter)| adapter.name.clone().unwrap_or_default()).collect()
+}
+
+/// The model with a fresh adapter, or with those of `--fusion` and a fresh attention over them, when they are asked
+/// for. `fresh` names what the checkpoint did not have.
+///
+/// # Errors
+/// When the adapters do not fit the model.
 pub(super) fn attached(
-    setup: Setup<'_>,
+    Setup { config, opened, .. }: Setup<'_>,
     model: BertForSequenceClassification,
     fresh: &[&String],
     seed: u64,
 ) -> Result<BertForSequenceClassification, Error> {
-    let config = setup.config;
-    let flag = if config.fusion.is_empty() { "adapter" } else { "fusion" };
     let adapter = config.adapter_config()?;
     if adapter.is_none() && config.fusion.is_empty() {
         return Ok(model);
     }
-    if !fresh.is_empty() {
-        let reason = format!("the checkpoint lacks {fresh:?}, and an adapter's folder has no place for them");
-        return Err(Error::Configuration { flag, reason });
+    let flag = if config.fusion.is_empty() { "adapter" } else { "fusion" };
+    let reason = format!("the checkpoint lacks {fresh:?}, and an adapter's folder has no place for them");
+    check(fresh.is_empty(), flag, &reason)?;
+    if let Some(adapter) = adapter {
+        return Ok(model.with_adapter(adapter, seed)?);
     }
-    match adapter {
-        Some(adapter) => Ok(model.with_adapter(adapter, seed)?),
-        None => fusion::fused(setup, model, seed),
-    }
+    let folders = read_adapters(&config.fusion)?.into_iter().map(|(_, adapter)| adapter);
+    let folders: Vec<AdapterFolder> = folders.collect();
+    Ok(model.with_fusion(&folders, opened.model.attention_probs_dropout_prob, seed)?)
 }
 
 /// Writes the tuned model: a whole one into `model/`, an adapter into `model/`, or into `adapter/` when it is merged.
+/// Of a fusion the attention and the head are in `model/`, and beside them the adapters' own files.
+///
+/// # Errors
+/// When a file cannot be written.
 pub(super) fn save(
-    output: &Output<'_>,
-    setup: Setup<'_>,
+    output: &Output,
+    Setup { config, opened: Opened { text, start, .. }, .. }: Setup<'_>,
     model: &BertForSequenceClassification,
     model_config: &BertConfig,
 ) -> Result<(), Error> {
-    let Setup { config, text, start, .. } = setup;
-    if !config.fusion.is_empty() {
-        return fusion::save(output, setup, model, model_config);
-    }
     let whole = "model";
+    let base = start.display().to_string();
+    let vocabulary = text.files(model_config.max_position_embeddings);
+    if !config.fusion.is_empty() {
+        let adapters = read_adapters(&config.fusion)?;
+        save_fusion(&mut output.sink(whole), model, model_config, &names(&adapters), &base, vocabulary)?;
+        for (path, adapter) in &adapters {
+            let name = adapter.name.as_deref().unwrap_or_default();
+            let folder = output.folder().inside("model/adapters").inside(name);
+            folder.create()?;
+            for file in ["adapter.safetensors", "adapter_config.json"] {
+                let from = path.join(file);
+                let bytes = fs::read(&from).map_err(|e| Error::io(&from, e))?;
+                folder.write_bytes(file, &bytes)?;
+            }
+        }
+        return Ok(());
+    }
     let Some(adapter) = config.adapter_config()? else {
         return output.save_model(whole, model, model_config, text);
     };
     let folder = if config.merge_lora { "adapter" } else { whole };
-    let base = start.display().to_string();
     let origin = AdapterOrigin { name: config.task.spec().name, base: &base };
-    let vocabulary = text.files(model_config.max_position_embeddings);
     save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
     match config.merge_lora {
         true => output.save_model(whole, &model.clone().with_lora_merged(), model_config, text),
@@ -172,64 +165,37 @@ pub(super) fn save(
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use clap::{Args, Command, FromArgMatches};
-
-    use bert_model::BottleneckForm;
-
-    use super::*;
-
-    fn config(flags: &str) -> FinetuneConfig {
-        let command = FinetuneConfig::augment_args(Command::new("finetune").no_binary_name(true));
-        let line = format!("--task rte --data d --checkpoint c --output o {flags}");
-        let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
-        FinetuneConfig::from_arg_matches(&matches).unwrap()
-    }
-
-    #[test]
-    fn defaults_are_the_libraries() {
-        let adapter = |flags| config(flags).adapter_config().unwrap();
-        let bottleneck = |form, reduction_factor| Some(AdapterConfig::Bottleneck { form, reduction_factor });
-        assert_eq!(adapter(""), None);
-        assert_eq!(adapter("--adapter pfeiffer"), bottleneck(BottleneckForm::Pfeiffer, 16.0));
-        assert_eq!(adapter("--adapter houlsby"), bottleneck(BottleneckForm::Houlsby, 16.0));
-        assert_eq!(adapter("--adapter parallel"), bottleneck(BottleneckForm::Parallel, 2.0));
-        assert_eq!(adapter("--adapter lora"), Some(AdapterConfig::Lora { rank: 8, alpha: 8.0 }));
-        assert_eq!(
-            adapter("--adapter pfeiffer --adapter-reduction 4"),
-            bottleneck(BottleneckForm::Pfeiffer, 4.0)
-        );
-        assert_eq!(
-            adapter("--adapter lora --lora-rank 4 --lora-alpha 16"),
-            Some(AdapterConfig::Lora { rank: 4, alpha: 16.0 })
-        );
-        let rate = |flags| config(flags).resolve().unwrap().learning_rate;
-        assert_eq!(rate("--adapter houlsby"), 1e-4);
-        assert_eq!(rate("--adapter lora"), 5e-4);
-        assert_eq!(rate("--adapter lora --learning-rate 1e-3"), 1e-3);
-    }
-
-    #[test]
-    fn flags_that_do_not_go_together_are_refused_by_name() {
-        let cases = [
-            ("--adapter pfeiffer --freeze-encoder", "freeze-encoder"),
-            ("--adapter lora --random-init", "random-init"),
-            ("--adapter lora --adapter-reduction 4", "adapter-reduction"),
-            ("--adapter-reduction 4", "adapter-reduction"),
-            ("--adapter houlsby --lora-rank 4", "lora-rank"),
-            ("--lora-alpha 4", "lora-alpha"),
-            ("--adapter parallel --merge-lora", "merge-lora"),
-            ("--adapter lora --lora-rank 0", "lora-rank"),
-            ("--adapter lora --lora-alpha 0", "lora-alpha"),
-            ("--adapter pfeiffer --adapter-reduction 0.5", "adapter-reduction"),
-            ("--adapter pfeiffer --adapter-reduction nan", "adapter-reduction"),
-        ];
-        for (flags, expected) in cases {
-            match config(flags).resolve() {
-                Err(Error::Configuration { flag, .. }) => assert_eq!(flag, expected, "{flags}"),
-                other => panic!("{flags}: {other:?}"),
+/// The attention over the adapters on the examples; `model` without autodiff.
+///
+/// # Errors
+/// When an adapter cannot be read.
+pub(super) fn fusion_report(
+    folders: &[PathBuf],
+    model: &BertModel,
+    features: &Features,
+    device: &Device,
+) -> Result<FusionReport, Error> {
+    let adapters = names(&read_adapters(folders)?);
+    let mut sums: Vec<Vec<f64>> = Vec::new();
+    let mut tokens = 0.0;
+    for examples in features.by_length(64) {
+        let batch = features.batch(examples);
+        let input = batch.input(device);
+        let mask = values(input.input_mask.clone().float());
+        tokens += mask.iter().map(|&x| f64::from(x)).sum::<f64>();
+        for (layer, shares) in model.fusion_shares(input).into_iter().enumerate() {
+            if sums.len() == layer {
+                sums.push(vec![0.0; adapters.len()]);
+            }
+            let shares = values(shares);
+            for (row, &real) in shares.chunks(adapters.len()).zip(&mask) {
+                for (sum, &share) in sums[layer].iter_mut().zip(row) {
+                    *sum += f64::from(share * real);
+                }
             }
         }
     }
+    sums.iter_mut().flatten().for_each(|sum| *sum /= tokens);
+    let distance = model.fusion_distance().map_or(0.0, |distance| f64::from(values(distance)[0]));
+    Ok(FusionReport { adapters, shares: sums, regularization: REGULARIZATION * distance })
 }

@@ -8,21 +8,16 @@ use bert_model::FeatureHeadKind;
 use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
-use super::seeds::Seeds;
+use super::flag_values::{Choices, Seeds};
 use crate::device::KernelChoice;
 #[cfg(feature = "cli")]
 use crate::device_name::DEVICE_HELP;
 use crate::device_name::DeviceName;
-use crate::error::Error;
-use crate::finetune::adapter_options::AdapterKind;
-use crate::finetune::adapter_options::AdapterSizes;
-use crate::finetune::adapter_options::FUSION_LEARNING_RATE;
-use crate::finetune::choices::Choices;
 use crate::initialization::InitializationChoice;
 use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
 use crate::schedule::ScheduleKind;
-use crate::tasks::{Kind, Task};
+use crate::tasks::Task;
 
 /// Which state of a run is scored and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,16 +46,19 @@ pub enum HeadKind {
     BiLstm,
 }
 
-impl FinetuneConfig {
-    /// The head, where it is more than a classifier.
-    pub(super) fn feature_head(&self) -> Option<FeatureHeadKind> {
-        match self.head? {
-            HeadKind::Linear => None,
-            HeadKind::Mlp => Some(FeatureHeadKind::Mlp),
-            HeadKind::Gru => Some(FeatureHeadKind::Gru),
-            HeadKind::BiLstm => Some(FeatureHeadKind::BiLstm),
-        }
-    }
+/// The forms of `--adapter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum AdapterKind {
+    /// After the feed-forward network, on its normalized output (`seq_bn`).
+    Pfeiffer,
+    /// After attention and after the feed-forward network (`double_seq_bn`).
+    Houlsby,
+    /// Beside the feed-forward network (`par_bn`).
+    Parallel,
+    /// Two narrow matrices beside the query and value projections.
+    Lora,
 }
 
 /// What `finetune` does. Defaults marked "by task" are in the table of `docs/finetuning.md`.
@@ -297,28 +295,14 @@ pub struct FinetuneConfig {
     pub precision: Option<PrecisionChoice>,
 }
 
-/// The configuration with the task's defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Resolved {
-    /// Passes over the training set.
-    pub num_train_epochs: f64,
-    /// Examples in a step.
-    pub train_batch_size: usize,
-    /// Highest learning rate.
-    pub learning_rate: f64,
-    /// Longest sequence.
-    pub max_seq_length: usize,
-    /// Precision of matrix products.
-    pub precision: PrecisionChoice,
-    /// Of the adapter, where there is one.
-    #[serde(flatten)]
-    pub adapter: AdapterSizes,
-}
-
 /// What the flags fall back on.
 #[cfg(feature = "cli")]
 fn defaults() -> FinetuneConfig {
     FinetuneConfig::new(Task::Rte, "", "")
+}
+
+fn one() -> u64 {
+    1
 }
 
 impl FinetuneConfig {
@@ -386,94 +370,15 @@ impl FinetuneConfig {
             precision: None,
         }
     }
-}
 
-fn one() -> u64 {
-    1
-}
-
-/// The one value, or the default.
-fn one_of<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T) -> Result<T, Error> {
-    match choices.as_ref().map(Choices::values) {
-        None => Ok(default),
-        Some([value]) => Ok(*value),
-        Some(_) => Err(Error::Configuration { flag, reason: "one value is possible here".to_string() }),
-    }
-}
-
-impl FinetuneConfig {
-    /// Fills in the task's defaults and checks the values, alone and against each other. Of a grid this is done cell
-    /// by cell.
-    ///
-    /// # Errors
-    /// [`Error::Configuration`] naming the flag.
-    pub fn resolve(&self) -> Result<Resolved, Error> {
-        let defaults = self.task.spec().defaults;
-        let adapter = AdapterSizes::of(self.adapter_config()?);
-        let learning_rate = match (self.adapter, self.freeze_encoder) {
-            _ if !self.fusion.is_empty() => FUSION_LEARNING_RATE,
-            (Some(adapter), _) => adapter.learning_rate(),
-            (None, true) => defaults.frozen_learning_rate,
-            (None, false) => defaults.learning_rate,
-        };
-        let resolved = Resolved {
-            num_train_epochs: one_of("num-train-epochs", &self.num_train_epochs, defaults.num_train_epochs)?,
-            train_batch_size: one_of("train-batch-size", &self.train_batch_size, defaults.train_batch_size)?,
-            learning_rate: one_of("learning-rate", &self.learning_rate, learning_rate)?,
-            max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
-            precision: PrecisionChoice::or_default(self.precision, self.device),
-            adapter,
-        };
-        let check = |good: bool, flag: &'static str, reason: &str| match good {
-            true => Ok(()),
-            false => Err(Error::Configuration { flag, reason: reason.to_string() }),
-        };
-        let positive = |x: f64| x.is_finite() && x > 0.0;
-        check(positive(resolved.num_train_epochs), "num-train-epochs", "must be positive")?;
-        check(resolved.train_batch_size > 0, "train-batch-size", "must be at least 1")?;
-        check(positive(resolved.learning_rate), "learning-rate", "must be positive")?;
-        check(resolved.max_seq_length >= 5, "max-seq-length", "must be at least 5")?;
-        check((0.0..1.0).contains(&self.warmup_proportion), "warmup-proportion", "must be in [0, 1)")?;
-        check(
-            self.weight_decay.is_finite() && self.weight_decay >= 0.0,
-            "weight-decay",
-            "must not be negative",
-        )?;
-        check(positive(self.adam_epsilon), "adam-epsilon", "must be positive")?;
-        let norm = self.max_gradient_norm;
-        check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")?;
-        resolved.precision.check(self.device, self.kernels)?;
-        let parts = self.gradient_accumulation_steps;
-        check(
-            parts > 0 && parts <= resolved.train_batch_size as u64,
-            "gradient-accumulation-steps",
-            "must be between 1 and --train-batch-size",
-        )?;
-        check(self.max_train_examples != Some(0), "max-train-examples", "must be at least 1")?;
-        let share = self.holdout.unwrap_or(0.1);
-        check(share > 0.0 && share < 1.0, "holdout", "must be between 0 and 1")?;
-        check(self.patience != Some(0), "patience", "must be at least 1")?;
-        check(
-            self.patience.is_none() || self.select == Selection::Best,
-            "patience",
-            "needs --select best: with last no epoch is scored but the last",
-        )?;
-        let spec = self.task.spec();
-        let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
-        check(
-            self.feature_head().is_none() || (labels && spec.choices == 0),
-            "head",
-            "is for tasks that give a text or a pair a class or a score",
-        )?;
-        let decay = self.layer_decay.unwrap_or(1.0);
-        check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;
-        self.check_fusion()?;
-        self.check_files()?;
-        self.question_settings()?;
-        check(!self.seeds.is_empty(), "seeds", "must name at least one")?;
-        let distinct: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
-        check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;
-        Ok(resolved)
+    /// The head, where it is more than a classifier.
+    pub(super) fn feature_head(&self) -> Option<FeatureHeadKind> {
+        match self.head? {
+            HeadKind::Linear => None,
+            HeadKind::Mlp => Some(FeatureHeadKind::Mlp),
+            HeadKind::Gru => Some(FeatureHeadKind::Gru),
+            HeadKind::BiLstm => Some(FeatureHeadKind::BiLstm),
+        }
     }
 
     /// Configurations that the flags with several values make.

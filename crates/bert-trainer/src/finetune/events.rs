@@ -1,8 +1,9 @@
 //! Defines what a fine-tuning tells its caller while it runs.
 
+use serde::{Deserialize, Serialize};
+
 use super::grid::CellReport;
-use super::progress::TaskEpoch;
-use crate::tasks::Scores;
+use crate::tasks::{Scores, Task};
 
 /// What a fine-tuning tells its caller.
 #[derive(Clone, Debug)]
@@ -54,4 +55,17 @@ pub enum FinetuneEvent {
     },
     /// Something the user should know, in words.
     Warning(String),
+}
+
+/// What a task came to in an epoch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TaskEpoch {
+    /// The task.
+    pub task: Task,
+    /// Steps that were its.
+    pub steps: u64,
+    /// Their mean loss; none when it had no step.
+    pub train_loss: Option<f64>,
+    /// Its scores on dev after the epoch.
+    pub dev: Scores,
 }

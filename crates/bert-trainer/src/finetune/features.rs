@@ -72,13 +72,8 @@ impl Features {
     }
 
     /// Number of examples.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.labels.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
     }
 
     /// Sequences of an example: 1, or the choices.

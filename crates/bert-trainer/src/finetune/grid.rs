@@ -8,9 +8,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::config::{FinetuneConfig, Resolved};
+use super::config::FinetuneConfig;
+use super::flag_values::Choices;
+use super::resolve::{Resolved, check};
 use crate::error::Error;
-use crate::finetune::choices::Choices;
 use crate::tasks::{Metric, Statistics};
 
 /// More cells than anybody runs.
@@ -38,16 +39,10 @@ pub(super) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
     ) -> Result<Vec<FinetuneConfig>, Error> {
         let Some(choices) = choices else { return Ok(cells) };
         let values = choices.values();
-        let wrong = |reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
-        if values.is_empty() {
-            return wrong("must have a value");
-        }
-        if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
-            return wrong("the values must differ from each other");
-        }
-        if cells.len() * values.len() > MOST_CELLS {
-            return wrong("the grid has more than 1000 cells");
-        }
+        check(!values.is_empty(), flag, "must have a value")?;
+        let twice = (1..values.len()).any(|at| values[..at].contains(&values[at]));
+        check(!twice, flag, "the values must differ from each other")?;
+        check(cells.len() * values.len() <= MOST_CELLS, flag, "the grid has more than 1000 cells")?;
         let with = |cell: &FinetuneConfig, value: &T| {
             let mut cell = cell.clone();
             set(&mut cell, Choices::One(value.clone()));
@@ -61,14 +56,12 @@ pub(super) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
         each(cells, "train-batch-size", &config.train_batch_size, |cell, x| cell.train_batch_size = Some(x))?;
     let cells =
         each(cells, "num-train-epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
-    let mut all = Vec::new();
-    for mut cell in cells {
+    let checked = cells.into_iter().map(|cell| {
         // The cell is of the grid, so the same part is held out.
-        cell.holdout = config.held_out_share();
-        let resolved = cell.resolve()?;
-        all.push(Cell { config: cell, resolved });
-    }
-    Ok(all)
+        let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
+        Ok(Cell { resolved: config.resolve()?, config })
+    });
+    checked.collect()
 }
 
 /// The grid of a fine-tuning, for the report.

@@ -3,26 +3,25 @@
 //! A fine-tuning resumes only if the description is unchanged. The digests of dev show whether two fine-tunings
 //! were scored on the same examples.
 
-use bert_storage::{digest_bytes, digest_file};
+use bert_storage::digest_file;
 use serde_json::{Value, json};
 
-use super::fusion::read_adapters;
+use super::adapter::read_adapters;
 use super::objectives::{Objective, Part};
 use crate::error::Error;
 use crate::finetune::setup::Setup;
-use crate::tasks::Example;
 
 /// What decides the numbers of every run: settings, weights and data. Which seeds there are decides nothing for one.
 ///
 /// # Errors
 /// When a file of the checkpoint cannot be read.
 pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
-    let Setup { config, start, .. } = objective.setup();
+    let Setup { config, opened, .. } = objective.setup();
     let mut settings = serde_json::to_value(config).expect("plain data");
     for place in ["seeds", "output", "predict", "data", "checkpoint", "fusion"] {
         settings.as_object_mut().expect("a configuration").remove(place);
     }
-    let file = |name: &str| match start.join(name) {
+    let file = |name: &str| match opened.start.join(name) {
         path if path.exists() => digest_file(&path).map_err(Error::from),
         _ => Ok(String::new()),
     };
@@ -41,17 +40,4 @@ pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
         "dev_mismatched": digest(Part::DevMismatched),
         "test": digest(Part::Test),
     }))
-}
-
-/// Texts and labels, in order.
-pub(super) fn examples_digest(examples: &[Example]) -> String {
-    let mut bytes = Vec::new();
-    for Example { index: _, text_a, text_b, choices, label } in examples {
-        // Quoted, so that no text can look like two.
-        bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
-        if !choices.is_empty() {
-            bytes.extend(format!("{choices:?}\n").into_bytes());
-        }
-    }
-    digest_bytes(&bytes)
 }

@@ -4,6 +4,7 @@ use bert_model::Architecture;
 use burn::module::Module;
 
 use super::config::FinetuneConfig;
+use super::resolve::check;
 use crate::error::Error;
 use crate::optimizer::AdamW;
 
@@ -37,10 +38,8 @@ impl FinetuneConfig {
             return Ok(model.map_encoder(Module::no_grad));
         }
         let Some(trained) = self.trainable_layers else { return Ok(model) };
-        if trained > layers {
-            let reason = format!("{trained} of a model with {layers} layers");
-            return Err(Error::Configuration { flag: "trainable-layers", reason });
-        }
+        let reason = format!("{trained} of a model with {layers} layers");
+        check(trained <= layers, "trainable-layers", &reason)?;
         Ok(model.map_encoder(|bert| bert.with_top_layers_trained(trained)))
     }
 

@@ -17,40 +17,34 @@
 //! for each seed; flags with several values make a loop over configurations ([`grid`]).
 
 pub mod adapter;
-mod adapter_options;
-mod choices;
 pub mod config;
 mod events;
 mod exact;
 pub mod features;
-mod fusion;
+mod flag_values;
 pub mod grid;
 mod identity;
 mod layers;
 mod multitask;
 mod objectives;
 mod output;
-mod progress;
-mod questions;
 mod report;
+mod resolve;
 mod runs;
 mod saved;
 pub mod seed_run;
-pub mod seeds;
 mod setup;
 mod start;
 pub mod subset;
 mod table;
 
 use bert_model::{BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
-use bert_storage::{Disk, FileSystem, Locate};
+use bert_storage::Locate;
 
-pub use adapter::TrainedParameters;
-pub use adapter_options::AdapterKind;
-pub use choices::Choices;
-pub use config::{FinetuneConfig, HeadKind, Resolved, Selection};
-pub use events::FinetuneEvent;
-pub use fusion::FusionReport;
+pub use adapter::{FusionReport, TrainedParameters};
+pub use config::{AdapterKind, FinetuneConfig, HeadKind, Selection};
+pub use events::{FinetuneEvent, TaskEpoch};
+pub use flag_values::{Choices, Seeds};
 use grid::Cell;
 use identity::identity;
 pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
@@ -61,12 +55,11 @@ use objectives::spans::Spans;
 use objectives::tags::Tags;
 pub(crate) use output::DEV_LABELS;
 use output::Output;
-pub use progress::TaskEpoch;
-pub use report::{FinetuneReport, RunReport};
-use runs::{Start, run_cells, write_output};
+pub use report::{EpochReport, FinetuneReport, RunReport};
+pub use resolve::Resolved;
+use runs::{run_cells, write_output};
 use saved::SavedRuns;
-pub use seeds::Seeds;
-use setup::Opened;
+use setup::{Opened, Setup};
 use start::start_model;
 
 use crate::error::{Error, FolderProblem};
@@ -84,28 +77,6 @@ pub fn finetune(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    finetune_on(&Disk, config, resume, stop, tell)
-}
-
-/// Checks a configuration as far as that is possible without its files.
-///
-/// # Errors
-/// [`Error::Configuration`] naming the flag.
-pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
-    grid::cells(config).map(drop)
-}
-
-/// [`finetune`] on a file system of choice.
-///
-/// # Errors
-/// As [`finetune`].
-pub fn finetune_on(
-    files: &dyn FileSystem,
-    config: &FinetuneConfig,
-    resume: bool,
-    stop: &StopFlag,
-    tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<FinetuneReport, Error> {
     // Flags first, then the files that a table's description needs.
     grid::cells(config)?;
     let config = &config.described()?;
@@ -118,48 +89,45 @@ pub fn finetune_on(
     if let Some(slow) = precision.warning(config.device, &opened.model, tokens) {
         tell(FinetuneEvent::Warning(slow));
     }
-    let setup = opened.setup(config, max_seq_length);
-    let job = Job { files, cells: &cells, resume, stop };
+    let setup = Setup { config, opened: &opened, max_seq_length };
+    let how = (&cells[..], resume, stop);
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => job.tune(&Spans::read(setup)?, tell),
-        Kind::Tags => job.tune(&Tags::read(setup)?, tell),
-        _ if spec.choices > 0 => job.tune(&Labels::<BertForMultipleChoice>::read(setup)?, tell),
-        _ if config.feature_head().is_some() => job.tune(&Labels::<BertWithFeatureHead>::read(setup)?, tell),
-        _ => job.tune(&Labels::<BertForSequenceClassification>::read(setup)?, tell),
+        Kind::Spans { .. } => tune(&Spans::read(setup)?, how, tell),
+        Kind::Tags => tune(&Tags::read(setup)?, how, tell),
+        _ if spec.choices > 0 => tune(&Labels::<BertForMultipleChoice>::read(setup)?, how, tell),
+        _ if config.feature_head().is_some() => tune(&Labels::<BertWithFeatureHead>::read(setup)?, how, tell),
+        _ => tune(&Labels::<BertForSequenceClassification>::read(setup)?, how, tell),
     }
 }
 
-/// A fine-tuning whose configuration is checked.
-struct Job<'a> {
-    files: &'a dyn FileSystem,
-    cells: &'a [Cell],
-    resume: bool,
-    stop: &'a StopFlag,
+/// Checks a configuration as far as that is possible without its files.
+///
+/// # Errors
+/// [`Error::Configuration`] naming the flag.
+pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
+    grid::cells(config).map(drop)
 }
 
-impl Job<'_> {
-    fn tune<O: Objective>(
-        self,
-        objective: &O,
-        tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<FinetuneReport, Error> {
-        let Self { files, cells, resume, stop } = self;
-        let config = objective.setup().config;
-        // Before the output is made: weights that cannot be used leave nothing behind.
-        let first = Some(start_model(objective, config.seeds[0], tell)?);
-        if resume && !config.output.exists() {
-            return Err(FolderProblem::NothingToResume.at(&config.output).into());
-        }
-        let output = Output::open(files, &config.output)?;
-        let several = cells.len() * config.seeds.len() > 1;
-        let (folder, identity) = (output.folder().clone(), identity(objective)?);
-        let saved = SavedRuns::open(folder, resume, &identity, several, tell)?;
-
-        let (cell, runs, grid) = run_cells(cells, Start { first, saved: &saved }, objective, stop, tell)?;
-        let report = write_output(objective, &output, cell, runs, grid)?;
-        saved.remove()?;
-        output.finish()?;
-        Ok(report)
+fn tune<O: Objective>(
+    objective: &O,
+    (cells, resume, stop): (&[Cell], bool, &StopFlag),
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinetuneReport, Error> {
+    let config = objective.setup().config;
+    // Before the output is made: weights that cannot be used leave nothing behind.
+    let first = start_model(objective, config.seeds[0], tell)?;
+    if resume && !config.output.exists() {
+        return Err(FolderProblem::NothingToResume.at(&config.output).into());
     }
+    let output = Output::open(&config.output)?;
+    let several = cells.len() * config.seeds.len() > 1;
+    let (folder, identity) = (output.folder().clone(), identity(objective)?);
+    let saved = SavedRuns::open(folder, resume, &identity, several, tell)?;
+
+    let (cell, runs, grid) = run_cells(cells, first, &saved, objective, stop, tell)?;
+    let report = write_output(objective, &output, cell, runs, grid)?;
+    saved.remove()?;
+    output.finish()?;
+    Ok(report)
 }

@@ -4,12 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bert_model::{Architecture, BertConfig, save_pretrained};
-use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
 
 use crate::error::Error;
-use crate::tasks::{
-    Example, Label, Task, write_errors, write_labels, write_predictions, write_probabilities,
-};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
 
@@ -28,15 +25,15 @@ const CONTENTS: Contents = Contents {
 };
 
 /// The output folder, locked.
-pub(super) struct Output<'a> {
-    unfinished: Unfinished<'a>,
+pub(super) struct Output {
+    unfinished: Unfinished<'static>,
     _lock: OutputLock,
 }
 
-impl<'a> Output<'a> {
+impl Output {
     /// Makes and locks the folder.
-    pub(super) fn open(files: &'a dyn FileSystem, output: &Path) -> Result<Self, Error> {
-        let folder = StagedFolder::new(files, output);
+    pub(super) fn open(output: &Path) -> Result<Self, Error> {
+        let folder = StagedFolder::new(&Disk, output);
         folder.refuse_if_in_use()?;
         if folder.has(CONTENTS.last) {
             return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
@@ -47,7 +44,7 @@ impl<'a> Output<'a> {
     }
 
     /// The folder.
-    pub(super) fn folder(&self) -> &StagedFolder<'a> {
+    pub(super) fn folder(&self) -> &StagedFolder<'static> {
         &self.unfinished.folder
     }
 
@@ -67,30 +64,6 @@ impl<'a> Output<'a> {
         }
         self.folder().write(name, content)?;
         Ok(())
-    }
-
-    /// Writes predictions and probabilities as `<stem>predictions.tsv` and `<stem>probabilities.tsv`, and where
-    /// the examples have labels the errors as `<stem>errors.tsv`.
-    pub(super) fn write_labels(
-        &self,
-        task: Task,
-        stem: &str,
-        examples: &[Example],
-        predictions: &[Label],
-        outputs: &[Vec<f32>],
-    ) -> Result<(), Error> {
-        let name = |what: &str| format!("{stem}{what}.tsv");
-        self.write(&name("predictions"), |out| write_predictions(out, task, examples, predictions))?;
-        self.write(&name("probabilities"), |out| write_probabilities(out, outputs))?;
-        if examples.iter().all(|example| example.label.is_some()) {
-            self.write(&name("errors"), |out| write_errors(out, task, examples, predictions, outputs))?;
-        }
-        Ok(())
-    }
-
-    /// Writes [`DEV_LABELS`].
-    pub(super) fn write_dev_labels(&self, task: Task, examples: &[Example]) -> Result<(), Error> {
-        self.write(DEV_LABELS, |out| write_labels(out, task, examples))
     }
 
     /// Takes the files of a model into a folder of this name.

@@ -4,15 +4,30 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::adapter::TrainedParameters;
-use super::config::{FinetuneConfig, Resolved};
-use super::fusion::FusionReport;
+use super::adapter::{FusionReport, TrainedParameters};
+use super::config::FinetuneConfig;
 use super::grid::GridReport;
 use super::objectives::Part;
+use super::resolve::Resolved;
 use super::subset::TrainingParts;
-use crate::finetune::progress::EpochReport;
 use crate::significance::Calibration;
-use crate::tasks::{Scores, SeedSummary};
+use crate::tasks::{Metric, Scores, SeedSummary};
+
+/// An epoch of a run, or what was left of the last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Finished steps.
+    pub step: u64,
+    /// Epochs, `step * batch / examples`.
+    pub epoch: f64,
+    /// Mean training loss of its steps; none when it had no step, as one of several tasks may.
+    pub train_loss: Option<f64>,
+    /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
+    pub dev: Option<Scores>,
+    /// Scores on what is held out of train, when they were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<Scores>,
+}
 
 /// One run in the report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +55,11 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    /// By what states, runs and cells are chosen: the metric on what is held out of train, else on dev.
+    pub(super) fn deciding(&self, metric: Metric) -> f64 {
+        self.held_out.as_ref().unwrap_or(&self.dev).get(metric).unwrap_or(f64::NAN)
+    }
+
     /// Its scores on a part, if it was scored on it.
     pub(super) fn scores(&self, part: Part) -> Option<&Scores> {
         match part {

@@ -4,30 +4,22 @@ use std::path::Path;
 
 use bert_model::BertConfig;
 
+use super::adapter::TrainedParameters;
+use super::events::FinetuneEvent;
 use super::grid::{Cell, CellReport, GridReport};
-use super::objectives::Objective;
-use super::objectives::Part;
+use super::objectives::{Answered, Objective, Part};
 use super::output::Output;
+use super::report::{EpochReport, FinetuneReport, RunReport};
 use super::saved::SavedRuns;
 use super::seed_run::{State, is_better, reported, run_seed};
+use super::setup::Setup;
 use super::start::start_model;
 use crate::error::Error;
-use crate::finetune::adapter::TrainedParameters;
-use crate::finetune::events::FinetuneEvent;
-use crate::finetune::objectives::Answered;
-use crate::finetune::progress::EpochReport;
-use crate::finetune::report::FinetuneReport;
-use crate::finetune::report::RunReport;
 use crate::stop::StopFlag;
 use crate::tasks::SeedRun;
 
-/// What every configuration starts from.
-pub(super) struct Start<'a, O: Objective> {
-    /// The first run's model, made before the output was.
-    pub(super) first: Option<(O::Model, BertConfig)>,
-    /// What was done before.
-    pub(super) saved: &'a SavedRuns<'a>,
-}
+/// A run's model before it is trained, and its configuration.
+type Fresh<O> = (<O as Objective>::Model, BertConfig);
 
 /// The finished runs of a configuration.
 pub(super) struct Runs<O: Objective> {
@@ -71,18 +63,20 @@ impl<O: Objective> Runs<O> {
 }
 
 /// Runs every configuration and keeps the runs of the one that is best on what is held out of train, of equals the
-/// first; of the others the scores alone.
+/// first; of the others the scores alone. `first` is the first run's model, made before the output was, and `saved`
+/// what was done before.
 ///
 /// # Errors
 /// Those of a run.
 pub(super) fn run_cells<'a, O: Objective>(
     cells: &'a [Cell],
-    mut start: Start<'_, O>,
+    first: Fresh<O>,
+    saved: &SavedRuns<'_>,
     objective: &O,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<(&'a Cell, Runs<O>, Option<GridReport>), Error> {
-    let metric = cells[0].config.task.spec().primary;
+    let (metric, mut first) = (cells[0].config.task.spec().primary, Some(first));
     let mut reports: Vec<CellReport> = Vec::new();
     let mut chosen: Option<(usize, Runs<O>)> = None;
     for (number, cell) in cells.iter().enumerate() {
@@ -91,11 +85,9 @@ pub(super) fn run_cells<'a, O: Objective>(
             FinetuneEvent::Warning(_) if number > 0 => {}
             event => tell(event),
         };
-        let runs = run_seeds(objective, (number, cell), &mut start, stop, &mut silent)?;
-        let score =
-            |run: &RunReport| run.held_out.as_ref().unwrap_or(&run.dev).get(metric).unwrap_or(f64::NAN);
-        let report =
-            CellReport::new(cell, &runs.finished.iter().map(|(run, _)| score(run)).collect::<Vec<f64>>());
+        let runs = run_seeds(objective, (number, cell), &mut first, saved, stop, &mut silent)?;
+        let scores: Vec<f64> = runs.finished.iter().map(|(run, _)| run.deciding(metric)).collect();
+        let report = CellReport::new(cell, &scores);
         if cells.len() > 1 {
             tell(FinetuneEvent::CellDone { cell: number + 1, cells: cells.len(), report: report.clone() });
         }
@@ -104,7 +96,7 @@ pub(super) fn run_cells<'a, O: Objective>(
         let better = chosen.as_ref().is_none_or(|(best, _)| is_better(mean, reports[*best].statistics.mean));
         let worse = if better { chosen.replace((number, runs)) } else { Some((number, runs)) };
         if let Some((cell, runs)) = worse {
-            start.saved.run(cell, runs.best.0).forget_model()?;
+            saved.run(cell, runs.best.0).forget_model()?;
         }
     }
     let (best, runs) = chosen.expect("there is at least one cell");
@@ -117,7 +109,8 @@ pub(super) fn run_cells<'a, O: Objective>(
 fn run_seeds<O: Objective>(
     objective: &O,
     (number, cell): (usize, &Cell),
-    start: &mut Start<'_, O>,
+    first: &mut Option<Fresh<O>>,
+    saved_runs: &SavedRuns<'_>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Runs<O>, Error> {
@@ -125,11 +118,11 @@ fn run_seeds<O: Objective>(
     let mut all = Vec::new();
     let mut best: Option<Runs<O>> = None;
     for &seed in config.seeds.iter() {
-        let (model, model_config) = match start.first.take() {
+        let (model, model_config) = match first.take() {
             Some(first) => first,
             None => start_model(objective, seed, tell)?,
         };
-        let mut saved = start.saved.run(number, seed);
+        let mut saved = saved_runs.run(number, seed);
         let before = saved.finished::<O>(&model, tell)?;
         let is_new = before.is_none();
         let (report, answers, model) = match before {
@@ -140,8 +133,7 @@ fn run_seeds<O: Objective>(
                 (report, answers, Some(model))
             }
         };
-        let score = report.held_out.as_ref().unwrap_or(&report.dev);
-        let score = score.get(config.task.spec().primary).unwrap_or(f64::NAN);
+        let score = report.deciding(config.task.spec().primary);
         let is_best = best.as_ref().is_none_or(|best| is_better(score, best.best.1));
         if let (true, Some(model)) = (is_new, &model) {
             saved.finish::<O>(&report, &answers, model, is_best)?;
@@ -150,7 +142,7 @@ fn run_seeds<O: Objective>(
         if is_best {
             let runs = Runs { finished: Vec::new(), model, model_config, best: (seed, score) };
             if let Some(worse) = best.replace(runs) {
-                start.saved.run(number, worse.best.0).forget_model()?;
+                saved_runs.run(number, worse.best.0).forget_model()?;
             }
         }
     }
@@ -164,12 +156,12 @@ fn run_seeds<O: Objective>(
 /// When a file cannot be written; as [`Runs::model`].
 pub(super) fn write_output<O: Objective>(
     objective: &O,
-    output: &Output<'_>,
+    output: &Output,
     cell: &Cell,
     runs: Runs<O>,
     grid: Option<GridReport>,
 ) -> Result<FinetuneReport, Error> {
-    let (sets, setup, config) = (objective.sets(), objective.setup(), objective.setup().config);
+    let (sets, Setup { config, opened, .. }) = (objective.sets(), objective.setup());
     let model = runs.model(output.folder().path())?;
     objective.write_dev_labels(output)?;
     for (run, answers) in &runs.finished {
@@ -197,8 +189,8 @@ pub(super) fn write_output<O: Objective>(
         resolved: cell.resolved.clone(),
         grid,
         fusion: objective.fusion(model)?,
-        start: setup.start.to_path_buf(),
-        parameters: TrainedParameters::new(config, model, setup.layers),
+        start: opened.start.clone(),
+        parameters: TrainedParameters::new(config, model, opened.model.num_hidden_layers),
         train_examples: training.trained_on,
         training,
         dev_digest: O::digest(objective.part(Part::Dev)),

@@ -27,14 +27,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::exact::{exact, inexact};
-use super::objectives::Objective;
-use super::report::RunReport;
+use super::objectives::{Answered, Objective};
+use super::report::{EpochReport, RunReport};
 use crate::checkpoint::{Checkpoint, CheckpointFolder, Keep, SkippedSteps, TrainerState, read_optimizer};
 use crate::computer::computed_by;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
-use crate::finetune::objectives::Answered;
-use crate::finetune::progress::Progress;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RUN, compare};
 use crate::stop::StopFlag;
@@ -54,9 +52,18 @@ pub(super) struct SavedRuns<'a> {
 }
 
 /// Where a run stands: all that is not in weights and moments.
-pub(super) trait RunState: Serialize + DeserializeOwned {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Progress {
     /// Finished steps.
-    fn step(&self) -> u64;
+    pub(super) step: u64,
+    /// Losses of the steps since the last epoch.
+    pub(super) losses: Vec<f64>,
+    /// Finished epochs.
+    pub(super) history: Vec<EpochReport>,
+    /// Epochs since the best.
+    pub(super) waited: u64,
+    /// Epochs until the best state, once there is one.
+    pub(super) best_epoch: Option<f64>,
 }
 
 /// What is saved of a finished run.
@@ -127,20 +134,11 @@ pub(super) struct SavedRun<'a> {
 /// A run that was finished before: its report, its answers, and its model if that was the best.
 pub(super) type Before<O> = (RunReport, Answered<O>, Option<<O as Objective>::Model>);
 
-/// Where a run goes on.
-pub(super) struct Restored<M> {
-    pub(super) model: M,
-    pub(super) progress: Progress,
-    /// The best state so far, without autodiff, and the epochs until it.
-    pub(super) best: Option<(M, f64)>,
-}
+/// The best weights so far, and the epochs until them.
+type Best<M> = (M, f64);
 
-impl<'a> SavedRun<'a> {
-    fn checkpoints(&self) -> CheckpointFolder<'a> {
-        CheckpointFolder::on(&self.folder)
-    }
-
-    /// The run's newest checkpoint, or its start.
+impl SavedRun<'_> {
+    /// The run's newest checkpoint, or its start: weights, where it stands, and the best so far, without autodiff.
     ///
     /// # Errors
     /// When none of its checkpoints is good.
@@ -150,37 +148,36 @@ impl<'a> SavedRun<'a> {
         optimizer: &mut AdamW,
         device: &Device,
         tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<Restored<M>, Error> {
+    ) -> Result<(M, Progress, Option<Best<M>>), Error> {
         let (model, found) = self.restore_from::<M, Progress>(model, optimizer, device, tell)?;
-        let Some((path, progress)) = found else {
-            return Ok(Restored { model, progress: Progress::default(), best: None });
-        };
+        let Some((path, progress)) = found else { return Ok((model, Progress::default(), None)) };
         let best = progress.best_epoch.map(|epoch| -> Result<_, Error> {
             let tensors = read_safetensors(&path.join(BEST))?;
             Ok((load_named_tensors(model.clone(), tensors, LoadPolicy::Exact)?.0.valid(), epoch))
         });
-        Ok(Restored { best: best.transpose()?, model, progress })
+        let best = best.transpose()?;
+        Ok((model, progress, best))
     }
 
     /// The newest checkpoint's weights and state, where there is one, and its folder.
     ///
     /// # Errors
     /// When none of the checkpoints is good.
-    pub(super) fn restore_from<M: Module, P: RunState>(
+    pub(super) fn restore_from<M: Module, P: DeserializeOwned>(
         &self,
         model: M,
         optimizer: &mut AdamW,
         device: &Device,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<(M, Option<(PathBuf, P)>), Error> {
-        let found = self.checkpoints().newest_good(&mut |error| {
+        let found = CheckpointFolder::on(&self.folder).newest_good(&mut |error| {
             tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
         let Some((path, state)) = found else { return Ok((model, None)) };
-        let progress: P = serde_json::from_value(inexact(state.run)).map_err(|e| Error::corrupt(&path, e))?;
+        let progress = serde_json::from_value(inexact(state.run)).map_err(|e| Error::corrupt(&path, e))?;
         optimizer.restore(state.updates, read_optimizer(&path)?, &device.clone().inner())?;
         let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
-        tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(progress.step()) });
+        tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(state.step) });
         Ok((model, Some((path, progress))))
     }
 
@@ -193,44 +190,29 @@ impl<'a> SavedRun<'a> {
         &mut self,
         stop: &StopFlag,
         epoch_ends: bool,
-        progress: &impl RunState,
+        (step, progress): (u64, &impl Serialize),
         (model, optimizer): (&M, &AdamW),
         best: Option<&M>,
     ) -> Result<(), Error> {
         let (signal, is_due) = (stop.requested(), epoch_ends && self.last.elapsed() >= APART);
         if is_due || signal.is_some() || stop.take_checkpoint_request() {
-            self.checkpoint(model, optimizer, progress, best)?;
+            let state = TrainerState {
+                step,
+                updates: optimizer.updates(),
+                skipped: SkippedSteps::default(),
+                place: None,
+                run: exact(serde_json::to_value(progress).expect("plain data")),
+            };
+            let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
+            weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
+            let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
+            CheckpointFolder::on(&self.folder).write(checkpoint, Keep::newest(1))?;
+            self.last = Instant::now();
         }
         match signal {
-            Some(signal) => Err(Error::Stopped { signal, step: progress.step() }),
+            Some(signal) => Err(Error::Stopped { signal, step }),
             None => Ok(()),
         }
-    }
-
-    /// Writes a checkpoint.
-    ///
-    /// # Errors
-    /// As [`CheckpointFolder::write`].
-    fn checkpoint<M: Module>(
-        &mut self,
-        model: &M,
-        optimizer: &AdamW,
-        progress: &impl RunState,
-        best: Option<&M>,
-    ) -> Result<(), Error> {
-        let state = TrainerState {
-            step: progress.step(),
-            updates: optimizer.updates(),
-            skipped: SkippedSteps::default(),
-            place: None,
-            run: exact(serde_json::to_value(progress).expect("plain data")),
-        };
-        let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
-        weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
-        let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
-        self.checkpoints().write(checkpoint, Keep::newest(1))?;
-        self.last = Instant::now();
-        Ok(())
     }
 
     /// The run, if it was finished before, and its model, if that was the best; `shape` is a model of its kind.

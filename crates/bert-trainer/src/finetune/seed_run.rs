@@ -4,28 +4,21 @@ use bert_model::Mode;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::config::{FinetuneConfig, Resolved, Selection};
+use super::config::{FinetuneConfig, Selection};
 use super::features::SampleOrder;
 use super::grid::Cell;
 use super::objectives::{Answered, Objective, Part};
-use super::report::RunReport;
-use super::saved::{Restored, RunState, SavedRun};
-use super::setup::Setup;
+use super::report::{EpochReport, RunReport};
+use super::resolve::Resolved;
+use super::saved::{Progress, SavedRun};
+use super::setup::Opened;
 use crate::error::Error;
 use crate::finetune::events::FinetuneEvent;
-use crate::finetune::progress::EpochReport;
-use crate::finetune::progress::Progress;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 use crate::stop::StopFlag;
 use crate::tasks::Scores;
 use crate::train_step::{MicroBatchLoss, NotFinite, StepReport, train_step};
-
-impl RunState for Progress {
-    fn step(&self) -> u64 {
-        self.step
-    }
-}
 
 /// A state of a run and what it says of a part.
 pub(super) struct State<O: Objective> {
@@ -67,9 +60,9 @@ impl<'a> Training<'a> {
     }
 
     /// The optimizer of a model.
-    pub(super) fn optimizer<M: Module>(&self, model: &M, setup: Setup<'_>) -> AdamW {
-        let optimizer = AdamW::new(self.config.optimizer(), model).computing(setup.compute);
-        self.config.with_layer_rates(optimizer, setup.layers)
+    pub(super) fn optimizer<M: Module>(&self, model: &M, opened: &Opened) -> AdamW {
+        let optimizer = AdamW::new(self.config.optimizer(), model).computing(opened.compute);
+        self.config.with_layer_rates(optimizer, opened.model.num_hidden_layers)
     }
 
     /// The step after so many, on some items of an objective; `loss` is given a micro-batch and the targets of all.
@@ -85,8 +78,9 @@ impl<'a> Training<'a> {
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<(M, f64), Error> {
         let parts = micro_batches(items, self.config.gradient_accumulation_steps as usize);
-        let batches: Vec<O::Batch> = parts.into_iter().map(|items| objective.batch(items)).collect();
-        let targets = batches.iter().map(|batch| objective.targets(batch)).sum();
+        let batches = parts.into_iter().map(|items| objective.batch(items));
+        let (batches, targets): (Vec<O::Batch>, Vec<usize>) = batches.unzip();
+        let targets = targets.into_iter().sum();
         let loss = |model: &M, batch: &O::Batch, mode: Mode| {
             MicroBatchLoss::new(loss(model, batch, targets, mode), vec![])
         };
@@ -120,13 +114,12 @@ pub(super) fn run_seed<O: Objective>(
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<(RunReport, Answered<O>, O::Model), Error> {
     let Cell { config, resolved } = cell;
-    let setup = objective.setup();
+    let opened = objective.setup().opened;
     let (batch_size, items) = (resolved.train_batch_size as u64, objective.items() as u64);
     let steps = num_train_steps(objective.items(), resolved);
     let training = Training::new(config, resolved, seed, steps);
-    let mut optimizer = training.optimizer(&model, setup);
-    let Restored { mut model, progress: mut at, best } =
-        saved.restore(model, &mut optimizer, setup.device, tell)?;
+    let mut optimizer = training.optimizer(&model, opened);
+    let (mut model, mut at, best) = saved.restore(model, &mut optimizer, &opened.device, tell)?;
     let mut best = best.map(|(model, epoch)| State::new(objective, model, epoch, chooses(objective)));
     let frozen = objective.frozen_outputs(&model.clone().valid());
     let mut order = SampleOrder::new(seed, objective.items());
@@ -153,7 +146,8 @@ pub(super) fn run_seed<O: Objective>(
         if last || stopped_early {
             break;
         }
-        saved.pause(stop, epoch_ends, &at, (&model, &optimizer), best.as_ref().map(|best| &best.model))?;
+        let best = best.as_ref().map(|best| &best.model);
+        saved.pause(stop, epoch_ends, (at.step, &at), (&model, &optimizer), best)?;
     }
     let best = best.expect("the last step is evaluated");
     // With `--holdout` dev was not asked before.
@@ -245,7 +239,6 @@ pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finetune::adapter_options::AdapterSizes;
     use crate::precision::PrecisionChoice;
 
     #[test]
@@ -258,7 +251,9 @@ mod tests {
                 learning_rate: 1.0,
                 max_seq_length: 128,
                 precision: PrecisionChoice::F32,
-                adapter: AdapterSizes::default(),
+                adapter_reduction: None,
+                lora_rank: None,
+                lora_alpha: None,
             };
             num_train_steps(n, &resolved)
         };

@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use bert_data::DataSet;
-use bert_model::{
-    Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_config, read_pretrained_tensors,
-};
+use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
 
 use super::config::FinetuneConfig;
 use super::objectives::Objective;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::finetune::events::FinetuneEvent;
-use crate::finetune::setup::Setup;
+use crate::finetune::setup::{Opened, Setup};
 use crate::initialization::{FreshWeights, InitializationChoice};
 
 /// What `--random-init` begins with.
@@ -43,9 +41,10 @@ pub(super) fn start_model<O: Objective>(
     seed: u64,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<(O::Model, BertConfig), Error> {
-    let Setup { config, start, device, compute, .. } = objective.setup();
-    let mut model_config = objective.model_config(read_pretrained_config(start)?);
-    model_config.compute = compute;
+    let Setup { config, opened, .. } = objective.setup();
+    let Opened { start, device, .. } = opened;
+    let mut model_config = objective.model_config(opened.model.clone());
+    model_config.compute = opened.compute;
     if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
         let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
         return Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config));

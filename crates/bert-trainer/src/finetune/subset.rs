@@ -5,6 +5,7 @@ use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::config::FinetuneConfig;
+use super::resolve::check;
 use crate::error::Error;
 
 /// How the training file was divided, for the report.
@@ -44,17 +45,14 @@ pub(super) fn divide<T>(
 ) -> Result<(Vec<T>, Vec<T>, TrainingParts), Error> {
     let in_file = examples.len();
     let most = config.max_train_examples.unwrap_or(in_file).min(in_file);
-    let used = chosen(in_file, most, Stream::new(config.subset_seed, Domain::FinetuneSubset, &[]));
-    let mut used = choose(examples, &used).0;
+    let stream = |domain| Stream::new(config.subset_seed, domain, &[]);
+    let (mut used, _) = draw(examples, most, stream(Domain::FinetuneSubset));
     let mut held_out = Vec::new();
     if let Some(share) = config.held_out_share() {
         let count = (share * used.len() as f64).round() as usize;
-        if count == 0 || count == used.len() {
-            let reason = format!("{share} of {} training examples leaves one part empty", used.len());
-            return Err(Error::Configuration { flag: "holdout", reason });
-        }
-        let stream = Stream::new(config.subset_seed, Domain::FinetuneHoldout, &[]);
-        (held_out, used) = choose_and_rest(used, count, stream);
+        let reason = format!("{share} of {} training examples leaves one part empty", used.len());
+        check(count > 0 && count < used.len(), "holdout", &reason)?;
+        (held_out, used) = draw(used, count, stream(Domain::FinetuneHoldout));
     }
     let parts = TrainingParts {
         in_file,
@@ -65,24 +63,15 @@ pub(super) fn divide<T>(
     Ok((used, held_out, parts))
 }
 
-fn choose_and_rest<T>(examples: Vec<T>, count: usize, stream: Stream) -> (Vec<T>, Vec<T>) {
-    let held = chosen(examples.len(), count, stream);
-    choose(examples, &held)
-}
-
-/// The first `count` of a permutation of `0..all`: of one stream a larger choice has every smaller in it.
-fn chosen(all: usize, count: usize, mut stream: Stream) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..all).collect();
+/// The first `count` of a permutation of the examples, and the others: of one stream a larger choice has every smaller
+/// in it.
+fn draw<T>(examples: Vec<T>, count: usize, mut stream: Stream) -> (Vec<T>, Vec<T>) {
+    let mut order: Vec<usize> = (0..examples.len()).collect();
     stream.shuffle(&mut order);
-    let mut chosen = vec![false; all];
+    let mut chosen = vec![false; examples.len()];
     order[..count].iter().for_each(|&at| chosen[at] = true);
-    chosen
-}
-
-/// The chosen examples and the others.
-fn choose<T>(examples: Vec<T>, chosen: &[bool]) -> (Vec<T>, Vec<T>) {
-    let mut number = 0..;
-    examples.into_iter().partition(|_| chosen[number.next().expect("endless")])
+    let mut chosen = chosen.into_iter();
+    examples.into_iter().partition(|_| chosen.next() == Some(true))
 }
 
 #[cfg(test)]

@@ -1,61 +1,12 @@
-//! Finds the files of a task. For `--task table` it also checks which flags belong to the table, and reads the
-//! files to describe a task like the published ones.
+//! Finds the files of a task. For `--task table` it also reads them, to describe a task like the published ones.
 
-use std::path::{Path, PathBuf};
+use bert_storage::{Locate, Located};
 
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
-use crate::tasks::{
-    Kind, Labels, Split, SplitFile, Task, TaskError, TaskProblem, describe_table, find_split,
-};
-use bert_storage::{Locate, Located};
+use crate::tasks::{Labels, Split, SplitFile, TaskError, TaskProblem, describe_table, find_split};
 
 impl FinetuneConfig {
-    fn is_table(&self) -> bool {
-        matches!(self.task, Task::Table(_))
-    }
-
-    /// Checks the flags that name files, and those of a table, against the task and each other.
-    ///
-    /// # Errors
-    /// [`Error::Configuration`] naming the flag.
-    pub(super) fn check_files(&self) -> Result<(), Error> {
-        let refuse = |flag, reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
-        let given = [
-            ("columns", !self.columns.is_empty()),
-            ("labels", !self.labels.is_empty()),
-            ("regression", self.regression),
-        ];
-        if let (false, Some((flag, _))) = (self.is_table(), given.iter().find(|(_, given)| *given)) {
-            return refuse(flag, "is for --task table");
-        }
-        let spec = self.task.spec();
-        let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
-        let official_files = labels && spec.choices == 0 && !self.is_table();
-        let files = [
-            ("train-file", self.train_file.is_some()),
-            ("dev-file", self.dev_file.is_some()),
-            ("test-file", self.test_file.is_some()),
-        ];
-        if let (true, Some((flag, _))) = (official_files, files.iter().find(|(_, given)| *given)) {
-            return refuse(flag, "is for --task table, squad, squad2, conll and swag");
-        }
-        if self.test_file.is_some() && !self.is_table() && !spec.has_labels(Split::Test) {
-            return refuse("test-file", "the task has no labelled test set; --predict answers a file");
-        }
-        if self.is_table() && self.columns.is_empty() {
-            return refuse("columns", "--task table needs it: TEXT,LABEL or TEXT,TEXT_B,LABEL");
-        }
-        if self.data.is_none() && self.dev_file.is_none() {
-            return refuse("dev-file", "without --data it must be given");
-        }
-        let distinct: std::collections::BTreeSet<&String> = self.labels.iter().collect();
-        if distinct.len() != self.labels.len() || self.labels.len() == 1 {
-            return refuse("labels", "must be two or more that differ from each other");
-        }
-        Ok(())
-    }
-
     /// The file of a split: the one that is named, or the one in `--data`.
     ///
     /// # Errors
@@ -87,10 +38,9 @@ impl FinetuneConfig {
         }
         let path = |split| self.find_split(split).map(|file| file.path);
         let (train, dev) = (path(Split::Train)?, path(Split::Dev)?);
-        let test: Option<PathBuf> = match path(Split::Test) {
+        let test = match path(Split::Test) {
             Ok(test) => Some(test),
             // A test file is not needed, but one that is named must be there.
-            Err(error) if self.test_file.is_some() => return Err(error.into()),
             Err(TaskError::NoSuchSplit { .. })
             | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
             Err(error) => return Err(error.into()),
@@ -99,7 +49,7 @@ impl FinetuneConfig {
             true => Labels::Scores,
             false => Labels::Classes(&self.labels),
         };
-        let task = describe_table(&self.columns, labels, &train, &dev, test.as_deref().map(Path::new))?;
+        let task = describe_table(&self.columns, labels, &train, &dev, test.as_deref())?;
         Ok(Self { task, ..self.clone() })
     }
 }

@@ -40,25 +40,23 @@ pub fn write_submission(
     for &task in &super::TASKS {
         let mut model = None;
         for (name, examples) in test_sets(task, data)? {
-            match examples.filter(|_| tasks.contains(&task)) {
-                None => submission.missing.push(name),
-                Some(examples) => {
-                    let classifier = match model.take() {
-                        Some(classifier) => classifier,
-                        None => {
-                            let tuned = folder.join(task.spec().name).join("model");
-                            Classifier::open(&tuned, None, None, device)?
-                        }
-                    };
-                    let mut bytes = Vec::new();
-                    let labels = labels(task, classifier.answer(&examples));
-                    write_predictions(&mut bytes, task, &examples, &labels)
-                        .map_err(|e| Error::io(&folder.join(name), e))?;
-                    submission.files.push(name);
-                    answered.push((name, bytes));
-                    model = Some(classifier);
+            let Some(examples) = examples.filter(|_| tasks.contains(&task)) else {
+                submission.missing.push(name);
+                continue;
+            };
+            let classifier = match &model {
+                Some(classifier) => classifier,
+                None => {
+                    let tuned = folder.join(task.spec().name).join("model");
+                    &*model.insert(Classifier::open(&tuned, None, None, device)?)
                 }
-            }
+            };
+            let mut bytes = Vec::new();
+            let labels = labels(task, classifier.answer(&examples));
+            write_predictions(&mut bytes, task, &examples, &labels)
+                .map_err(|e| Error::io(&folder.join(name), e))?;
+            submission.files.push(name);
+            answered.push((name, bytes));
         }
     }
     write_atomic(&folder.join("submission.zip"), |out| {

@@ -12,15 +12,14 @@ use bert_model::{
     read_pretrained_tensors,
 };
 use burn::tensor::Device;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use indexmap::IndexMap;
+use serde::Serialize;
 
-use super::adapted;
+use super::model_folder::{architecture, check_encoder, class_names, load_adapted, longest, trained_setting};
 use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::features::Features;
 use crate::finetune::{decide, predict};
-use crate::inference::model_folder::{architecture, trained_length, trained_setting};
 use crate::tasks::{EncodedPair, Example, Kind, Label};
 use crate::text::Text;
 use bert_storage::Locate;
@@ -33,28 +32,14 @@ pub enum Answer {
     Class {
         /// Its name.
         label: String,
-        /// Every class.
-        probabilities: Probabilities,
+        /// Of every class by its name, in the order of the classes' numbers.
+        probabilities: IndexMap<String, f32>,
     },
     /// The output of a regression.
     Score {
         /// As it comes out of the model: it may lie outside of the range that was trained on.
         score: f32,
     },
-}
-
-/// Probabilities by the names of the classes, in the order of their numbers. In JSON an object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Probabilities(pub Vec<(String, f32)>);
-
-impl Serialize for Probabilities {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, probability) in &self.0 {
-            map.serialize_entry(name, probability)?;
-        }
-        map.end()
-    }
 }
 
 impl Answer {
@@ -99,10 +84,10 @@ fn load_whole(folder: &Path, device: &Device) -> Result<(Model, BertConfig), Err
 /// A model that answers.
 pub struct Classifier {
     model: Model,
-    text: Text,
+    pub(super) text: Text,
     names: Vec<String>,
     kind: Kind,
-    max_length: usize,
+    pub(super) max_length: usize,
     device: Device,
 }
 
@@ -123,19 +108,17 @@ impl Classifier {
         let device = device.open()?;
         let (model, config, text) = match is_adapter_folder(folder) {
             true => {
-                let (model, config, text) = adapted::load(folder, encoder, &device)?;
+                let (model, config, text) = load_adapted(folder, encoder, &device)?;
                 (Model::Plain(Box::new(model)), config, text)
             }
             false => {
-                adapted::check_encoder(folder, encoder)?;
+                check_encoder(folder, encoder)?;
                 let (model, config) = load_whole(folder, &device)?;
                 (model, config, Text::open(folder)?)
             }
         };
         let (names, kind) = outputs(&config)?;
-        let trained = trained_length(&trained_setting(folder)?);
-        let trained = trained.filter(|length| *length <= config.max_position_embeddings);
-        let max_length = max_length.or(trained).unwrap_or(config.max_position_embeddings);
+        let max_length = longest(&trained_setting(folder)?, max_length, usize::MAX, &config);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, text, names, kind, max_length, device })
     }
@@ -145,17 +128,9 @@ impl Classifier {
         self.of(&Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length))
     }
 
-    /// The answers to texts that are ids already, none longer than [`Self::max_length`].
-    pub(crate) fn answer_encoded(&self, encoded: Vec<EncodedPair>) -> Vec<Answer> {
-        self.of(&Features::of_encoded(encoded, &self.text.vocabulary, self.max_length))
-    }
-
-    pub(crate) fn text(&self) -> &Text {
-        &self.text
-    }
-
-    pub(crate) fn max_length(&self) -> usize {
-        self.max_length
+    /// The answer to a text that is ids already, not longer than `max_length`.
+    pub(super) fn answer_encoded(&self, encoded: EncodedPair) -> Answer {
+        self.of(&Features::of_encoded(vec![encoded], &self.text.vocabulary, self.max_length)).remove(0)
     }
 
     fn of(&self, features: &Features) -> Vec<Answer> {
@@ -172,7 +147,7 @@ impl Classifier {
             Label::Score(score) => Answer::Score { score },
             Label::Class(class) => Answer::Class {
                 label: self.names[class].clone(),
-                probabilities: Probabilities(self.names.iter().cloned().zip(row).collect()),
+                probabilities: self.names.iter().cloned().zip(row).collect(),
             },
         }
     }
@@ -180,10 +155,7 @@ impl Classifier {
 
 /// The names of the outputs, and whether they are classes; as `transformers` decides it.
 fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
-    let names = match &config.id2label {
-        Some(names) => names.values().cloned().collect(),
-        None => (0..config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
-    };
+    let names = class_names(config);
     let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
     let classes = Kind::Classification { labels: &[] };
     let scores = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
@@ -222,7 +194,7 @@ mod tests {
 
     #[test]
     fn json_keeps_the_order_of_the_classes() {
-        let probabilities = Probabilities(vec![("yes".into(), 0.25), ("no".into(), 0.75)]);
+        let probabilities = IndexMap::from([("yes".into(), 0.25), ("no".into(), 0.75)]);
         let answer = Answer::Class { label: "no".into(), probabilities };
         let json = r#"{"label":"no","probabilities":{"yes":0.25,"no":0.75}}"#;
         assert_eq!(serde_json::to_string(&answer).unwrap(), json);

@@ -1,13 +1,19 @@
-//! Opens a fine-tuned folder: its model, and what it says of itself, the report of its fine-tuning among it.
+//! Opens a fine-tuned folder: its model, and what it says of itself, the report of its fine-tuning among it. The folder
+//! of an adapter, or of fused ones, goes onto the encoder that it was trained on.
 
 use std::path::Path;
 
-use bert_model::{Architecture, BertConfig, LoadPolicy, load_pretrained_weights, read_pretrained_config};
+use bert_model::{
+    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, is_adapter_folder, is_fusion_folder,
+    load_pretrained, read_adapter, read_fusion, read_pretrained_config,
+};
+use bert_storage::Locate;
 use burn::tensor::Device;
 use serde_json::Value;
 
+use crate::checkpoint::resolve_model_folder;
 use crate::device_name::DeviceName;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::json_file::read_json;
 use crate::tasks::Example;
 use crate::text::Text;
@@ -46,21 +52,28 @@ impl<M: Architecture> Tuned<M> {
         device: DeviceName,
     ) -> Result<Self, Error> {
         let device = device.open()?;
-        let config = read_pretrained_config(folder)?;
-        let model = M::new(&config, 0, &device);
-        let (model, _) = load_pretrained_weights(model, folder, LoadPolicy::Exact)?;
+        let (model, config, _) = load_pretrained(folder, |config| config, LoadPolicy::Exact, 0, &device)?;
         let text = Text::open(folder)?;
         let report = trained_setting(folder)?;
-        let trained = trained_length(&report).unwrap_or(default);
-        let max_length = max_length.unwrap_or(trained.min(config.max_position_embeddings));
+        let max_length = longest(&report, max_length, default, &config);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, config, text, device, report, max_length })
     }
 }
 
-/// The longest sequence of a fine-tuning.
-pub(super) fn trained_length(report: &Value) -> Option<usize> {
-    report["resolved"]["max_seq_length"].as_u64().map(|length| length as usize)
+/// The longest sequence: `asked`, else that of a fine-tuning with this report, else `default`; the last two as far as the
+/// model has positions.
+pub(super) fn longest(report: &Value, asked: Option<usize>, default: usize, model: &BertConfig) -> usize {
+    let trained = report["resolved"]["max_seq_length"].as_u64().map_or(default, |length| length as usize);
+    asked.unwrap_or(trained.min(model.max_position_embeddings))
+}
+
+/// The names of a model's classes, in the order of their numbers.
+pub(super) fn class_names(config: &BertConfig) -> Vec<String> {
+    match &config.id2label {
+        Some(names) => names.values().cloned().collect(),
+        None => (0..config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
+    }
 }
 
 /// The line of an example that was read from a file of new texts.
@@ -75,4 +88,75 @@ pub(super) fn trained_setting(folder: &Path) -> Result<Value, Error> {
         true => read_json(&report),
         false => Ok(Value::Null),
     }
+}
+
+/// Refuses an encoder for a model that has its own.
+///
+/// # Errors
+/// [`Error::Configuration`] naming the flag.
+pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(), Error> {
+    match encoder.is_some() && !is_adapter_folder(folder) {
+        true => Err(Error::Configuration {
+            flag: "encoder",
+            reason: "is for an adapter; the model is whole".into(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// The model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
+///
+/// # Errors
+/// [`FolderProblem::NoEncoder`] when there is none there; when either cannot be read, or the two do not fit.
+pub(super) fn load_adapted(
+    folder: &Path,
+    encoder: Option<&Path>,
+    device: &Device,
+) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
+    if is_fusion_folder(folder) {
+        let fusion = read_fusion(folder)?;
+        let (model, config, text) = base_model(folder, encoder, fusion.base.as_deref(), None, device)?;
+        return Ok((fusion.apply(model, config.attention_probs_dropout_prob)?, config, text));
+    }
+    let adapter = read_adapter(folder)?;
+    let names = adapter.label2id.as_ref().map(|labels| {
+        let mut names: Vec<(usize, String)> = labels.iter().map(|(name, id)| (*id, name.clone())).collect();
+        names.sort_unstable();
+        names.into_iter().map(|(_, name)| name).collect()
+    });
+    let (model, config, text) = base_model(folder, encoder, adapter.base.as_deref(), names, device)?;
+    Ok((adapter.apply(model)?, config, text))
+}
+
+/// What an adapter goes onto: the encoder with a classifier of the shape that the folder's `config.json` says; without
+/// one, with the head's labels.
+fn base_model(
+    folder: &Path,
+    encoder: Option<&Path>,
+    base: Option<&str>,
+    names: Option<Vec<String>>,
+    device: &Device,
+) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
+    let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).at(folder));
+    let named = match (encoder, base) {
+        (Some(encoder), _) => encoder,
+        (None, Some(base)) if Path::new(base).is_dir() => Path::new(base),
+        (None, Some(base)) => return Err(no_encoder(format!("{base}, which is not there"))),
+        (None, None) => return Err(no_encoder("not named in it".to_string())),
+    };
+    let encoder = resolve_model_folder(named, &mut |_| {})?;
+    let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
+    let config = |encoder: BertConfig| match (own, names) {
+        (Some(own), _) => BertConfig {
+            num_labels: own.num_labels,
+            id2label: own.id2label,
+            label2id: own.label2id,
+            problem_type: own.problem_type,
+            ..encoder
+        },
+        (None, Some(names)) => encoder.with_labels(&names),
+        (None, None) => encoder,
+    };
+    let (model, config, _) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
+    Ok((model, config, Text::open(&encoder)?))
 }

@@ -9,15 +9,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::adapted;
 use super::answerer::Answerer;
 use super::classifier::Classifier;
+use super::model_folder::{architecture, check_encoder, line_of};
 use super::tagger::Tagger;
 use super::text_input::{STANDARD_INPUT, TextFormat, for_each_window};
-use super::unwritten;
+use super::write_line;
 use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
-use crate::inference::model_folder::{architecture, line_of};
 use crate::tasks::{Example, TaskError};
 use bert_storage::Locate;
 
@@ -45,7 +44,7 @@ impl Predictor {
         max_length: Option<usize>,
         device: DeviceName,
     ) -> Result<Self, Error> {
-        adapted::check_encoder(folder, encoder)?;
+        check_encoder(folder, encoder)?;
         match architecture(folder)?.as_deref() {
             Some("BertForQuestionAnswering") => {
                 Ok(Self::Answers(Box::new(Answerer::open(folder, max_length, device)?)))
@@ -106,11 +105,10 @@ pub fn predict_file(
         for (example, answer) in window.iter().zip(predictor.answer(named, window)?) {
             let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
             let row = Row { line: line_of(example), text, text_b, answer: &answer };
-            serde_json::to_writer(&mut *out, &row).map_err(|error| unwritten(error.into()))?;
-            out.write_all(b"\n").map_err(unwritten)?;
+            write_line(out, &row)?;
         }
         count += window.len() as u64;
-        out.flush().map_err(unwritten)
+        out.flush().map_err(Error::Results)
     })?;
     Ok(count)
 }

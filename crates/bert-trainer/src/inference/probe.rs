@@ -231,14 +231,14 @@ impl Prober {
     fn words(&self) -> &Text {
         match &self.head {
             Head::Masks(filler) => filler.text(),
-            Head::Class(classifier) => classifier.text(),
+            Head::Class(classifier) => &classifier.text,
         }
     }
 
     fn max_length(&self) -> usize {
         match &self.head {
             Head::Masks(filler) => filler.max_length(),
-            Head::Class(classifier) => classifier.max_length(),
+            Head::Class(classifier) => classifier.max_length,
         }
     }
 
@@ -259,7 +259,7 @@ impl Prober {
                             format!("with {word:?} the text has {length} tokens, at most {most} fit");
                         return Err(Error::Configuration { flag: "replace", reason });
                     }
-                    let before = before.get_or_insert_with(|| self.ask(&subject.encoded)).clone();
+                    let before = before.get_or_insert_with(|| self.ask(&subject.encoded));
                     let after = self.ask(&changed);
                     let grown = ids.len() as isize - words[at].len() as isize;
                     probes.push(Probe {
@@ -268,7 +268,7 @@ impl Prober {
                         position: at + 1,
                         word: shown(&words[at]),
                         replaced_by: word.clone(),
-                        predictions: self.compare(subject, &words, (words[at].start, grown), &before, &after),
+                        predictions: self.compare(subject, &words, (words[at].start, grown), before, &after),
                     });
                 }
             }
@@ -276,14 +276,10 @@ impl Prober {
         Ok(probes)
     }
 
-    fn ask(&self, encoded: &EncodedPair) -> Vec<Row> {
+    fn ask(&self, encoded: &EncodedPair) -> Said {
         match &self.head {
-            Head::Masks(filler) => {
-                filler.probabilities(encoded).into_iter().map(|(at, row)| Row::Mask(at, row)).collect()
-            }
-            Head::Class(classifier) => {
-                classifier.answer_encoded(vec![encoded.clone()]).into_iter().map(Row::Answer).collect()
-            }
+            Head::Masks(filler) => Said::AtMasks(filler.probabilities(encoded)),
+            Head::Class(classifier) => Said::OfText(classifier.answer_encoded(encoded.clone())),
         }
     }
 
@@ -293,58 +289,45 @@ impl Prober {
         subject: &Subject,
         words: &[Range<usize>],
         moved: (usize, isize),
-        before: &[Row],
-        after: &[Row],
+        before: &Said,
+        after: &Said,
     ) -> Vec<Prediction> {
+        let (before, after) = match (before, after) {
+            (Said::OfText(before), Said::OfText(after)) => return vec![of_text(before, after)],
+            (Said::AtMasks(before), Said::AtMasks(after)) => (before, after),
+            _ => unreachable!("one head"),
+        };
         let vocabulary = &self.words().vocabulary;
         let token = |id: usize| vocabulary.token(id as u32).to_string();
-        let mut predictions = Vec::new();
-        for row in before {
-            match row {
-                Row::Answer(answer) => {
-                    predictions.extend(after.iter().filter_map(|now| match now {
-                        Row::Answer(now) => Some(of_text(answer, now)),
-                        Row::Mask(..) => None,
-                    }));
-                }
-                Row::Mask(at, row) => {
-                    let there = if *at > moved.0 { (*at as isize + moved.1) as usize } else { *at };
-                    let now = after.iter().find_map(|now| match now {
-                        Row::Mask(place, now) if *place == there => Some(now),
-                        _ => None,
-                    });
-                    // The mask itself may have been replaced.
-                    let Some(now) = now else { continue };
-                    let (best, best_now) = (largest(row), largest(now));
-                    let number = words.iter().position(|word| word.contains(at)).map_or(0, |word| word + 1);
-                    let truth = subject.masked.iter().find(|(place, _)| place == at);
-                    predictions.push(Prediction {
-                        of: format!("[MASK] {number}"),
-                        truth: truth.map(|&(_, id)| token(id as usize)),
-                        before: Guess { answer: token(best), probability: Some(row[best]) },
-                        after: Guess { answer: token(best_now), probability: Some(now[best_now]) },
-                        before_now: Some(now[best]),
-                        flips: best != best_now,
-                    });
-                }
-            }
-        }
-        predictions
+        let prediction = |(at, row): &(usize, Vec<f32>)| {
+            let there = if *at > moved.0 { (*at as isize + moved.1) as usize } else { *at };
+            // The mask itself may have been replaced.
+            let (_, now) = after.iter().find(|(place, _)| *place == there)?;
+            let (best, best_now) = (largest(row), largest(now));
+            let number = words.iter().position(|word| word.contains(at)).map_or(0, |word| word + 1);
+            let truth = subject.masked.iter().find(|(place, _)| place == at);
+            Some(Prediction {
+                of: format!("[MASK] {number}"),
+                truth: truth.map(|&(_, id)| token(id as usize)),
+                before: Guess { answer: token(best), probability: Some(row[best]) },
+                after: Guess { answer: token(best_now), probability: Some(now[best_now]) },
+                before_now: Some(now[best]),
+                flips: best != best_now,
+            })
+        };
+        before.iter().filter_map(prediction).collect()
     }
 }
 
-/// What a model said: of a mask its position and all probabilities.
-#[derive(Clone)]
-enum Row {
-    Mask(usize, Vec<f32>),
-    Answer(Answer),
+/// What a model said of a text, or at each of its masks: the position and all probabilities.
+enum Said {
+    OfText(Answer),
+    AtMasks(Vec<(usize, Vec<f32>)>),
 }
 
 fn of_text(before: &Answer, after: &Answer) -> Prediction {
     let probability = |answer: &Answer, label: &str| match answer {
-        Answer::Class { probabilities, .. } => {
-            probabilities.0.iter().find(|(name, _)| name == label).map(|(_, probability)| *probability)
-        }
+        Answer::Class { probabilities, .. } => probabilities.get(label).copied(),
         Answer::Score { .. } => None,
     };
     let guess = |answer: &Answer| {

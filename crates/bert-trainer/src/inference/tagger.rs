@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::inference::model_folder::{Tuned, line_of};
+use crate::inference::model_folder::{Tuned, class_names, line_of};
 use crate::tasks::{Example, TaskError, TaskProblem};
 use crate::token_classification::conll::Sentence;
 use crate::token_classification::entities::entities;
@@ -46,10 +46,7 @@ impl Tagger {
     /// When it cannot be read, or the model has not so many positions as `max_length`.
     pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
         let tuned: Tuned<BertForTokenClassification> = Tuned::open(folder, max_length, usize::MAX, device)?;
-        let names = match &tuned.config.id2label {
-            Some(names) => names.values().cloned().collect(),
-            None => (0..tuned.config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
-        };
+        let names = class_names(&tuned.config);
         Ok(Self { tuned, names })
     }
 

@@ -4,7 +4,6 @@
 //! Their mean time, that of the initial weights and that of an evaluation say how many steps fit. From there on the run
 //! is one of so many steps: everything in it is a function of the step, and `run.json` holds the number.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bert_storage::StagedFolder;
@@ -53,15 +52,11 @@ pub(super) fn steps(
     tell(PretrainEvent::Measuring);
     let data = config.open_data(&config.data)?;
     let loader = DataLoader::new(data.clone(), config.seed)?;
-    let (mut shape, start) = model_config(config, &loader, tell)?;
-    shape.compute = config.precision().with(config.kernels);
-    let words_of_start = start.as_ref().map(|(path, _): &(PathBuf, _)| path.join("vocab.txt"));
-    loader.check_fits(&shape, words_of_start.as_deref())?;
+    let (shape, start, _) = model_config(config, &loader, tell)?;
     let device = config.device.open()?.autodiff();
 
     let timed = Instant::now();
-    let start = start.as_ref().map(|(path, _)| path.as_path());
-    let mut model = initial_model(config, &data, &shape, start, &device, tell)?;
+    let mut model = initial_model(config, &data, &shape, start.as_deref(), &device, tell)?;
     let initialization = timed.elapsed();
 
     let loader = loader.with_length_buckets(config.length_buckets, config.batch_size);

@@ -5,7 +5,6 @@
 //! divided by the number of targets in the whole global batch, and the gradient of the tied word embeddings enters
 //! the global norm as one dense tensor.
 
-mod average;
 mod background;
 pub(crate) mod beside;
 pub mod events;

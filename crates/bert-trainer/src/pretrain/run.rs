@@ -11,14 +11,12 @@ use bert_storage::{FileSystem, Locate};
 use burn::module::Module;
 use burn::tensor::Device;
 
-use super::average::average_last;
 use super::background::Background;
-use super::beside::{AVERAGE, BEST, ModelBeside};
+use super::beside::{AVERAGE, BEST, ModelBeside, average_last};
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use crate::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
-use crate::data_loader::DataLoader;
-use crate::data_loader::Place;
+use crate::data_loader::{DataLoader, Place};
 use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, EvaluationRecord, evaluate};
 use crate::held::Held;
@@ -65,53 +63,36 @@ impl<'a> Run<'a> {
         let loader = DataLoader::new(data.clone(), config.seed)?;
         let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
         let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
-        let (mut model_config, start) = model_config(config, &loader, tell)?;
-        model_config.compute = config.precision().with(config.kernels);
-        let vocabulary = config.data.join("vocab.txt");
-        let words_of_start = start.as_ref().map(|(path, _)| path.join("vocab.txt"));
-        loader.check_fits(&model_config, words_of_start.as_deref())?;
+        let (model_config, start, digest) = model_config(config, &loader, tell)?;
         if let Some(eval) = &eval_loader {
-            eval.check_fits(&model_config, Some(&vocabulary))?;
+            eval.check_fits(&model_config, Some(&config.data.join("vocab.txt")))?;
         }
         let tokens = config.micro_batch_size() * loader.manifest().config.max_seq_length;
         if let Some(slow) = config.precision().warning(config.device, &model_config, tokens) {
             tell(PretrainEvent::Warning(slow));
         }
-        let identity = identity(
-            config,
-            &model_config,
-            loader.manifest(),
-            start.as_ref().map(|(_, digest)| digest.clone()),
-        );
-        let start = start.map(|(path, _)| path);
+        let identity = identity(config, &model_config, loader.manifest(), digest);
         // Before the run's folder is made: weights that cannot be used leave nothing behind. A resumed run finds its
         // weights in that folder, as a rule.
         let initial =
             (!resume).then(|| initial_model(config, &data, &model_config, start.as_deref(), &device, tell));
         let initial = initial.transpose()?;
         let folder = RunFolder::open(files, config, resume, identity)?;
-        if !folder.elsewhere().is_empty() {
+        if !folder.elsewhere.is_empty() {
             tell(PretrainEvent::Warning(format!(
                 "this run began on another computer or program: {}. It goes on, but its bits may differ from those of a \
                  run that was never moved",
-                folder.elsewhere().join("; ")
+                folder.elsewhere.join("; ")
             )));
         }
 
         let found = folder.checkpoints().newest_good(&mut |error| {
             tell(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
-        let model = match (&found, initial) {
-            (Some((path, _)), _) => {
-                load_pretrained_weights(
-                    BertForPreTraining::new(&model_config, config.seed, &device),
-                    path,
-                    LoadPolicy::Exact,
-                )?
-                .0
-            }
-            (None, Some(initial)) => initial,
-            (None, None) => initial_model(config, &data, &model_config, start.as_deref(), &device, tell)?,
+        let start = found.as_ref().map(|(path, _)| path.as_path()).or(start.as_deref());
+        let model = match initial {
+            Some(initial) if found.is_none() => initial,
+            _ => initial_model(config, &data, &model_config, start, &device, tell)?,
         };
         let mut optimizer = AdamW::new(config.optimizer(), &model).computing(model_config.compute);
         let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
@@ -125,8 +106,8 @@ impl<'a> Run<'a> {
         }
         // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
-        let log = |name: &str| MetricsLog::open(folder.folder(), name, kept);
-        let text = Text::of_data(&config.data, loader.manifest())?;
+        let log = |name: &str| MetricsLog::open(&folder.folder, name, kept);
+        let text = Text::of_data(&data);
         let vocabulary = text.files(model_config.max_position_embeddings);
         let files_beside_weights =
             files_beside_weights::<BertForPreTraining>(&model_config, Some(vocabulary))?;
@@ -194,7 +175,7 @@ impl<'a> Run<'a> {
         let record = EvaluationRecord { step: self.step, evaluation };
         self.evaluations.append(&record)?;
         if self.config.keep_best && self.step > 0 {
-            let best = ModelBeside::of(self.folder.folder(), BEST);
+            let best = ModelBeside::of(&self.folder.folder, BEST);
             if best.is_worse_than(&record) {
                 best.write(|out| Snapshot::of(&model).write(out), &self.files_beside_weights)?;
                 best.note(&record)?;
@@ -223,7 +204,7 @@ impl<'a> Run<'a> {
         let mut warn = |warning: String| tell(PretrainEvent::Warning(warning));
         let checkpoints = self.folder.checkpoints();
         let (steps, mean) = average_last(&checkpoints, last, self.config.save_every, self.step, &mut warn)?;
-        let beside = ModelBeside::of(self.folder.folder(), AVERAGE);
+        let beside = ModelBeside::of(&self.folder.folder, AVERAGE);
         let bytes = named_tensors_to_bytes(&mean);
         beside.write(|out| out.write_all(&bytes), &self.files_beside_weights)?;
         let device = self.device.clone().inner();
@@ -260,7 +241,7 @@ impl<'a> Run<'a> {
             updates: optimizer.updates(),
             skipped: self.skipped,
             place,
-            run: self.folder.identity().clone(),
+            run: self.folder.identity.clone(),
         };
         let (held, [weights, moments]) =
             Held::by([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
@@ -314,7 +295,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn finish(mut self, tell: &mut dyn FnMut(PretrainEvent)) -> Result<PretrainOutcome, Error> {
         let average = self.config.average_last.map(|last| self.average(last, tell)).transpose()?;
-        let best = self.config.keep_best.then(|| ModelBeside::of(self.folder.folder(), BEST).evaluation());
+        let best = self.config.keep_best.then(|| ModelBeside::of(&self.folder.folder, BEST).evaluation());
         let none = || FolderProblem::NoCheckpoint.at(&self.config.output);
         let (_, checkpoint) = self.last_saved.ok_or_else(none)?;
         Ok(PretrainOutcome {
@@ -329,7 +310,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The weights that a run begins with.
+/// The weights that a run begins or goes on with: those in the folder `start`, or fresh ones.
 pub(super) fn initial_model(
     config: &PretrainConfig,
     data: &DataSet,
@@ -351,20 +332,28 @@ pub(super) fn initial_model(
     Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
 }
 
-/// The model's configuration, and the folder and digest of the weights it starts from, if any.
+/// The model's configuration, which fits the data, and folder and digest of the weights it starts from, if any.
 pub(super) fn model_config(
     config: &PretrainConfig,
     loader: &DataLoader,
     tell: &mut dyn FnMut(PretrainEvent),
-) -> Result<(BertConfig, Option<(PathBuf, String)>), Error> {
-    if let Some(path) = &config.init_checkpoint {
-        let mut warn = |error: &Error| tell(PretrainEvent::Warning(error.to_string()));
-        let folder = resolve_model_folder(path, &mut warn)?;
-        let model = BertConfig::read(folder.join("config.json"))?;
-        let weights = folder.join("model.safetensors");
-        let digest = if weights.exists() { bert_storage::digest_file(&weights)? } else { String::new() };
-        return Ok((model, Some((folder, digest))));
-    }
-    let name = config.model.as_deref().unwrap_or_default();
-    Ok((named_model(name, loader.manifest().vocabulary.size)?, None))
+) -> Result<(BertConfig, Option<PathBuf>, Option<String>), Error> {
+    let (mut model, start, digest) = match &config.init_checkpoint {
+        Some(path) => {
+            let mut warn = |error: &Error| tell(PretrainEvent::Warning(error.to_string()));
+            let folder = resolve_model_folder(path, &mut warn)?;
+            let model = BertConfig::read(folder.join("config.json"))?;
+            let weights = folder.join(WEIGHTS);
+            let digest = if weights.exists() { bert_storage::digest_file(&weights)? } else { String::new() };
+            (model, Some(folder), Some(digest))
+        }
+        None => {
+            let name = config.model.as_deref().unwrap_or_default();
+            (named_model(name, loader.manifest().vocabulary.size)?, None, None)
+        }
+    };
+    model.compute = config.precision().with(config.kernels);
+    let words_of_start = start.as_ref().map(|folder| folder.join("vocab.txt"));
+    loader.check_fits(&model, words_of_start.as_deref())?;
+    Ok((model, start, digest))
 }

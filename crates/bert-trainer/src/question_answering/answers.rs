@@ -43,6 +43,10 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    fn new(text: String, start_logit: f32, end_logit: f32) -> Self {
+        Self { text, probability: 0.0, start_logit, end_logit }
+    }
+
     fn score(&self) -> f64 {
         f64::from(self.start_logit) + f64::from(self.end_logit)
     }
@@ -59,20 +63,6 @@ pub struct PredictedAnswer {
     pub null_score_difference: Option<f64>,
 }
 
-/// An answer that is not in words yet.
-struct Span {
-    /// The text's tokens, inclusive; `None` for "no answer".
-    tokens: Option<(usize, usize)>,
-    start_logit: f32,
-    end_logit: f32,
-}
-
-impl Span {
-    fn score(&self) -> f64 {
-        f64::from(self.start_logit) + f64::from(self.end_logit)
-    }
-}
-
 /// The answer to a question from the scores of each of its windows.
 ///
 /// # Panics
@@ -85,72 +75,64 @@ pub fn answer(
     settings: AnswerSettings,
 ) -> PredictedAnswer {
     assert_eq!(question.windows.len(), scores.len(), "scores for each window");
-    let mut spans = spans(question, scores, settings);
+    let mut candidates = candidates(context, question, scores, settings);
     if settings.null_threshold.is_some() {
-        spans.extend(no_answer(scores));
+        candidates.extend(no_answer(scores));
     }
-    spans.sort_by(|a, b| b.score().total_cmp(&a.score()));
-    let quoted = |&(first, last): &(usize, usize)| {
-        context[question.pieces[first].start..question.pieces[last].end].to_string()
-    };
+    candidates.sort_by(|a, b| b.score().total_cmp(&a.score()));
     let mut n_best: Vec<Candidate> = Vec::new();
-    for span in &spans {
+    for candidate in &candidates {
         if n_best.len() == settings.n_best_size {
             break;
         }
-        let text = span.tokens.as_ref().map_or_else(String::new, quoted);
-        if n_best.iter().all(|known| known.text != text) {
-            let (start_logit, end_logit) = (span.start_logit, span.end_logit);
-            n_best.push(Candidate { text, probability: 0.0, start_logit, end_logit });
+        if n_best.iter().all(|known| known.text != candidate.text) {
+            n_best.push(candidate.clone());
         }
     }
-    if let Some(null) = spans.iter().find(|span| span.tokens.is_none())
-        && n_best.iter().all(|known| !known.text.is_empty())
-    {
-        let (start_logit, end_logit) = (null.start_logit, null.end_logit);
-        n_best.push(Candidate { text: String::new(), probability: 0.0, start_logit, end_logit });
+    // "No answer" stays among them, however weak.
+    if n_best.iter().all(|known| !known.text.is_empty()) {
+        n_best.extend(candidates.into_iter().find(|candidate| candidate.text.is_empty()));
     }
     fill_probabilities(&mut n_best);
     let best = n_best.iter().find(|candidate| !candidate.text.is_empty());
     let null = n_best.iter().find(|candidate| candidate.text.is_empty());
     let difference =
         settings.null_threshold.and(null.zip(best)).map(|(null, best)| null.score() - best.score());
-    let says_nothing = match (difference, settings.null_threshold) {
-        (Some(difference), Some(threshold)) => difference > threshold,
-        _ => false,
-    };
+    let says_nothing = difference.zip(settings.null_threshold).is_some_and(|(by, least)| by > least);
     let text = best.filter(|_| !says_nothing).map_or_else(String::new, |best| best.text.clone());
     PredictedAnswer { text, n_best, null_score_difference: difference }
 }
 
 /// Every pair of a good start and a good end that can be an answer.
-fn spans(question: &EncodedQuestion, scores: &[WindowScores], settings: AnswerSettings) -> Vec<Span> {
-    let mut spans = Vec::new();
+fn candidates(
+    context: &str,
+    question: &EncodedQuestion,
+    scores: &[WindowScores],
+    settings: AnswerSettings,
+) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
     for (window, scores) in question.windows.iter().zip(scores) {
+        let pieces = &question.pieces[window.tokens.clone()];
         let (starts, ends) =
             (best(&scores.start, settings.n_best_size), best(&scores.end, settings.n_best_size));
-        let token = |place: usize| place.checked_sub(window.first).filter(|&at| at < window.tokens.len());
+        let token = |place: usize| place.checked_sub(window.first).filter(|&at| at < pieces.len());
         for &start in &starts {
             for &end in &ends {
                 let (Some(first), Some(last)) = (token(start), token(end)) else { continue };
                 let fits = first <= last && last - first < settings.max_answer_length;
                 if fits && window.max_context[first] {
-                    spans.push(Span {
-                        tokens: Some((window.tokens.start + first, window.tokens.start + last)),
-                        start_logit: scores.start[start],
-                        end_logit: scores.end[end],
-                    });
+                    let text = context[pieces[first].start..pieces[last].end].to_string();
+                    candidates.push(Candidate::new(text, scores.start[start], scores.end[end]));
                 }
             }
         }
     }
-    spans
+    candidates
 }
 
 /// "No answer", by the window that is least sure of it.
-fn no_answer(scores: &[WindowScores]) -> Option<Span> {
-    let of_window =
-        |scores: &WindowScores| Span { tokens: None, start_logit: scores.start[0], end_logit: scores.end[0] };
+fn no_answer(scores: &[WindowScores]) -> Option<Candidate> {
+    let of_window = |scores: &WindowScores| Candidate::new(String::new(), scores.start[0], scores.end[0]);
     scores.iter().map(of_window).reduce(|least, next| if next.score() < least.score() { next } else { least })
 }
 

@@ -4,76 +4,14 @@
 use std::collections::HashMap;
 
 use bert_data::tokenization::python_str::{is_python_alphanumeric, is_python_space};
-use serde::Serialize;
 
-use super::squad::{Question, QuestionSet};
-
-/// Scores of a set of predictions, in percent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct AnswerScores {
-    /// Answers that are right to the word.
-    pub exact: f64,
-    /// The mean overlap in words.
-    pub f1: f64,
-    /// Questions.
-    pub total: usize,
-}
-
-/// The scores of all questions, and in SQuAD 2.0 of those with and without an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SquadScores {
-    /// Of all questions.
-    pub all: AnswerScores,
-    /// Of those with an answer, where there are some without.
-    pub has_answer: Option<AnswerScores>,
-    /// Of those without.
-    pub no_answer: Option<AnswerScores>,
-}
-
-/// Scores the answers to all questions of a set, by their ids. A question without a prediction counts as wrong in
-/// version 1.1 and is left out in version 2.0, as the scripts do it.
-#[must_use]
-pub fn score_answers(set: &QuestionSet, answers: &HashMap<&str, &str>) -> SquadScores {
-    let (mut all, mut with, mut without) = (Mean::default(), Mean::default(), Mean::default());
-    for question in &set.questions {
-        let (exact, f1) = match (answers.get(question.id.as_str()), set.version_2) {
-            (None, true) => continue,
-            (None, false) => (0.0, 0.0),
-            (Some(given), version_2) => question_scores(version_2, question, given),
-        };
-        all.add(exact, f1);
-        if question.answers.is_empty() { &mut without } else { &mut with }.add(exact, f1);
-    }
-    let divided = set.version_2 && without.0.total > 0;
-    SquadScores {
-        all: all.percent(),
-        has_answer: divided.then(|| with.percent()),
-        no_answer: divided.then(|| without.percent()),
-    }
-}
+use super::squad::Question;
 
 /// Exact match and F1 of the answer to one question, from 0 to 1, by the rules of version 2.0 or 1.1.
 #[must_use]
 pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> (f64, f64) {
     let gold = question.answers.iter().map(|answer| answer.text.as_str());
     if of_version_2 { version_2(gold, given) } else { version_1(gold, given) }
-}
-
-/// Sums of scores between 0 and 1.
-#[derive(Default)]
-struct Mean(AnswerScores);
-
-impl Mean {
-    fn add(&mut self, exact: f64, f1: f64) {
-        self.0.exact += exact;
-        self.0.f1 += f1;
-        self.0.total += 1;
-    }
-
-    fn percent(self) -> AnswerScores {
-        let share = |sum: f64| if self.0.total == 0 { 0.0 } else { 100.0 * sum / self.0.total as f64 };
-        AnswerScores { exact: share(self.0.exact), f1: share(self.0.f1), total: self.0.total }
-    }
 }
 
 fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64) {

@@ -33,15 +33,6 @@ pub struct Answer {
     pub start: usize,
 }
 
-/// The questions of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuestionSet {
-    /// All of them, in the order of the file.
-    pub questions: Vec<Question>,
-    /// Whether some have no answer, or the file says that it is of version 2.
-    pub version_2: bool,
-}
-
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
@@ -82,7 +73,7 @@ struct RawAnswer {
 /// # Errors
 /// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::AnswerNotInText`], [`TaskProblem::NoAnswer`],
 /// [`TaskProblem::NoExamples`], and those of opening a task's file.
-pub fn read_questions(path: &Path, has_answers: bool) -> Result<QuestionSet, TaskError> {
+pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, TaskError> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.read_to_end(&mut bytes);
     read.map_err(|source| TaskProblem::Io(source).at(path))?;
@@ -118,16 +109,14 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<QuestionSet, Tas
             questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
         }
     }
-    let questions = some(questions, path)?;
-    let version_2 = says_2 || questions.iter().any(|question| question.is_impossible);
-    Ok(QuestionSet { questions, version_2 })
+    some(questions, path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<QuestionSet, TaskError> {
+    fn read(json: &str) -> Result<Vec<Question>, TaskError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
         read_questions(file.path(), true)
@@ -141,26 +130,22 @@ mod tests {
 
     #[test]
     fn places_are_counted_in_characters() {
-        let set = read(&with(
+        let questions = read(&with(
             r#"{"id":"q","question":"Was?","answers":[{"text":"Köln","answer_start":8}]},
                {"id":"r","question":"Wer?","answers":[{"text":"Zoë","answer_start":0}]}"#,
         ));
-        let set = set.unwrap();
-        let starts: Vec<usize> = set.questions.iter().map(|question| question.answers[0].start).collect();
+        let questions = questions.unwrap();
+        let starts: Vec<usize> = questions.iter().map(|question| question.answers[0].start).collect();
         assert_eq!(starts, [9, 0]);
-        assert!(!set.version_2 && Arc::ptr_eq(&set.questions[0].context, &set.questions[1].context));
+        assert!(!questions[0].is_impossible && Arc::ptr_eq(&questions[0].context, &questions[1].context));
     }
 
     #[test]
     fn a_question_without_an_answer_is_of_version_2() {
         let impossible = r#"{"id":"q","question":"Wann?","answers":[],"is_impossible":true}"#;
-        let set = read(&with(impossible)).unwrap();
-        assert!(set.version_2 && set.questions[0].is_impossible);
-        let said = read(
-            &with(r#"{"id":"q","question":"?","answers":[{"text":"Köln","answer_start":8}]}"#)
-                .replace("1.1", "v2.0"),
-        );
-        assert!(said.unwrap().version_2);
+        assert!(read(&with(impossible)).unwrap()[0].is_impossible);
+        let said = read(&with(r#"{"id":"q","question":"?","answers":[]}"#).replace("1.1", "v2.0"));
+        assert!(said.unwrap()[0].is_impossible);
     }
 
     #[test]
@@ -188,8 +173,8 @@ mod tests {
         assert!(error.to_string().contains("question q9 has no answer"), "{error}");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
-        let set = read_questions(file.path(), false).unwrap();
-        assert!(!set.version_2 && set.questions[0].answers.is_empty());
+        let questions = read_questions(file.path(), false).unwrap();
+        assert!(!questions[0].is_impossible && questions[0].answers.is_empty());
     }
 
     #[test]

@@ -150,10 +150,10 @@ mod tests {
             let vocabulary = Vocabulary::read(&data.join("vocab").join(vocabulary)).unwrap();
             let tokenizer = Tokenizer::new(&vocabulary, true);
             let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
-            let set = read_questions(&data.join(format!("squad/xquad.{language}.json")), true).unwrap();
-            assert_eq!(set.questions.len(), 1190);
+            let questions = read_questions(&data.join(format!("squad/xquad.{language}.json")), true).unwrap();
+            assert_eq!(questions.len(), 1190);
             let mut exact = 0;
-            for question in &set.questions {
+            for question in &questions {
                 let encoded = EncodedQuestion::new(question, &tokenizer, special, settings);
                 let window = encoded.windows.iter().find(|window| window.target != (0, 0));
                 let window = window.unwrap_or_else(|| panic!("{language} {}: no window", question.id));
@@ -164,8 +164,8 @@ mod tests {
                 exact += usize::from(quoted == answer);
             }
             // The others end inside of a word, or with a blank.
-            println!("{language}: {exact} of {} quoted to the character", set.questions.len());
-            assert!(exact * 100 > set.questions.len() * 97, "{language}: {exact}");
+            println!("{language}: {exact} of {} quoted to the character", questions.len());
+            assert!(exact * 100 > questions.len() * 97, "{language}: {exact}");
         }
     }
 

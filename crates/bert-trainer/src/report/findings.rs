@@ -248,9 +248,7 @@ fn rising_loss(run: &RunRecord) -> Option<Finding> {
 
 fn waiting(run: &RunRecord) -> Option<Finding> {
     // The first batch has to be waited for.
-    let later = run.timing.iter().filter(|step| step.step > 1);
-    let (seconds, waiting) =
-        later.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting));
+    let (seconds, waiting) = run.seconds(2);
     let share = 100.0 * waiting / seconds.max(1e-9);
     if share <= 5.0 {
         return None;

@@ -105,7 +105,7 @@ fn first_figures(run: &RunRecord) -> Vec<(&'static str, String, String)> {
     }
     if let Some(batch) = run.setting("batch_size") {
         let sequences = batch * run.timing.len() as f64;
-        let (seconds, waiting) = run.seconds();
+        let (seconds, waiting) = run.seconds(1);
         let remark =
             format!("{:.0} s; {:.1} % waiting for data", seconds, 100.0 * waiting / seconds.max(1e-9));
         tiles.push(("sequences a second", format!("{:.1}", sequences / seconds.max(1e-9)), remark));

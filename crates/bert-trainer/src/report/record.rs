@@ -96,9 +96,10 @@ impl RunRecord {
         self.settings["identity"]["model"]["vocab_size"].as_f64().map_or(f64::NAN, f64::ln)
     }
 
-    /// Seconds of all steps, and seconds of them waiting for data.
-    pub(crate) fn seconds(&self) -> (f64, f64) {
-        self.timing.iter().fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))
+    /// Seconds of all steps from number `first` on, and seconds of them waiting for data.
+    pub(crate) fn seconds(&self, first: u64) -> (f64, f64) {
+        let steps = self.timing.iter().filter(|step| step.step >= first);
+        steps.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))
     }
 }
 

@@ -17,25 +17,24 @@ use crate::tasks::{Kind, Label, Task};
 const LARGEST: u64 = 1 << 30;
 
 /// The answers of a fine-tuning's runs to its dev set.
-#[derive(Clone, Debug)]
-pub struct DevAnswers {
+pub(super) struct DevAnswers {
     /// The task.
-    pub task: Task,
+    pub(super) task: Task,
     /// What the task's file calls each example: its index, or its row.
-    pub names: Vec<String>,
+    names: Vec<String>,
     /// The labels.
-    pub labels: Vec<Label>,
+    pub(super) labels: Vec<Label>,
     /// Seed and answers of each run.
-    pub runs: Vec<(u64, Vec<Label>)>,
+    pub(super) runs: Vec<(u64, Vec<Label>)>,
     /// Digest of texts and labels.
-    pub digest: String,
+    digest: String,
 }
 
 /// Reads the answers in an output folder of `finetune`.
 ///
 /// # Errors
 /// [`FolderProblem::NoFinetuning`], [`FolderProblem::AnswersCorrupt`] naming file and line, or an error of reading.
-pub fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
+fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let report = ReportFile::read(folder)?;
     let dev = report.dev()?;
     if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
@@ -76,23 +75,17 @@ impl Files {
     /// The answers of a seed.
     fn answers(&self, seed: u64) -> Result<Vec<Label>, Error> {
         let spec = self.task.spec();
-        let (kind, header) = match (spec.kind, spec.predicts_in_rows()) {
-            (Kind::Regression { .. }, _) => ("probabilities", 0),
-            (_, true) => ("predictions", 1),
-            // The form of minBERT: the answer, then the text.
-            (_, false) => ("predictions", 0),
-        };
-        let file = format!("seed-{seed}/dev_{kind}.tsv");
-        let lines = self.lines(&file, header)?;
-        let answer = |(line, text): &(u64, String)| {
-            let answer = match (kind, header) {
-                ("predictions", 1) => text.split('\t').nth(1),
-                ("predictions", _) => text.split(" ||| ").next(),
-                _ => Some(text.as_str()),
+        let (kind, header, answer): (&str, usize, fn(&str) -> &str) =
+            match (spec.kind, spec.predicts_in_rows()) {
+                (Kind::Regression { .. }, _) => ("probabilities", 0, |line| line),
+                (_, true) => ("predictions", 1, |line| line.split('\t').nth(1).unwrap_or_default()),
+                // The form of minBERT: the answer, then the text.
+                (_, false) => ("predictions", 0, |line| line.split(" ||| ").next().unwrap_or_default()),
             };
-            self.label(&file, *line, answer.unwrap_or_default())
-        };
-        let answers = lines.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+        let file = format!("seed-{seed}/dev_{kind}.tsv");
+        let lines = self.lines(&file, header)?.into_iter();
+        let answers = lines.map(|(line, text)| self.label(&file, line, answer(&text)));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
         self.check_count(&file, answers.len())?;
         Ok(answers)
     }
@@ -150,6 +143,21 @@ pub(super) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     Ok(all)
 }
 
+/// Refuses to put scores on sets of other tasks or sizes together.
+pub(super) fn check_sets(
+    (first_task, first_examples): (Task, usize),
+    (task, examples): (Task, usize),
+    path: &Path,
+) -> Result<(), Error> {
+    match (task, examples) == (first_task, first_examples) {
+        true => Ok(()),
+        false => {
+            let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
+            Err(problem.at(path).into())
+        }
+    }
+}
+
 /// Refuses to compare answers to other examples.
 pub(super) fn check_same(
     first: &DevAnswers,
@@ -157,12 +165,7 @@ pub(super) fn check_same(
     second: &DevAnswers,
     path: &Path,
 ) -> Result<(), Error> {
-    let (task, examples) = (second.task, second.labels.len());
-    let (first_task, first_examples) = (first.task, first.labels.len());
-    if (task, examples) != (first_task, first_examples) {
-        let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
-        return Err(problem.at(path).into());
-    }
+    check_sets((first.task, first.labels.len()), (second.task, second.labels.len()), path)?;
     let other = |difference: String| {
         Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.at(path).into())
     };

@@ -4,14 +4,14 @@
 //! summarized as if they had been one run, and the settings in which the groups differ are listed. The reader
 //! chooses between groups, by their scores on dev.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::answers::read_side;
+use super::answers::{check_sets, read_side};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::DEV_LABELS;
 use crate::report_file::ReportFile;
@@ -62,13 +62,8 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     let mut found: Vec<(Map<String, Value>, Vec<PathBuf>, SeedSummary)> = Vec::new();
     for folder in folders {
         let (settings, dev) = read(folder)?;
-        if let Some((_, _, first)) = found.first()
-            && (first.task, first.examples) != (dev.task, dev.examples)
-        {
-            let (task, examples) = (dev.task, dev.examples);
-            let (first_task, first_examples) = (first.task, first.examples);
-            let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
-            return Err(problem.at(folder).into());
+        if let Some((_, _, first)) = found.first() {
+            check_sets((first.task, first.examples), (dev.task, dev.examples), folder)?;
         }
         match found.iter_mut().find(|(of_group, ..)| *of_group == settings) {
             Some((_, folders, group)) => {
@@ -78,11 +73,13 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
             None => found.push((settings, vec![folder.clone()], dev)),
         }
     }
-    let varied = varied(&found.iter().map(|(settings, ..)| settings).collect::<Vec<_>>());
+    let all: Vec<Map<String, Value>> = found.iter().map(|(settings, ..)| settings.clone()).collect();
+    // A setting that a group lacks is another one there, too.
+    let varies = |name: &String, value: &Value| all.iter().any(|settings| settings.get(name) != Some(value));
     let mut groups: Vec<Group> = found
         .into_iter()
         .map(|(settings, folders, dev)| Group {
-            settings: settings.into_iter().filter(|(name, _)| varied.contains(name)).collect(),
+            settings: settings.into_iter().filter(|(name, value)| varies(name, value)).collect(),
             folders,
             dev,
         })
@@ -135,13 +132,6 @@ fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result
     Ok(())
 }
 
-/// The names of the settings that are not the same everywhere.
-fn varied(all: &[&Map<String, Value>]) -> BTreeSet<String> {
-    let names: BTreeSet<&String> = all.iter().flat_map(|settings| settings.keys()).collect();
-    let differs = |name: &str| all.iter().any(|settings| settings.get(name) != all[0].get(name));
-    names.into_iter().filter(|name| differs(name)).cloned().collect()
-}
-
 fn main_statistics(summary: &SeedSummary) -> Option<&Statistics> {
     let primary = summary.task.spec().primary;
     summary.metrics.iter().find(|m| m.metric == primary).map(|m| &m.statistics)
@@ -180,15 +170,10 @@ impl Collection {
                 settings.join(", ")
             )?;
         }
-        match first.dev.binomial_standard_error {
-            Some(error) => {
-                write!(
-                    f,
-                    "sampling error of one accuracy: {error:.4} (binomial); the best of many is optimistic"
-                )
-            }
-            None => write!(f, "the best of many is optimistic"),
+        if let Some(error) = first.dev.binomial_standard_error {
+            write!(f, "sampling error of one accuracy: {error:.4} (binomial); ")?;
         }
+        write!(f, "the best of many is optimistic")
     }
 }
 

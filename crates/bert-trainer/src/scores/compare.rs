@@ -9,11 +9,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::answers::DevAnswers;
+use super::answers::{DevAnswers, check_same, read_side};
 use super::collect::collect;
 use crate::error::Error;
-use crate::scores::answers::check_same;
-use crate::scores::answers::read_side;
 use crate::significance::{McNemar, PairedTest, paired_test};
 use crate::tasks::{Label, Metric, Statistics, Task, decimals, score};
 

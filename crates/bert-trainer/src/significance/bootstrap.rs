@@ -4,8 +4,7 @@
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::weighted::Weighted;
-use crate::tasks::{Label, Metric};
+use crate::tasks::{Label, Metric, Statistics, Weighted};
 
 /// Number of resamples. The 2.5 % points are then the 250th values from either end.
 pub(super) const RESAMPLES: usize = 10_000;
@@ -56,22 +55,12 @@ pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) 
     Some(interval(metric, labels.len(), &runs))
 }
 
-/// [`confidence_interval`] of a metric that is the mean of a score of every answer; `runs` has these scores.
-///
-/// # Panics
-/// When there are no runs, or they have not as many scores.
-pub fn mean_interval(metric: Metric, runs: Vec<Vec<f64>>) -> Interval {
-    let examples = runs[0].len();
-    assert!(runs.iter().all(|run| run.len() == examples), "a score for each example");
-    interval(metric, examples, &runs.into_iter().map(Weighted::Mean).collect::<Vec<_>>())
-}
-
-/// [`confidence_interval`] of a metric that is a share of sums over the examples, as the F1 of entities: `runs` has
-/// of every example what is right and what there is.
+/// [`confidence_interval`] of a metric that is a share of sums over the examples, as the F1 of entities, or a mean over
+/// them: `runs` has of every example what is right and what there is, of a mean its score and 1.
 ///
 /// # Panics
 /// When there are no runs, or they have not as many examples.
-pub fn share_interval(metric: Metric, runs: Vec<Vec<(u32, u32)>>) -> Interval {
+pub fn share_interval(metric: Metric, runs: Vec<Vec<(f64, f64)>>) -> Interval {
     let examples = runs[0].len();
     assert!(runs.iter().all(|run| run.len() == examples), "a share for each example");
     interval(metric, examples, &runs.into_iter().map(Weighted::Share).collect::<Vec<_>>())
@@ -86,7 +75,7 @@ fn interval(metric: Metric, examples: usize, runs: &[Weighted]) -> Interval {
         low,
         high,
         level: LEVEL,
-        standard_error: standard_deviation(&means),
+        standard_error: Statistics::of(&means).sd.unwrap_or(0.0),
         resamples: RESAMPLES,
     }
 }
@@ -133,12 +122,6 @@ pub(super) fn percentiles(sorted: &[f64]) -> (f64, f64) {
     (sorted[at], sorted[sorted.len() - 1 - at])
 }
 
-pub(super) fn standard_deviation(values: &[f64]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +146,7 @@ mod tests {
         assert!((interval.standard_error - 0.04899).abs() < 0.0018, "{interval:?}");
         assert_eq!(Some(interval), confidence_interval(Metric::Accuracy, &labels, &[&answers]));
         // An accuracy is a share of as many as there are examples.
-        let shares = answers.iter().map(|answer| (u32::from(*answer == Label::Class(1)), 1)).collect();
+        let shares = answers.iter().map(|answer| (f64::from(*answer == Label::Class(1)), 1.0)).collect();
         assert_eq!(share_interval(Metric::Accuracy, vec![shares]), interval);
         let (answers, labels) = classes(10, 10);
         let sure = confidence_interval(Metric::Accuracy, &labels, &[&answers]).unwrap();

@@ -9,18 +9,13 @@
 //! |---|---|---|
 //! | between which values does the mean score lie? | [`confidence_interval`] | `bootstrap.rs` |
 //! | is one set of runs better than another? | [`paired_test`] | `paired.rs` |
-//! | do two models differ in what they get right? | [`McNemar`] | `mcnemar.rs` |
+//! | do two models differ in what they get right? | [`McNemar`] | `paired.rs` |
 //! | is a classifier right as often as it is sure? | [`calibration()`] | `calibration.rs` |
-//!
-//! The metric of a resample is computed from how often each example was drawn (`weighted.rs`).
 
 mod bootstrap;
 mod calibration;
-mod mcnemar;
 mod paired;
-mod weighted;
 
-pub use bootstrap::{Interval, confidence_interval, mean_interval, share_interval};
+pub use bootstrap::{Interval, confidence_interval, share_interval};
 pub use calibration::{Bin, Calibration, calibration};
-pub use mcnemar::McNemar;
-pub use paired::{PairedTest, paired_test};
+pub use paired::{McNemar, PairedTest, paired_test};

@@ -1,10 +1,10 @@
-//! Tests by a paired bootstrap whether one set of runs is better than another on the same examples.
+//! Tests whether one set of runs is better than another on the same examples, by a paired bootstrap, and whether two
+//! runs differ in how many they get right, by McNemar's exact test.
 
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{LEVEL, RESAMPLES, mean, percentiles, resample};
-use super::weighted::Weighted;
-use crate::tasks::{Label, Metric};
+use crate::tasks::{Label, Metric, Weighted};
 
 /// The difference of two mean scores, first less second, and what the bootstrap says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub fn paired_test(
         low,
         high,
         level: LEVEL,
-        p: two_sided(&differences),
+        p: beyond_zero(&differences),
         resamples: RESAMPLES,
         seeds_paired: same_seeds,
     })
@@ -68,12 +68,52 @@ pub fn paired_test(
 
 /// Twice the smaller share of the sorted differences on either side of zero. The observed one counts as a resample, so
 /// that it is never 0 (Davison and Hinkley, Bootstrap Methods and their Application, section 4.2).
-fn two_sided(sorted: &[f64]) -> f64 {
+fn beyond_zero(sorted: &[f64]) -> f64 {
     // A mean of equal scores may differ by a rounding.
     let tiny = 1e-12;
     let not_above = sorted.partition_point(|difference| *difference <= tiny);
     let not_below = sorted.len() - sorted.partition_point(|difference| *difference < -tiny);
     (2.0 * (1 + not_above.min(not_below)) as f64 / (1 + sorted.len()) as f64).min(1.0)
+}
+
+/// The examples on which two models differ, and how odd that would be if they were equally good.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct McNemar {
+    /// Examples that only the first gets right.
+    pub only_first: usize,
+    /// Examples that only the second gets right.
+    pub only_second: usize,
+    /// Two-sided probability of a division as uneven, if each such example fell to either model with probability 1/2.
+    pub p: f64,
+}
+
+impl McNemar {
+    /// The test of two models' answers.
+    ///
+    /// # Panics
+    /// When there is not one answer of each for every label.
+    pub fn of(labels: &[Label], first: &[Label], second: &[Label]) -> Self {
+        assert!(labels.len() == first.len() && labels.len() == second.len(), "one answer for each label");
+        let only = |right: &[Label], wrong: &[Label]| {
+            let answers = labels.iter().zip(right.iter().zip(wrong));
+            answers.filter(|(label, (right, wrong))| right == label && wrong != label).count()
+        };
+        let (only_first, only_second) = (only(first, second), only(second, first));
+        Self { only_first, only_second, p: two_sided(only_first, only_second) }
+    }
+}
+
+/// Twice the probability of at most the smaller number among as many throws of a fair coin, at most 1.
+fn two_sided(a: usize, b: usize) -> f64 {
+    let (fewer, all) = (a.min(b), a + b);
+    // In logarithms: 2^-n has no floating-point number from n = 1075 on.
+    let mut term = -(all as f64) * std::f64::consts::LN_2;
+    let mut sum = term.exp();
+    for k in 1..=fewer {
+        term += ((all - k + 1) as f64 / k as f64).ln();
+        sum += term.exp();
+    }
+    (2.0 * sum).min(1.0)
 }
 
 #[cfg(test)]
@@ -109,5 +149,30 @@ mod tests {
         // Drawn apart, the seeds alone make a difference.
         let apart = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b], false).unwrap();
         assert!(apart.low < 0.0 && apart.high > 0.0 && apart.p > 0.5, "{apart:?}");
+    }
+
+    fn close(value: f64, expected: f64) {
+        assert!((value - expected).abs() <= 1e-9 * expected, "{value} is not {expected}");
+    }
+
+    /// 6 against 16: exact p = .0525 in Fagerland, Lydersen and Laake, The McNemar test for binary matched-pairs
+    /// data, BMC Medical Research Methodology 13 (2013). The other digits are `2 * sum(comb(n, k) for k in range(b +
+    /// 1)) / 2**n` in exact integers of Python.
+    #[test]
+    fn exact_probabilities() {
+        close(two_sided(6, 16), 220_112.0 / 4_194_304.0);
+        close(two_sided(59, 121), 4.434449263755176e-06);
+        close(two_sided(900, 1100), 8.457089535503927e-06);
+        close(two_sided(0, 5), 0.0625);
+        assert_eq!(two_sided(0, 0), 1.0);
+        assert_eq!(two_sided(7, 7), 1.0);
+    }
+
+    #[test]
+    fn what_both_get_right_or_wrong_does_not_count() {
+        let class = |of: [usize; 6]| of.map(Label::Class);
+        let test =
+            McNemar::of(&class([0, 0, 1, 1, 2, 2]), &class([0, 0, 1, 0, 0, 1]), &class([0, 1, 0, 0, 1, 2]));
+        assert_eq!((test.only_first, test.only_second, test.p), (2, 1, 1.0));
     }
 }

@@ -1,10 +1,10 @@
 //! Computes what a score is judged by: the majority class, the sampling error, and whether a run learned anything
 //! but to give one answer.
 
+use super::example::Label;
 use super::metrics::score;
 use super::scores::Scores;
 use super::task::Task;
-use crate::tasks::example::Label;
 
 /// Scores on dev of the answer that asks no model: the class most frequent in train (of equals the lower
 /// number), or the mean score of train.

@@ -1,9 +1,9 @@
-//! Holds the specification of every task, as data only. `spec.rs` explains the fields, and `columns.rs` has the
-//! columns of the files.
+//! Holds the specification of every task, as data only. `spec.rs` explains the fields, and `tsv.rs` has the columns
+//! of the files.
 
+use super::example::Split;
 use super::scores::Metric;
 use super::spec::{Defaults, Kind, TaskSpec};
-use crate::tasks::split::Split;
 
 const GLUE: Defaults = Defaults {
     max_seq_length: 128,

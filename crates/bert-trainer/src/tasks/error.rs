@@ -3,8 +3,8 @@
 
 use bert_storage::Located;
 
+use super::example::Split;
 use super::task::Task;
-use crate::tasks::split::Split;
 
 /// An error of this module. [`TaskError::exit_code`] is what a program should end with.
 #[derive(Debug, thiserror::Error)]

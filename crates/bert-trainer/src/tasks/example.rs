@@ -1,7 +1,10 @@
-//! Defines an example of a task, its label, and the file that holds a split.
+//! Defines an example of a task, its label, and the parts of a task's data: train, dev and test, and the second dev and
+//! test sets of MNLI.
+
+use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// One example of a task.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,28 @@ pub enum Label {
     Class(usize),
     /// Score of a regression.
     Score(f32),
+}
+
+/// A part of a task's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// What the model is tuned on.
+    Train,
+    /// What it is scored on while tuning; of MNLI the matched set (the genres of training).
+    Dev,
+    /// MNLI's second dev set: genres that training does not have.
+    DevMismatched,
+    /// Test set, without labels in GLUE and CFIMDB; of MNLI the matched set.
+    Test,
+    /// MNLI's second test set.
+    TestMismatched,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// The file that holds a split.

@@ -9,16 +9,13 @@ use std::path::Path;
 use bert_storage::Locate;
 
 use super::error::{TaskError, TaskProblem};
+use super::example::{Example, Label, Split, SplitFile};
 use super::lines::{for_each_line, some};
 use super::spec::Kind;
 use super::swag::read_swag;
 use super::table::{find_table, read_table};
 use super::task::Task;
 use super::tsv::RowReader;
-use crate::tasks::example::Example;
-use crate::tasks::example::Label;
-use crate::tasks::example::SplitFile;
-use crate::tasks::split::Split;
 
 /// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). An official
 /// file goes before a sample.
@@ -31,7 +28,7 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
         return find_table(task, dir, split);
     }
-    if spec.file_name(split).is_none() {
+    if !spec.has_split(split) {
         return Err(TaskError::NoSuchSplit { task, split });
     }
     let mut tried = Vec::new();
@@ -48,16 +45,8 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
     Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into())
 }
 
-/// Reads a split from a data folder, with labels where the published file has any that count.
-///
-/// # Errors
-/// Those of [`find_split`] and [`read_file`].
-pub fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, TaskError> {
-    let file = find_split(task, dir, split)?;
-    read_file(task, &file.path, task.spec().has_labels(split))
-}
-
-/// Reads a file of the task. Without `has_labels` a label column may be there or not, and is left alone.
+/// Reads a file of the task. Without `has_labels`, as in a file to predict on, a label column may be there or not, and
+/// is left alone.
 ///
 /// # Errors
 /// [`TaskError::NotLabelled`]; every way in which the file can be unlike the task's format, with its line; see
@@ -79,15 +68,6 @@ pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Exampl
         Ok(())
     })?;
     some(examples, path)
-}
-
-/// Reads a file to predict on: the task's test format, or any other file of the task, whose labels are
-/// then left alone.
-///
-/// # Errors
-/// Those of [`read_file`].
-pub fn read_predict_file(task: Task, path: &Path) -> Result<Vec<Example>, TaskError> {
-    read_file(task, path, false)
 }
 
 /// The labels of all examples, or `None` when any has none: such a set cannot be scored.

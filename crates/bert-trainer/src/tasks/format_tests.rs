@@ -6,6 +6,11 @@ use std::path::Path;
 
 use super::*;
 
+/// A split of a data folder, with labels where the published file has any that count.
+pub(super) fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, TaskError> {
+    read_file(task, &find_split(task, dir, split)?.path, task.spec().has_labels(split))
+}
+
 fn read(task: Task, has_labels: bool, bytes: impl AsRef<[u8]>) -> Result<Vec<Example>, TaskError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.tsv");
@@ -295,7 +300,7 @@ fn cfimdb_test_cannot_be_scored() {
     assert_eq!(labels_of(&blanked), None);
     let labelled = read_split(Task::Sst5, folder.path(), Split::Test).unwrap();
     assert_eq!(labels_of(&labelled), Some(vec![Label::Class(0); 2]));
-    let predict = read_predict_file(Task::Sst5, &folder.path().join("sst-test.txt")).unwrap();
+    let predict = read_file(Task::Sst5, &folder.path().join("sst-test.txt"), false).unwrap();
     assert_eq!(labels_of(&predict), None);
 }
 

@@ -1,44 +1,30 @@
-//! Computes GLUE's metrics as pure functions of predictions and labels.
+//! Computes the tasks' metrics as pure functions of predictions and labels, where an example may count any number of
+//! times: so the bootstrap of [`crate::significance`] scores its resamples without making them.
 //!
 //! The values equal those of scikit-learn and scipy, except that an undefined value (a correlation with a constant,
 //! F1 without a positive) is 0, never NaN.
 
 use std::collections::BTreeSet;
 
+use super::example::Label;
 use super::scores::{Metric, Scores};
 use super::spec::Kind;
 use super::task::Task;
-use crate::tasks::example::Label;
 
 /// The task's metrics of `predictions` against `labels`, in the order of its specification.
 ///
 /// # Panics
 /// When the two differ in number or kind, or there are none: a programmer's error.
 pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
-    let spec = task.spec();
-    match spec.kind {
-        Kind::Classification { .. } => {
-            let (predictions, labels) = (classes(predictions), classes(labels));
-            let value = |metric| match metric {
-                Metric::Accuracy => accuracy(&predictions, &labels),
-                Metric::F1 => f1(&predictions, &labels),
-                Metric::MacroF1 => macro_f1(&predictions, &labels),
-                Metric::Matthews => matthews(&predictions, &labels),
-                _ => unreachable!("not of classes"),
-            };
-            spec.metrics.iter().map(|m| (*m, value(*m))).collect()
+    let value = |&metric: &Metric| match metric {
+        Metric::MacroF1 => (metric, macro_f1(predictions, labels)),
+        _ => {
+            let answers = Weighted::new(metric, predictions, labels);
+            let answers = answers.unwrap_or_else(|| panic!("task {task} has no {metric} of such labels"));
+            (metric, answers.value(&vec![1; labels.len()]))
         }
-        Kind::Regression { .. } => {
-            let (predictions, labels) = (values(predictions), values(labels));
-            let value = |metric| match metric {
-                Metric::Pearson => pearson(&predictions, &labels),
-                Metric::Spearman => spearman(&predictions, &labels),
-                _ => unreachable!("not of scores"),
-            };
-            spec.metrics.iter().map(|m| (*m, value(*m))).collect()
-        }
-        Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),
-    }
+    };
+    task.spec().metrics.iter().map(value).collect()
 }
 
 /// How often each class (row) was predicted as each class (column); `None` for a regression.
@@ -49,111 +35,136 @@ pub fn confusion(task: Task, predictions: &[Label], labels: &[Label]) -> Option<
     let Kind::Classification { labels: names } = task.spec().kind else { return None };
     assert_eq!(predictions.len(), labels.len(), "one prediction each");
     let mut counts = vec![vec![0; names.len()]; names.len()];
-    for (predicted, label) in classes(predictions).into_iter().zip(classes(labels)) {
-        counts[label][predicted] += 1;
+    for (predicted, label) in predictions.iter().zip(labels) {
+        counts[class_of(label)][class_of(predicted)] += 1;
     }
     Some(counts)
 }
 
-fn classes(labels: &[Label]) -> Vec<usize> {
-    let class = |label: &Label| match label {
+fn class_of(label: &Label) -> usize {
+    match label {
         Label::Class(class) => *class,
         Label::Score(_) => panic!("a score where the task has classes"),
-    };
-    labels.iter().map(class).collect()
-}
-
-fn values(labels: &[Label]) -> Vec<f64> {
-    let value = |label: &Label| match label {
-        Label::Score(score) => f64::from(*score),
-        Label::Class(_) => panic!("a class where the task has scores"),
-    };
-    labels.iter().map(value).collect()
-}
-
-fn check_lengths(predictions: usize, labels: usize) {
-    assert_eq!(predictions, labels, "one prediction for each label");
-    assert!(labels > 0, "no examples to score");
-}
-
-/// Share of predictions that equal their label.
-///
-/// # Panics
-/// When the two differ in number or there are none (so do all functions here).
-pub fn accuracy(predictions: &[usize], labels: &[usize]) -> f64 {
-    check_lengths(predictions.len(), labels.len());
-    let right = predictions.iter().zip(labels).filter(|(p, l)| p == l);
-    right.count() as f64 / labels.len() as f64
-}
-
-/// Counts of the four cases, one class being the positive one.
-pub(crate) struct Confusion {
-    pub(crate) true_positive: f64,
-    pub(crate) false_positive: f64,
-    pub(crate) false_negative: f64,
-    pub(crate) true_negative: f64,
-}
-
-impl Confusion {
-    fn new(predictions: &[usize], labels: &[usize], positive: usize) -> Self {
-        check_lengths(predictions.len(), labels.len());
-        let count = |prediction, label| {
-            let pairs = predictions.iter().zip(labels);
-            let case =
-                |(p, l): &(&usize, &usize)| (**p == positive) == prediction && (**l == positive) == label;
-            pairs.filter(case).count() as f64
-        };
-        Confusion {
-            true_positive: count(true, true),
-            false_positive: count(true, false),
-            false_negative: count(false, true),
-            true_negative: count(false, false),
-        }
     }
-
-    pub(crate) fn f1(&self) -> f64 {
-        let right = 2.0 * self.true_positive;
-        ratio(right, right + self.false_positive + self.false_negative)
-    }
-
-    pub(crate) fn matthews(&self) -> f64 {
-        let c = self;
-        let predicted = (c.true_positive + c.false_positive) * (c.true_negative + c.false_negative);
-        let actual = (c.true_positive + c.false_negative) * (c.true_negative + c.false_positive);
-        ratio(
-            c.true_positive * c.true_negative - c.false_positive * c.false_negative,
-            predicted.sqrt() * actual.sqrt(),
-        )
-    }
-}
-
-/// Harmonic mean of precision and recall of class 1; 0 when class 1 is nowhere right.
-pub fn f1(predictions: &[usize], labels: &[usize]) -> f64 {
-    Confusion::new(predictions, labels, 1).f1()
 }
 
 /// Mean over the classes of their F1; a class that is neither predicted nor a label does not count.
-pub fn macro_f1(predictions: &[usize], labels: &[usize]) -> f64 {
-    check_lengths(predictions.len(), labels.len());
-    let classes: BTreeSet<usize> = predictions.iter().chain(labels).copied().collect();
-    let sum: f64 = classes.iter().map(|&class| Confusion::new(predictions, labels, class).f1()).sum();
+fn macro_f1(predictions: &[Label], labels: &[Label]) -> f64 {
+    check(predictions, labels);
+    let once = vec![1; labels.len()];
+    let classes: BTreeSet<usize> = predictions.iter().chain(labels).map(class_of).collect();
+    let sum: f64 = classes.iter().map(|&class| OneClass::new(class, predictions, labels).f1(&once)).sum();
     sum / classes.len() as f64
 }
 
-/// Matthews correlation of class 1 with the rest; 0 when either side is all one class.
-pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
-    Confusion::new(predictions, labels, 1).matthews()
+fn check(predictions: &[Label], labels: &[Label]) {
+    assert_eq!(predictions.len(), labels.len(), "one prediction for each label");
+    assert!(!labels.is_empty(), "no examples to score");
 }
 
-/// Pearson correlation; 0 when either side is constant or not finite.
-pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
-    check_lengths(predictions.len(), labels.len());
-    pearson_of(predictions, labels, None)
+/// One run's predictions beside the labels, prepared for a metric of which example `i` counts `weights[i]` times.
+pub(crate) enum Weighted {
+    /// 1 where the prediction is right.
+    Accuracy(Vec<u32>),
+    /// F1 of class 1: harmonic mean of precision and recall; 0 when class 1 is nowhere right.
+    F1(OneClass),
+    /// Matthews correlation of class 1 with the rest; 0 when either side is all one class.
+    Matthews(OneClass),
+    /// What is right in each prediction and what there is, for a share of the sums; 0 of nothing.
+    Share(Vec<(f64, f64)>),
+    /// Pearson correlation; 0 when either side is constant or not finite.
+    Pearson { predictions: Vec<f64>, labels: Vec<f64> },
+    /// Spearman correlation: Pearson's of the ranks, equal values sharing their mean rank.
+    Spearman { predictions: Ranked, labels: Ranked },
 }
 
-/// [`pearson`] where each pair counts as often as `weights` says, or once.
-pub(crate) fn pearson_of(predictions: &[f64], labels: &[f64], weights: Option<&[u32]>) -> f64 {
-    let weight = |at: usize| weights.map_or(1.0, |weights| f64::from(weights[at]));
+impl Weighted {
+    /// `None` for a metric that is not one of single predictions of this kind.
+    ///
+    /// # Panics
+    /// When there is not one prediction for each label, or there are none.
+    pub(crate) fn new(metric: Metric, predictions: &[Label], labels: &[Label]) -> Option<Self> {
+        check(predictions, labels);
+        let score = |label: &Label| match label {
+            Label::Score(score) => Some(f64::from(*score)),
+            Label::Class(_) => None,
+        };
+        let scores = |of: &[Label]| of.iter().map(score).collect::<Option<Vec<f64>>>();
+        match (metric, scores(predictions), scores(labels)) {
+            (Metric::Accuracy, None, None) => {
+                let right = predictions.iter().zip(labels).map(|(p, l)| u32::from(p == l));
+                Some(Self::Accuracy(right.collect()))
+            }
+            (Metric::F1, None, None) => Some(Self::F1(OneClass::new(1, predictions, labels))),
+            (Metric::Matthews, None, None) => Some(Self::Matthews(OneClass::new(1, predictions, labels))),
+            (Metric::Pearson, Some(predictions), Some(labels)) => Some(Self::Pearson { predictions, labels }),
+            (Metric::Spearman, Some(predictions), Some(labels)) => {
+                let (predictions, labels) = (Ranked::new(&predictions), Ranked::new(&labels));
+                Some(Self::Spearman { predictions, labels })
+            }
+            _ => None,
+        }
+    }
+
+    /// The metric where example `i` counts `weights[i]` times.
+    pub(crate) fn value(&self, weights: &[u32]) -> f64 {
+        match self {
+            Self::Accuracy(right) => count(right, weights) / f64::from(weights.iter().sum::<u32>()),
+            Self::F1(class) => class.f1(weights),
+            Self::Matthews(class) => class.matthews(weights),
+            Self::Share(parts) => {
+                let sum = |part: fn(&(f64, f64)) -> f64| -> f64 {
+                    parts.iter().zip(weights).map(|(of, &n)| part(of) * f64::from(n)).sum()
+                };
+                sum(|of| of.0) / sum(|of| of.1).max(1.0)
+            }
+            Self::Pearson { predictions, labels } => pearson_of(predictions, labels, weights),
+            Self::Spearman { predictions, labels } if predictions.finite && labels.finite => {
+                pearson_of(&predictions.ranks(weights), &labels.ranks(weights), weights)
+            }
+            Self::Spearman { .. } => 0.0,
+        }
+    }
+}
+
+/// How many of `flags` are 1, each counted as often as its weight says.
+fn count(flags: &[u32], weights: &[u32]) -> f64 {
+    f64::from(flags.iter().zip(weights).map(|(flag, n)| flag * n).sum::<u32>())
+}
+
+/// Where a class is predicted, where it is the label, and where it is both.
+pub(crate) struct OneClass {
+    predicted: Vec<u32>,
+    labelled: Vec<u32>,
+    both: Vec<u32>,
+}
+
+impl OneClass {
+    fn new(class: usize, predictions: &[Label], labels: &[Label]) -> Self {
+        let flags = |of: &[Label]| -> Vec<u32> {
+            of.iter().map(|label| u32::from(*label == Label::Class(class))).collect()
+        };
+        let (predicted, labelled) = (flags(predictions), flags(labels));
+        let both = predicted.iter().zip(&labelled).map(|(p, l)| p * l).collect();
+        Self { predicted, labelled, both }
+    }
+
+    fn f1(&self, weights: &[u32]) -> f64 {
+        let either = count(&self.predicted, weights) + count(&self.labelled, weights);
+        ratio(2.0 * count(&self.both, weights), either)
+    }
+
+    fn matthews(&self, weights: &[u32]) -> f64 {
+        let all = f64::from(weights.iter().sum::<u32>());
+        let [p, l, both] = [&self.predicted, &self.labelled, &self.both].map(|of| count(of, weights));
+        let (neither, only_p, only_l) = (all + both - p - l, p - both, l - both);
+        ratio(both * neither - only_p * only_l, (p * (all - p)).sqrt() * (l * (all - l)).sqrt())
+    }
+}
+
+/// Pearson correlation of pairs, each counted as often as `weights` says.
+fn pearson_of(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
+    let weight = |at: usize| f64::from(weights[at]);
     // Of equal values the mean can be off by a rounding, which would leave noise to correlate with.
     let is_constant = |values: &[f64]| {
         let mut drawn = (0..values.len()).filter(|&at| weight(at) > 0.0).map(|at| values[at]);
@@ -176,42 +187,26 @@ pub(crate) fn pearson_of(predictions: &[f64], labels: &[f64], weights: Option<&[
     ratio(covariance, variance_p.sqrt() * variance_l.sqrt()).clamp(-1.0, 1.0)
 }
 
-/// Spearman correlation: Pearson's of the ranks, equal values sharing their mean rank.
-pub fn spearman(predictions: &[f64], labels: &[f64]) -> f64 {
-    check_lengths(predictions.len(), labels.len());
-    spearman_of(&Ranked::new(predictions), &Ranked::new(labels), &vec![1; labels.len()])
-}
-
-/// [`spearman`] where each pair counts as often as `weights` says.
-pub(crate) fn spearman_of(predictions: &Ranked, labels: &Ranked, weights: &[u32]) -> f64 {
-    match predictions.finite && labels.finite {
-        true => pearson_of(&predictions.ranks(weights), &labels.ranks(weights), Some(weights)),
-        false => 0.0,
-    }
-}
-
 /// Values in their order, so that the ranks of a resample need no sorting.
 pub(crate) struct Ranked {
     /// Examples by value, equal ones together.
     ties: Vec<Vec<usize>>,
-    examples: usize,
     finite: bool,
 }
 
 impl Ranked {
-    pub(crate) fn new(values: &[f64]) -> Self {
+    fn new(values: &[f64]) -> Self {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
         Self {
             ties: order.chunk_by(|a, b| values[*a] == values[*b]).map(<[usize]>::to_vec).collect(),
-            examples: values.len(),
             finite: values.iter().all(|value| value.is_finite()),
         }
     }
 
     /// Ranks from 1, ties at their mean; those of examples that were not drawn mean nothing.
     fn ranks(&self, weights: &[u32]) -> Vec<f64> {
-        let mut ranks = vec![0.0; self.examples];
+        let mut ranks = vec![0.0; weights.len()];
         let mut before = 0;
         for tie in &self.ties {
             let here: u32 = tie.iter().map(|&at| weights[at]).sum();
@@ -232,6 +227,42 @@ fn ratio(numerator: f64, denominator: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn class(of: &[usize]) -> Vec<Label> {
+        of.iter().map(|&class| Label::Class(class)).collect()
+    }
+
+    fn scores(of: &[f64]) -> Vec<Label> {
+        of.iter().map(|&score| Label::Score(score as f32)).collect()
+    }
+
+    fn value(metric: Metric, p: Vec<Label>, l: Vec<Label>) -> f64 {
+        Weighted::new(metric, &p, &l).unwrap().value(&vec![1; l.len()])
+    }
+
+    fn accuracy(p: &[usize], l: &[usize]) -> f64 {
+        value(Metric::Accuracy, class(p), class(l))
+    }
+
+    fn f1(p: &[usize], l: &[usize]) -> f64 {
+        value(Metric::F1, class(p), class(l))
+    }
+
+    fn macro_f1(p: &[usize], l: &[usize]) -> f64 {
+        super::macro_f1(&class(p), &class(l))
+    }
+
+    fn matthews(p: &[usize], l: &[usize]) -> f64 {
+        value(Metric::Matthews, class(p), class(l))
+    }
+
+    fn pearson(p: &[f64], l: &[f64]) -> f64 {
+        value(Metric::Pearson, scores(p), scores(l))
+    }
+
+    fn spearman(p: &[f64], l: &[f64]) -> f64 {
+        value(Metric::Spearman, scores(p), scores(l))
+    }
 
     fn close(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-12, "{value} != {expected}");
@@ -337,5 +368,33 @@ mod tests {
     #[should_panic(expected = "one prediction for each label")]
     fn unequal_lengths_are_a_programmers_error() {
         accuracy(&[1], &[1, 0]);
+    }
+
+    /// A resample scored by its weights and written out.
+    fn compare(task: Task, answers: &[Label], labels: &[Label], weights: &[u32]) {
+        let repeat = |of: &[Label]| -> Vec<Label> {
+            of.iter().zip(weights).flat_map(|(x, &times)| vec![*x; times as usize]).collect()
+        };
+        for (metric, expected) in score(task, &repeat(answers), &repeat(labels)).iter() {
+            let value = Weighted::new(metric, answers, labels).unwrap().value(weights);
+            assert!((value - expected).abs() < 1e-12, "{metric} {weights:?}: {value} and {expected}");
+        }
+    }
+
+    #[test]
+    fn weights_are_repetitions() {
+        let (answers, labels) = (class(&[1, 1, 0, 0, 1, 0]), class(&[1, 0, 0, 1, 1, 0]));
+        let (scores, truth) =
+            (scores(&[1.0, 2.0, 2.0, 4.0, 5.0, 0.1]), scores(&[2.0, 1.0, 3.0, 3.0, 5.0, 0.3]));
+        for weights in
+            [[1; 6], [2, 0, 0, 3, 1, 0], [0, 0, 6, 0, 0, 0], [1, 1, 0, 2, 0, 2], [0, 3, 3, 0, 0, 0]]
+        {
+            compare(Task::Mrpc, &answers, &labels, &weights);
+            compare(Task::Cola, &answers, &labels, &weights);
+            compare(Task::Stsb, &scores, &truth, &weights);
+        }
+        compare(Task::Sst5, &class(&[4, 2, 3, 0, 1, 1]), &class(&[4, 2, 2, 0, 0, 1]), &[2, 1, 1, 0, 2, 0]);
+        assert!(Weighted::new(Metric::Pearson, &answers, &labels).is_none());
+        assert!(Weighted::new(Metric::Accuracy, &scores, &truth).is_none());
     }
 }

@@ -9,10 +9,10 @@
 //!
 //! | step | function | file |
 //! |---|---|---|
-//! | which task, by which name | [`Task`], [`TableTask`] | `task.rs`, `task_names.rs`, `table_task.rs` |
+//! | which task, by which name | [`Task`], [`TableTask`] | `task.rs`, `task_names.rs` |
 //! | its labels, files and defaults | [`TaskSpec`] | `spec.rs`, `catalog.rs` |
-//! | the parts of its data, and what they hold | [`Split`], [`Example`] | `split.rs`, `example.rs` |
-//! | file -> examples | [`read_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `columns.rs`, `swag.rs` |
+//! | the parts of its data, and what they hold | [`Split`], [`Example`] | `example.rs` |
+//! | file -> examples | [`find_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `swag.rs` |
 //! | a table of one's own -> task, examples | [`describe_table`] | `table/` |
 //! | token ids -> model input | [`encode_pair`] | `pair.rs` |
 //! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
@@ -23,7 +23,6 @@
 
 mod baseline;
 mod catalog;
-mod columns;
 mod error;
 mod example;
 mod examples;
@@ -33,11 +32,9 @@ mod pair;
 mod predictions;
 mod scores;
 mod spec;
-mod split;
 mod summary;
 mod swag;
 mod table;
-mod table_task;
 mod task;
 mod task_names;
 mod tsv;
@@ -49,18 +46,16 @@ pub(crate) mod real_data_tests;
 
 pub use baseline::{binomial_standard_error, is_degenerate, majority_baseline};
 pub use error::{TaskError, TaskProblem};
-pub use example::{Example, Label, SplitFile};
-pub use examples::{find_split, labels_of, read_file, read_predict_file, read_split};
+pub use example::{Example, Label, Split, SplitFile};
+pub use examples::{find_split, labels_of, read_file};
 pub(crate) use lines::{for_each_line, lines_of, open_file, some};
-pub(crate) use metrics::{Confusion, Ranked, pearson_of, spearman_of};
-pub use metrics::{accuracy, confusion, f1, macro_f1, matthews, pearson, score, spearman};
+pub(crate) use metrics::Weighted;
+pub use metrics::{confusion, score};
 pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
 pub use predictions::{write_errors, write_labels, write_predictions, write_probabilities};
-pub use scores::{Metric, Scores};
+pub use scores::{Metric, Scores, Statistics};
 pub use spec::{Columns, Defaults, Kind, TaskSpec};
-pub use split::Split;
 pub(crate) use summary::decimals;
-pub use summary::{MetricSummary, SeedRun, SeedSummary, Statistics};
+pub use summary::{MetricSummary, SeedRun, SeedSummary};
 pub use table::{Labels, describe as describe_table};
-pub use table_task::{TableDescription, TableTask};
-pub use task::Task;
+pub use task::{TableDescription, TableTask, Task};

@@ -42,20 +42,16 @@ pub fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (
 /// When `max_seq_length` is below 3: there is no room for the special tokens.
 pub fn encode_pair(a: &[u32], b: Option<&[u32]>, special: SpecialIds, max_seq_length: usize) -> EncodedPair {
     assert!(max_seq_length >= 3, "max_seq_length below 3");
-    let b = b.filter(|b| !b.is_empty());
-    let (a, b) = match b {
-        Some(b) => {
-            let (a, b) = truncate_seq_pair(a, b, max_seq_length - 3);
-            (a, Some(b))
-        }
-        None => (&a[..a.len().min(max_seq_length - 2)], None),
+    let (a, b) = match b.unwrap_or_default() {
+        none @ [] => (&a[..a.len().min(max_seq_length - 2)], none),
+        b => truncate_seq_pair(a, b, max_seq_length - 3),
     };
     let mut input_ids = vec![special.cls];
     input_ids.extend(a);
     input_ids.push(special.sep);
     let mut segment_ids = vec![0; input_ids.len()];
     // The reference tests its list again after truncating: a text cut to nothing has no `[SEP]`.
-    if let Some(b) = b.filter(|b| !b.is_empty()) {
+    if !b.is_empty() {
         input_ids.extend(b);
         input_ids.push(special.sep);
         segment_ids.resize(input_ids.len(), 1);

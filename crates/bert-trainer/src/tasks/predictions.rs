@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use super::example::{Example, Label};
 use super::spec::Kind;
 use super::task::Task;
-use crate::tasks::example::Example;
-use crate::tasks::example::Label;
 
 /// Writes predictions in the form of the task's own community. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, the form
 /// of minBERT's output, and of its input. All others: rows `index<TAB>prediction` under that header, as GLUE's server

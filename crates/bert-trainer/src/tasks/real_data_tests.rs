@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::format_tests::read_split;
 use super::*;
 
 /// The folder with the published files: `data` in the folder `BERT_SHARED`, else in `../shared` beside the workspace.

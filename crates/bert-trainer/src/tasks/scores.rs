@@ -1,4 +1,4 @@
-//! Names the metrics, and holds values by these names in an order that JSON keeps.
+//! Names the metrics, holds values by these names in an order that JSON keeps, and has the statistics of such values.
 
 use std::fmt;
 
@@ -33,17 +33,7 @@ pub enum Metric {
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Metric::Accuracy => "accuracy",
-            Metric::F1 => "f1",
-            Metric::MacroF1 => "macro_f1",
-            Metric::Matthews => "matthews",
-            Metric::Pearson => "pearson",
-            Metric::Spearman => "spearman",
-            Metric::ExactMatch => "exact_match",
-            Metric::Precision => "precision",
-            Metric::Recall => "recall",
-        })
+        self.serialize(f)
     }
 }
 
@@ -76,6 +66,48 @@ impl fmt::Display for Scores {
             write!(f, "{separator}{metric} {value:.4}")?;
         }
         Ok(())
+    }
+}
+
+/// Statistics of one number over runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Mean.
+    pub mean: f64,
+    /// Sample standard deviation (divisor n - 1); `None` for one run.
+    pub sd: Option<f64>,
+    /// Median; of an even number of runs the mean of the middle two.
+    pub median: f64,
+    /// Lowest.
+    pub min: f64,
+    /// Highest.
+    pub max: f64,
+}
+
+impl Statistics {
+    /// Statistics of `values`.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn of(values: &[f64]) -> Self {
+        assert!(!values.is_empty(), "no runs to summarize");
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() % 2 {
+            1 => sorted[middle],
+            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        };
+        Statistics {
+            mean,
+            sd: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
+            median,
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+        }
     }
 }
 

@@ -6,10 +6,8 @@
 //! `entailment` = 1, `neutral` = 2. The Hugging Face `glue` data set numbers MNLI differently; exported models give
 //! their own numbers in `id2label`.
 
-use std::collections::BTreeMap;
-
+use super::example::Split;
 use super::scores::Metric;
-use crate::tasks::split::Split;
 
 /// What the model predicts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,7 +85,7 @@ pub struct TaskSpec {
     pub(super) test_has_labels: bool,
     /// What stands for a label where annotators did not agree: the row is left out, as usual.
     pub(super) unlabelled: Option<&'static str>,
-    /// The columns of a table of one's own; `None` for a published task, whose layout is in `columns.rs`.
+    /// The columns of a table of one's own; `None` for a published task, whose layout is in `tsv.rs`.
     pub(super) columns: Option<Columns>,
     /// GLUE's submission file of each test split.
     pub(super) submissions: &'static [(Split, &'static str)],
@@ -107,12 +105,7 @@ impl TaskSpec {
         }
     }
 
-    /// The official file name of a split, if the task has that split.
-    pub fn file_name(&self, split: Split) -> Option<&'static str> {
-        self.file_names(split).next()
-    }
-
-    /// All names that the file of a split may have.
+    /// All names that the official file of a split may have; none if the task has no such split.
     pub fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
         self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
     }
@@ -121,7 +114,7 @@ impl TaskSpec {
     pub fn has_split(&self, split: Split) -> bool {
         match self.columns {
             Some(_) => matches!(split, Split::Train | Split::Dev | Split::Test),
-            None => self.file_name(split).is_some(),
+            None => self.file_names(split).next().is_some(),
         }
     }
 
@@ -153,16 +146,6 @@ impl TaskSpec {
             Split::TestMismatched => false,
         }
     }
-
-    /// `id2label` of a Hugging Face `config.json`.
-    pub fn id2label(&self) -> BTreeMap<usize, String> {
-        match self.kind {
-            Kind::Classification { .. } => {
-                self.class_names.iter().map(|name| name.to_string()).enumerate().collect()
-            }
-            _ => BTreeMap::from([(0, "LABEL_0".to_string())]),
-        }
-    }
 }
 
 /// The columns of a table.
@@ -187,10 +170,10 @@ mod tests {
             let spec = task.spec();
             assert_eq!(spec.labels().len(), spec.class_names.len(), "{task}");
             assert!(spec.metrics.contains(&spec.primary), "{task}");
-            assert_eq!(spec.id2label().len(), spec.num_labels(), "{task}");
+            assert_eq!(spec.class_names.len().max(1), spec.num_labels(), "{task}");
             let squad = matches!(task, Task::Squad | Task::Squad2);
-            assert!(spec.file_name(Split::Train).is_some() && spec.file_name(Split::Dev).is_some(), "{task}");
-            assert_eq!(spec.file_name(Split::Test).is_none(), squad, "{task}");
+            assert!(spec.has_split(Split::Train) && spec.has_split(Split::Dev), "{task}");
+            assert_eq!(!spec.has_split(Split::Test), squad, "{task}");
             if squad || task == Task::Conll {
                 assert!(spec.primary == Metric::F1 && spec.labels().is_empty());
                 continue;
@@ -211,11 +194,8 @@ mod tests {
         assert_eq!(Task::Rte.spec().labels(), ["entailment", "not_entailment"]);
         assert_eq!(Task::Qnli.spec().labels(), Task::Rte.spec().labels());
         assert_eq!(Task::Mnli.spec().labels(), ["contradiction", "entailment", "neutral"]);
-        assert_eq!(
-            serde_json::to_string(&Task::Mnli.spec().id2label()).unwrap(),
-            r#"{"0":"contradiction","1":"entailment","2":"neutral"}"#
-        );
-        assert_eq!(Task::Wnli.spec().id2label()[&1], "entailment");
+        assert_eq!(Task::Mnli.spec().class_names, ["contradiction", "entailment", "neutral"]);
+        assert_eq!(Task::Wnli.spec().class_names[1], "entailment");
         assert_eq!(Task::Snli.spec().labels(), Task::Mnli.spec().labels());
         assert_eq!(Task::Stsb.spec().num_labels(), 1);
         assert_eq!(Task::Sst5.spec().num_labels(), 5);
@@ -224,12 +204,12 @@ mod tests {
     #[test]
     fn files_of_mnli_and_samples() {
         let mnli = Task::Mnli.spec();
-        assert_eq!(mnli.file_name(Split::Dev), Some("dev_matched.tsv"));
-        assert_eq!(mnli.file_name(Split::DevMismatched), Some("dev_mismatched.tsv"));
+        assert_eq!(mnli.file_names(Split::Dev).next(), Some("dev_matched.tsv"));
+        assert_eq!(mnli.file_names(Split::DevMismatched).next(), Some("dev_mismatched.tsv"));
         assert_eq!(mnli.sample_file_name(Split::Dev), Some("dev_sample.tsv"));
         assert_eq!(mnli.sample_file_name(Split::DevMismatched), None);
         assert_eq!(mnli.submission_file_name(Split::TestMismatched), Some("MNLI-mm.tsv"));
-        assert_eq!(Task::Rte.spec().file_name(Split::DevMismatched), None);
+        assert_eq!(Task::Rte.spec().file_names(Split::DevMismatched).next(), None);
         assert_eq!(Task::Rte.spec().sample_file_name(Split::Train), None);
     }
 }

@@ -9,10 +9,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::baseline::binomial_standard_error;
-use super::scores::{Metric, Scores};
+use super::example::Label;
+use super::scores::{Metric, Scores, Statistics};
 use super::task::Task;
 use crate::significance::{Interval, confidence_interval};
-use crate::tasks::example::Label;
 
 /// The outcome of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,48 +23,6 @@ pub struct SeedRun {
     pub scores: Scores,
     /// Whether all its predictions were the same ([`super::is_degenerate`]).
     pub degenerate: bool,
-}
-
-/// Statistics of one number over runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Statistics {
-    /// Mean.
-    pub mean: f64,
-    /// Sample standard deviation (divisor n - 1); `None` for one run.
-    pub sd: Option<f64>,
-    /// Median; of an even number of runs the mean of the middle two.
-    pub median: f64,
-    /// Lowest.
-    pub min: f64,
-    /// Highest.
-    pub max: f64,
-}
-
-impl Statistics {
-    /// Statistics of `values`.
-    ///
-    /// # Panics
-    /// When there are none.
-    pub fn of(values: &[f64]) -> Self {
-        assert!(!values.is_empty(), "no runs to summarize");
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() % 2 {
-            1 => sorted[middle],
-            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        };
-        Statistics {
-            mean,
-            sd: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
-            median,
-            min: sorted[0],
-            max: sorted[sorted.len() - 1],
-        }
-    }
 }
 
 /// Statistics of one metric.
@@ -125,9 +83,7 @@ impl SeedSummary {
             majority_baseline,
         }
     }
-}
 
-impl SeedSummary {
     /// With the interval of the main metric, from the answers of each run to the examples with these labels.
     ///
     /// # Panics

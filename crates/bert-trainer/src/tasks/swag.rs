@@ -5,12 +5,11 @@
 
 use std::path::Path;
 
-use super::columns::{place, same_columns};
 use super::error::{TaskError, TaskProblem};
+use super::example::{Example, Label};
 use super::lines::some;
 use super::table::for_each_record;
-use crate::tasks::example::Example;
-use crate::tasks::example::Label;
+use super::tsv::{place, same_columns};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 
@@ -19,16 +18,13 @@ struct Positions {
     columns: usize,
     sent1: usize,
     sent2: usize,
-    endings: [usize; 4],
+    endings: Vec<usize>,
     label: Option<usize>,
 }
 
 impl Positions {
     fn find(header: &[String], has_labels: bool) -> Result<Self, TaskProblem> {
-        let mut endings = [0; 4];
-        for (ending, name) in endings.iter_mut().zip(ENDINGS) {
-            *ending = place(header, name)?;
-        }
+        let endings = ENDINGS.iter().map(|name| place(header, name)).collect::<Result<Vec<_>, _>>()?;
         let label = has_labels.then(|| place(header, "label")).transpose()?;
         let (sent1, sent2) = (place(header, "sent1")?, place(header, "sent2")?);
         Ok(Self { columns: header.len(), sent1, sent2, endings, label })

@@ -3,17 +3,15 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::catalog;
-use crate::tasks::spec::TaskSpec;
-use crate::tasks::table_task::TableTask;
+use super::spec::TaskSpec;
 
 /// A task with published data and an official metric, or a table of one's own.
 ///
-/// In JSON its name; of a table that was read the [`TableDescription`](super::TableDescription), so that a report can
-/// be read without its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// In JSON its name; of a table that was read the [`TableDescription`], so that a report can be read without its files.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Task {
     /// Recognizing textual entailment (GLUE).
     Rte,
@@ -83,26 +81,7 @@ impl Task {
         let published = Task::ALL.map(|task| task.spec().name).join(", ");
         format!("{published}, {}", catalog::TABLE.name)
     }
-}
 
-impl fmt::Display for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.spec().name)
-    }
-}
-
-impl Serialize for Task {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Task::Table(table) if !table.description().columns.is_empty() => {
-                table.description().serialize(serializer)
-            }
-            _ => self.serialize_name(serializer),
-        }
-    }
-}
-
-impl Task {
     /// Its name alone, as `--task` takes it.
     ///
     /// # Errors
@@ -110,9 +89,7 @@ impl Task {
     pub fn serialize_name<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.spec().name)
     }
-}
 
-impl Task {
     /// All that is fixed about the task.
     pub fn spec(self) -> &'static TaskSpec {
         match self {
@@ -134,7 +111,48 @@ impl Task {
             Task::Squad2 => &catalog::SQUAD2,
             Task::Conll => &catalog::CONLL,
             Task::Swag => &catalog::SWAG,
-            Task::Table(table) => table.spec(),
+            Task::Table(table) => table.spec,
         }
     }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.spec().name)
+    }
+}
+
+impl Serialize for Task {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Task::Table(table) if !table.description.columns.is_empty() => {
+                table.description.serialize(serializer)
+            }
+            _ => self.serialize_name(serializer),
+        }
+    }
+}
+
+/// What is known of a table: all that decides how its files are read and scored.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableDescription {
+    /// The columns: text, perhaps a second text, label. Empty as long as nobody has named them.
+    pub columns: Vec<String>,
+    /// The classes, in the order of their numbers; empty for a regression.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Lowest and highest score of a regression.
+    #[serde(default)]
+    pub range: Option<(f32, f32)>,
+    /// Whether the test file has labels; of no account for what a report holds.
+    #[serde(skip)]
+    pub test_has_labels: bool,
+}
+
+/// A table of one's own: what is known of it, and what follows. Both are kept for the rest of the process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TableTask {
+    pub(super) description: &'static TableDescription,
+    pub(super) spec: &'static TaskSpec,
 }

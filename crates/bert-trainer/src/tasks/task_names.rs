@@ -2,8 +2,7 @@
 
 use super::catalog;
 use super::error::TaskError;
-use super::table_task::{TableDescription, TableTask};
-use super::task::Task;
+use super::task::{TableDescription, TableTask, Task};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::str::FromStr;

@@ -1,14 +1,14 @@
 //! Parses lines of tab-separated files, and of minBERT's `LABEL ||| TEXT`, into examples.
 //!
 //! These files have no quoting: a `"` is a character like any other and often stands alone, so rows are cut at tabs
-//! and nothing else. `columns.rs` says which column is which.
+//! and nothing else. Columns are found by name where there is a header, else by the official position: the official
+//! files (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the needed columns can both
+//! be read. CoLA's train and dev have no header, and any other official file can be read without its header.
 
-use super::columns::{Layout, Positions, layout, same_columns};
 use super::error::TaskProblem;
+use super::example::{Example, Label};
 use super::spec::Kind;
 use super::task::Task;
-use crate::tasks::example::Example;
-use crate::tasks::example::Label;
 
 /// Makes examples of the lines of one file.
 pub(super) struct RowReader {
@@ -94,5 +94,177 @@ pub(super) fn label_of(task: Task, text: &str) -> Result<Label, TaskProblem> {
             _ => Err(TaskProblem::BadScore { task, label, min, max }),
         },
         Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),
+    }
+}
+
+/// Where the columns of a task are.
+struct Layout {
+    text_a: &'static str,
+    text_b: Option<&'static str>,
+    /// Names of the label column; the first one that is there counts.
+    label: &'static [&'static str],
+    /// Positions in files without a header.
+    positions: &'static [Positions],
+}
+
+/// The place of a column in a header.
+pub(super) fn place(header: &[impl AsRef<str>], column: &'static str) -> Result<usize, TaskProblem> {
+    header.iter().position(|field| field.as_ref() == column).ok_or_else(|| TaskProblem::MissingColumn {
+        column,
+        header: header.iter().map(|field| field.as_ref().to_string()).collect(),
+    })
+}
+
+/// A row must have as many columns as the first one.
+pub(super) fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
+    match found == columns {
+        true => Ok(()),
+        false => {
+            let expected = format!("{columns} as in the first row");
+            Err(TaskProblem::WrongColumns { found, separator, expected })
+        }
+    }
+}
+
+/// The column of the example's number, in the files that have one.
+const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
+
+/// Positions of the columns in rows of `columns` columns.
+#[derive(Clone, Copy)]
+pub(super) struct Positions {
+    pub(super) columns: usize,
+    pub(super) index: Option<usize>,
+    pub(super) text_a: usize,
+    pub(super) text_b: Option<usize>,
+    pub(super) label: Option<usize>,
+}
+
+const fn pair(columns: usize, texts: (usize, usize), label: Option<usize>) -> Positions {
+    Positions { columns, index: Some(0), text_a: texts.0, text_b: Some(texts.1), label }
+}
+
+const fn single(columns: usize, index: Option<usize>, text_a: usize, label: Option<usize>) -> Positions {
+    Positions { columns, index, text_a, text_b: None, label }
+}
+
+/// RTE and WNLI.
+const SENTENCES: Layout = Layout {
+    text_a: "sentence1",
+    text_b: Some("sentence2"),
+    label: &["label"],
+    positions: &[pair(4, (1, 2), Some(3)), pair(3, (1, 2), None)],
+};
+const QNLI: Layout = Layout { text_a: "question", text_b: Some("sentence"), ..SENTENCES };
+const SST2: Layout = Layout {
+    text_a: "sentence",
+    text_b: None,
+    label: &["label"],
+    positions: &[single(2, None, 0, Some(1)), single(2, Some(0), 1, None)],
+};
+const COLA: Layout =
+    Layout { positions: &[single(4, None, 3, Some(1)), single(2, Some(0), 1, None)], ..SST2 };
+const MRPC: Layout = Layout {
+    text_a: "#1 String",
+    text_b: Some("#2 String"),
+    label: &["Quality"],
+    positions: &[Positions { index: None, ..pair(5, (3, 4), Some(0)) }, pair(5, (3, 4), None)],
+};
+const QQP: Layout = Layout {
+    text_a: "question1",
+    text_b: Some("question2"),
+    label: &["is_duplicate"],
+    positions: &[pair(6, (3, 4), Some(5)), pair(4, (1, 2), Some(3)), pair(3, (1, 2), None)],
+};
+const MNLI: Layout = Layout {
+    label: &["gold_label", "label"],
+    positions: &[
+        pair(12, (8, 9), Some(11)),
+        pair(16, (8, 9), Some(15)),
+        pair(10, (8, 9), None),
+        pair(4, (1, 2), Some(3)),
+        pair(3, (1, 2), None),
+    ],
+    ..SENTENCES
+};
+const STSB: Layout =
+    Layout { label: &["score"], positions: &[pair(10, (7, 8), Some(9)), pair(9, (7, 8), None)], ..SENTENCES };
+
+const SICK: Layout = Layout {
+    text_a: "sentence_A",
+    text_b: Some("sentence_B"),
+    label: &["entailment_judgment"],
+    positions: &[pair(5, (1, 2), Some(4)), pair(3, (1, 2), None)],
+};
+const SICK_R: Layout = Layout {
+    label: &["relatedness_score"],
+    positions: &[pair(5, (1, 2), Some(3)), pair(3, (1, 2), None)],
+    ..SICK
+};
+const SNLI: Layout = Layout {
+    label: &["gold_label", "label"],
+    positions: &[Positions { index: Some(8), ..pair(14, (5, 6), Some(0)) }],
+    ..SENTENCES
+};
+
+/// The layout of a published task in columns; `None` for those in another format.
+fn layout(task: Task) -> Option<&'static Layout> {
+    match task {
+        Task::Rte | Task::Wnli => Some(&SENTENCES),
+        Task::Qnli => Some(&QNLI),
+        Task::Sst2 => Some(&SST2),
+        Task::Mrpc => Some(&MRPC),
+        Task::Cola => Some(&COLA),
+        Task::Qqp => Some(&QQP),
+        Task::Mnli => Some(&MNLI),
+        Task::Stsb => Some(&STSB),
+        Task::Sick => Some(&SICK),
+        Task::SickR => Some(&SICK_R),
+        Task::Snli => Some(&SNLI),
+        _ => None,
+    }
+}
+
+impl Layout {
+    /// Whether line 1 is a header: whether any of its fields is the name of a column.
+    fn is_header(&self, fields: &[&str]) -> bool {
+        let names = INDEX.iter().chain(self.label).copied();
+        let mut names = names.chain([self.text_a]).chain(self.text_b);
+        names.any(|name| fields.contains(&name))
+    }
+
+    /// Positions by the names in the header.
+    fn by_name(&self, fields: &[&str], has_labels: bool) -> Result<Positions, TaskProblem> {
+        let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
+        Ok(Positions {
+            columns: fields.len(),
+            index: INDEX.iter().find_map(|name| place(fields, name).ok()),
+            text_a: place(fields, self.text_a)?,
+            text_b: self.text_b.map(|name| place(fields, name)).transpose()?,
+            label: has_labels.then(|| place(fields, label)).transpose()?,
+        })
+    }
+
+    /// Positions of the official layout with as many columns as line 1. A file without labels may be
+    /// read as one (test files), and so may a file with labels, which are then left alone.
+    fn by_count(&self, columns: usize, has_labels: bool) -> Result<Positions, TaskProblem> {
+        let same = |labelled: bool| {
+            self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
+        };
+        let found = match has_labels {
+            true => same(true),
+            false => same(false).or(same(true)),
+        };
+        let mut positions = *found.ok_or_else(|| {
+            let known: Vec<String> = (self.positions.iter())
+                .filter(|p| !has_labels || p.label.is_some())
+                .map(|p| p.columns.to_string())
+                .collect();
+            let expected = format!("a header, or {} columns", known.join(" or "));
+            TaskProblem::WrongColumns { found: columns, separator: "tab", expected }
+        })?;
+        if !has_labels {
+            positions.label = None;
+        }
+        Ok(positions)
     }
 }

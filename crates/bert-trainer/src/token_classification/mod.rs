@@ -3,11 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`conll`] | reads sentences with a tag for each word |
-//! | [`pieces`] | cuts words into word pieces: the first piece of a word carries its tag |
-//! | `inputs` | makes batches of these and collects the model's tags |
+//! | `inputs` | cuts words into word pieces, makes batches of these and collects the model's tags |
 //! | [`entities`] | finds entities in tags and computes precision, recall and F1 |
 
 pub mod conll;
 pub mod entities;
 pub(crate) mod inputs;
-pub mod pieces;

@@ -146,7 +146,7 @@ impl<'a> Output<'a> {
 
     /// Where the data set will be: a folder or a URL.
     pub(crate) fn path(&self) -> &Path {
-        self.objects.as_ref().map_or(self.folder.path(), ObjectOutput::url)
+        self.objects.as_ref().map_or(self.folder.path(), |objects| objects.url.as_path())
     }
 
     /// Where a part has its share of the tokenized text.

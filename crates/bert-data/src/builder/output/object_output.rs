@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::card::CARD;
+use crate::config::check::conflict;
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, VOCABULARY};
-use crate::error::{Error, Locate, OptionError, OutputProblem, Result};
+use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
 use bert_storage::sealed::{SealError, read_sealed, sealed};
 use bert_storage::{ObjectCache, digest_bytes, is_url, objects, size};
@@ -29,7 +30,8 @@ struct Claim {
 /// A data set in an object store.
 #[derive(Debug)]
 pub(crate) struct ObjectOutput {
-    url: PathBuf,
+    /// Where it is.
+    pub(crate) url: PathBuf,
     overwrite: bool,
 }
 
@@ -45,19 +47,13 @@ impl ObjectOutput {
         let folder = match scratch {
             Some(scratch) => scratch.to_owned(),
             None if is_part => {
-                let (with, reason) =
-                    ("an --output in an object store", "the parts share a folder: add --scratch DIR");
-                return Err(OptionError::Conflict { option: "part", with, reason }.into());
+                let reason = "the parts share a folder: add --scratch DIR";
+                return conflict("part", "an --output in an object store", reason);
             }
             None => ObjectCache::user_folder("builds"),
         };
         let url = self.url.to_string_lossy();
         Ok(folder.join(&digest_bytes(url.trim_end_matches('/').as_bytes())[..16]))
-    }
-
-    /// Where it is.
-    pub(crate) fn url(&self) -> &Path {
-        &self.url
     }
 
     fn at(&self, name: &str) -> PathBuf {

@@ -14,7 +14,7 @@ use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
 use crate::dataset::conservation::Conservation;
 use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
-use crate::dataset::report::{Counters, DataReport};
+use crate::dataset::report::DataReport;
 use crate::documents::Counts;
 use crate::documents::read::ReadReport;
 use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
@@ -96,11 +96,9 @@ impl Manifest {
         let Some(first) = parts.next() else {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
-        let mut made = Made { counters: Counters::new(first.config.max_seq_length), ..Made::default() };
+        let mut made = Made::new(first.config.max_seq_length);
         let mut shards = first.shards;
-        for part in parts {
-            shards.extend(part.shards);
-        }
+        shards.extend(parts.flat_map(|part| part.shards));
         shards.sort_by_key(|shard| shard.shard);
         let mut coverage = Coverage::new(first.counts.tokens);
         for of_shard in shards.iter().filter_map(|shard| shard.made.as_ref()) {
@@ -113,10 +111,10 @@ impl Manifest {
             Layout::Instances => coverage.unseen(),
             Layout::Documents => made.unseen,
         };
-        let Made { tally: made, counters, .. } = made;
+        let Made { tally, counters, .. } = made;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         let conservation =
-            Conservation::check(&first.config, &first.counts, &made, counters.shown, &written)?;
+            Conservation::check(&first.config, &first.counts, &tally, counters.shown, &written)?;
         let report = DataReport::new(&first.config, &first.counts, &first.read, &counters, unseen);
         Ok(Self {
             format_version: FORMAT_VERSION,

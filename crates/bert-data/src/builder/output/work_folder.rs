@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::error::{Locate, OutputProblem, Result};
-use crate::shard::footer::FORMAT_VERSION;
-use crate::shard::footer::STREAMS_VERSION;
+use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
 use bert_storage::{StagedFolder, digest_bytes};
 
 const IDENTITY: &str = "identity.json";

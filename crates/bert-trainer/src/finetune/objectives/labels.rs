@@ -7,23 +7,22 @@ use bert_model::{
     Architecture, BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertInput, BertModel,
     BertWithFeatureHead, Mode, classification_loss, regression_loss,
 };
+use bert_storage::digest_bytes;
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
 use super::sets::{Purpose, Sets};
 use super::{Objective, Part};
 use crate::error::Error;
-use crate::finetune::adapter;
+use crate::finetune::adapter::{self, FusionReport};
 use crate::finetune::features::{ClassificationBatch, Features};
-use crate::finetune::fusion::{self, FusionReport};
-use crate::finetune::identity::examples_digest;
-use crate::finetune::output::Output;
+use crate::finetune::output::{DEV_LABELS, Output};
 use crate::finetune::setup::Setup;
 use crate::host::{int_vector, values};
 use crate::significance::{Calibration, calibration};
 use crate::tasks::{
     Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, confusion, is_degenerate, labels_of,
-    majority_baseline, read_file, read_predict_file, score,
+    majority_baseline, read_file, score, write_errors, write_labels, write_predictions, write_probabilities,
 };
 use crate::text::Text;
 
@@ -88,11 +87,6 @@ pub(in crate::finetune) trait Adapts: Classifier {
         Ok(self)
     }
 
-    /// How far the value matrices of fused adapters are from the identity, squared, `[1]`; `None` without fusion.
-    fn fusion_distance(&self) -> Option<Tensor<1>> {
-        None
-    }
-
     /// The encoder, if it may have fused adapters.
     fn fused_encoder(&self) -> Option<&BertModel> {
         None
@@ -102,8 +96,8 @@ pub(in crate::finetune) trait Adapts: Classifier {
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
-        output.save_model("model", self, config, setup.text)
+    fn save(&self, setup: Setup<'_>, output: &Output, config: &BertConfig) -> Result<(), Error> {
+        output.save_model("model", self, config, &setup.opened.text)
     }
 }
 
@@ -112,12 +106,8 @@ impl Adapts for BertForSequenceClassification {
         adapter::attached(setup, self, fresh, seed)
     }
 
-    fn save(&self, setup: Setup<'_>, output: &Output<'_>, config: &BertConfig) -> Result<(), Error> {
+    fn save(&self, setup: Setup<'_>, output: &Output, config: &BertConfig) -> Result<(), Error> {
         adapter::save(output, setup, self, config)
-    }
-
-    fn fusion_distance(&self) -> Option<Tensor<1>> {
-        self.bert.fusion_distance()
     }
 
     fn fused_encoder(&self) -> Option<&BertModel> {
@@ -157,13 +147,10 @@ impl<'a, M: Classifier> Labels<'a, M> {
     /// When one of them is missing or bad, with the line.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = setup.config.task;
-        let read = |path: &Path, purpose| match purpose {
-            Purpose::Predict => Ok(read_predict_file(task, path)?),
-            Purpose::Train | Purpose::Score => Ok(read_file(task, path, true)?),
-        };
+        let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
         let set = |examples: Vec<Example>| {
             let labels = labels_of(&examples).unwrap_or_default();
-            let Text { tokenizer, vocabulary, .. } = setup.text;
+            let Text { tokenizer, vocabulary, .. } = &setup.opened.text;
             let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
             LabelledSplit { examples, labels, features }
         };
@@ -208,17 +195,13 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         self.sets.train.features.len()
     }
 
-    fn batch(&self, items: &[usize]) -> ClassificationBatch {
-        self.sets.train.features.batch(items.to_vec())
-    }
-
-    fn targets(&self, batch: &ClassificationBatch) -> usize {
-        batch.examples.len()
+    fn batch(&self, items: &[usize]) -> (ClassificationBatch, usize) {
+        (self.sets.train.features.batch(items.to_vec()), items.len())
     }
 
     /// In evaluation mode they are the same every epoch, so they are computed once.
     fn frozen_outputs(&self, model: &M) -> Option<Tensor<2>> {
-        let table = || all_features(model, &self.sets.train.features, &self.setup().plain());
+        let table = || all_features(model, &self.sets.train.features, &self.setup().opened.plain());
         (self.setup().config.freeze_encoder && model.features_are_fixed()).then(table)
     }
 
@@ -230,7 +213,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         targets: usize,
         mode: Mode,
     ) -> Tensor<1> {
-        let device = self.setup().device;
+        let device = &self.setup().opened.device;
         let features = match frozen {
             Some(table) => table.clone().select(0, batch.rows(device)),
             None => model.features(batch.input(device), mode),
@@ -242,14 +225,14 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         };
         // The micro-batches of a step together have it once.
         let share = batch.examples.len() as f64 / targets as f64;
-        match model.fusion_distance() {
-            Some(distance) => loss + distance.mul_scalar(fusion::REGULARIZATION * share),
+        match model.fused_encoder().and_then(BertModel::fusion_distance) {
+            Some(distance) => loss + distance.mul_scalar(adapter::REGULARIZATION * share),
             None => loss,
         }
     }
 
     fn answer(&self, model: &M, set: &LabelledSplit) -> LabelAnswers {
-        let outputs = predict(model, &set.features, self.kind(), &self.setup().plain());
+        let outputs = predict(model, &set.features, self.kind(), &self.setup().opened.plain());
         LabelAnswers { labels: decide(&outputs, self.kind()), outputs }
     }
 
@@ -276,8 +259,17 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         summary.with_interval(&set.labels, &answers)
     }
 
+    /// Texts and labels, in order.
     fn digest(set: &LabelledSplit) -> String {
-        examples_digest(&set.examples)
+        let mut bytes = Vec::new();
+        for Example { index: _, text_a, text_b, choices, label } in &set.examples {
+            // Quoted, so that no text can look like two.
+            bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
+            if !choices.is_empty() {
+                bytes.extend(format!("{choices:?}\n").into_bytes());
+            }
+        }
+        digest_bytes(&bytes)
     }
 
     fn prepared(&self, model: M, fresh: &[&String], seed: u64) -> Result<M, Error> {
@@ -289,27 +281,34 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         match model.fused_encoder().filter(|_| !folders.is_empty()) {
             Some(encoder) => {
                 let dev = &self.part(Part::Dev).features;
-                fusion::report(folders, encoder, dev, &self.setup().plain()).map(Some)
+                adapter::fusion_report(folders, encoder, dev, &self.setup().opened.plain()).map(Some)
             }
             None => Ok(None),
         }
     }
 
+    /// Predictions and probabilities, and where the examples have labels the errors.
     fn write(
         &self,
-        output: &Output<'_>,
+        output: &Output,
         stem: &str,
-        set: &LabelledSplit,
-        answers: &LabelAnswers,
+        LabelledSplit { examples, .. }: &LabelledSplit,
+        LabelAnswers { labels, outputs }: &LabelAnswers,
     ) -> Result<(), Error> {
-        output.write_labels(self.task(), stem, &set.examples, &answers.labels, &answers.outputs)
+        let (task, name) = (self.task(), |what: &str| format!("{stem}{what}.tsv"));
+        output.write(&name("predictions"), |out| write_predictions(out, task, examples, labels))?;
+        output.write(&name("probabilities"), |out| write_probabilities(out, outputs))?;
+        if examples.iter().all(|example| example.label.is_some()) {
+            output.write(&name("errors"), |out| write_errors(out, task, examples, labels, outputs))?;
+        }
+        Ok(())
     }
 
-    fn write_dev_labels(&self, output: &Output<'_>) -> Result<(), Error> {
-        output.write_dev_labels(self.task(), &self.part(Part::Dev).examples)
+    fn write_dev_labels(&self, output: &Output) -> Result<(), Error> {
+        output.write(DEV_LABELS, |out| write_labels(out, self.task(), &self.part(Part::Dev).examples))
     }
 
-    fn save_model(&self, output: &Output<'_>, model: &M, model_config: &BertConfig) -> Result<(), Error> {
+    fn save_model(&self, output: &Output, model: &M, model_config: &BertConfig) -> Result<(), Error> {
         model.save(self.setup(), output, model_config)
     }
 }

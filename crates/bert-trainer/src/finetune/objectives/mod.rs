@@ -18,7 +18,7 @@ use burn::tensor::{Device, Int, Tensor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::fusion::FusionReport;
+use super::adapter::FusionReport;
 use super::output::Output;
 use super::setup::Setup;
 use crate::error::Error;
@@ -69,11 +69,9 @@ pub(super) trait Objective {
     /// Items that an epoch trains on.
     fn items(&self) -> usize;
 
-    /// The items of these numbers.
-    fn batch(&self, items: &[usize]) -> Self::Batch;
-
-    /// Targets in a batch. The loss of a step is divided by those of all its micro-batches.
-    fn targets(&self, batch: &Self::Batch) -> usize;
+    /// The items of these numbers, and how many targets they have. The loss of a step is divided by those of all its
+    /// micro-batches.
+    fn batch(&self, items: &[usize]) -> (Self::Batch, usize);
 
     /// What the frozen encoder gives every item, where that is all that the head needs.
     fn frozen_outputs(&self, _model: &Self::Model) -> Option<Tensor<2>> {
@@ -154,7 +152,7 @@ pub(super) trait Objective {
     /// When a file cannot be written.
     fn write(
         &self,
-        output: &Output<'_>,
+        output: &Output,
         stem: &str,
         set: &Self::Set,
         answers: &Self::Answers,
@@ -164,7 +162,7 @@ pub(super) trait Objective {
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn write_dev_labels(&self, _output: &Output<'_>) -> Result<(), Error> {
+    fn write_dev_labels(&self, _output: &Output) -> Result<(), Error> {
         Ok(())
     }
 
@@ -174,11 +172,11 @@ pub(super) trait Objective {
     /// When a file cannot be written.
     fn save_model(
         &self,
-        output: &Output<'_>,
+        output: &Output,
         model: &Self::Model,
         model_config: &BertConfig,
     ) -> Result<(), Error> {
-        output.save_model("model", model, model_config, self.setup().text)
+        output.save_model("model", model, model_config, &self.setup().opened.text)
     }
 }
 

@@ -54,20 +54,29 @@ impl<'a, S> Sets<'a, S> {
         mut read: impl FnMut(&Path, Purpose) -> Result<Vec<T>, Error>,
         set: impl Fn(Vec<T>) -> S,
     ) -> Result<Self, Error> {
-        let train_file = setup.needed_file(Split::Train)?;
-        let (train, held_out, training) = divide(setup.config, read(&train_file.path, Purpose::Train)?)?;
-        let dev_file = setup.needed_file(Split::Dev)?;
+        let config = setup.config;
+        let train_file = config.find_split(Split::Train)?;
+        let (train, held_out, training) = divide(config, read(&train_file.path, Purpose::Train)?)?;
+        let dev_file = config.find_split(Split::Dev)?;
         let is_sample = train_file.is_sample || dev_file.is_sample;
         let mut parts = BTreeMap::from([(Part::Dev, set(read(&dev_file.path, Purpose::Score)?))]);
         if training.held_out > 0 {
             parts.insert(Part::HeldOut, set(held_out));
         }
         for (part, split) in [(Part::DevMismatched, Split::DevMismatched), (Part::Test, Split::Test)] {
-            if let Some(file) = setup.labelled_file(split)? {
-                parts.insert(part, set(read(&file.path, Purpose::Score)?));
+            if !config.task.spec().has_labels(split) {
+                continue;
+            }
+            match config.find_split(split) {
+                Ok(file) => {
+                    parts.insert(part, set(read(&file.path, Purpose::Score)?));
+                }
+                // A test file need not be there, unless it is named.
+                Err(error) if split == Split::Test && config.test_file.is_some() => return Err(error.into()),
+                Err(_) => {}
             }
         }
-        let to_predict = setup.config.predict.as_ref().map(|path| read(path, Purpose::Predict));
+        let to_predict = config.predict.as_ref().map(|path| read(path, Purpose::Predict));
         let to_predict = to_predict.transpose()?.map(&set);
         Ok(Self { setup, train: set(train), training, parts, to_predict, is_sample })
     }

@@ -1,6 +1,5 @@
 //! Implements the objective of question answering: where in a text the answer begins and ends.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
@@ -12,26 +11,27 @@ use super::sets::{Purpose, Sets};
 use super::{Objective, TokenBatch};
 use crate::error::Error;
 use crate::finetune::output::Output;
-use crate::finetune::questions::QuestionSettings;
-use crate::finetune::setup::Setup;
-use crate::question_answering::answers::PredictedAnswer;
+use crate::finetune::setup::{Opened, Setup};
+use crate::question_answering::answers::{AnswerSettings, PredictedAnswer};
 use crate::question_answering::inputs::EncodedQuestions;
-use crate::question_answering::metrics::{question_scores, score_answers};
-use crate::question_answering::squad::{Question, QuestionSet, read_questions};
-use crate::significance::mean_interval;
+use crate::question_answering::metrics::question_scores;
+use crate::question_answering::squad::{Question, read_questions};
+use crate::significance::share_interval;
 use crate::tasks::{Kind, Metric, Scores, SeedRun, SeedSummary, TaskError, TaskProblem};
 use bert_storage::Locate;
 
 /// Questions as the file has them and as the model sees them.
 pub(in crate::finetune) struct Questions {
-    set: QuestionSet,
+    questions: Vec<Question>,
+    /// Whether some have no answer (SQuAD 2.0).
+    version_2: bool,
     encoded: EncodedQuestions,
 }
 
 /// A task of questions on texts.
 pub(in crate::finetune) struct Spans<'a> {
     sets: Sets<'a, Questions>,
-    settings: QuestionSettings,
+    answers: AnswerSettings,
 }
 
 impl<'a> Spans<'a> {
@@ -42,9 +42,9 @@ impl<'a> Spans<'a> {
     /// 1.1.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
-        let settings = setup.config.question_settings()?.expect("a task of questions");
+        let (windows, answers) = setup.config.question_settings()?.expect("a task of questions");
         let read = |path: &Path, purpose| -> Result<Vec<Question>, Error> {
-            let QuestionSet { questions, .. } = read_questions(path, purpose != Purpose::Predict)?;
+            let questions = read_questions(path, purpose != Purpose::Predict)?;
             match questions.iter().find(|question| question.is_impossible && !version_2) {
                 Some(Question { id, .. }) => {
                     Err(TaskError::from(TaskProblem::Unanswerable(id.clone()).at(path)).into())
@@ -53,17 +53,30 @@ impl<'a> Spans<'a> {
             }
         };
         let set = |questions: Vec<Question>| Questions {
-            encoded: EncodedQuestions::new(&questions, setup.text, settings.windows),
-            set: QuestionSet { questions, version_2 },
+            encoded: EncodedQuestions::new(&questions, &setup.opened.text, windows),
+            questions,
+            version_2,
         };
-        Ok(Self { sets: Sets::read(setup, read, set)?, settings })
+        Ok(Self { sets: Sets::read(setup, read, set)?, answers })
     }
 }
 
-/// The scores of answers by the numbers of their questions.
-fn scores(set: &QuestionSet, answers: &HashMap<&str, &str>) -> Scores {
-    let all = score_answers(set, answers).all;
-    [(Metric::F1, all.f1 / 100.0), (Metric::ExactMatch, all.exact / 100.0)].into_iter().collect()
+impl Questions {
+    /// Exact match and F1 of an answer to each question, in order.
+    fn each_scored<'a>(&self, answers: impl Iterator<Item = &'a str>) -> Vec<(f64, f64)> {
+        self.questions.iter().zip(answers).map(|(q, a)| question_scores(self.version_2, q, a)).collect()
+    }
+
+    /// Their means.
+    fn scores<'a>(&self, answers: impl Iterator<Item = &'a str>) -> Scores {
+        let each = self.each_scored(answers);
+        let mean = |of: fn(&(f64, f64)) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
+        [(Metric::F1, mean(|each| each.1)), (Metric::ExactMatch, mean(|each| each.0))].into_iter().collect()
+    }
+}
+
+fn texts(answers: &[PredictedAnswer]) -> impl Iterator<Item = &str> {
+    answers.iter().map(|answer| answer.text.as_str())
 }
 
 impl Objective for Spans<'_> {
@@ -83,18 +96,14 @@ impl Objective for Spans<'_> {
         self.sets.train.encoded.windows()
     }
 
-    fn batch(&self, items: &[usize]) -> TokenBatch {
+    fn batch(&self, items: &[usize]) -> (TokenBatch, usize) {
         let encoded = &self.sets.train.encoded;
         let target = |&window: &usize| {
             let (start, end) = encoded.window(window).target;
             (start as i32, end as i32)
         };
         let (starts, ends) = items.iter().map(target).unzip();
-        TokenBatch { padded: encoded.batch(items), targets: [starts, ends] }
-    }
-
-    fn targets(&self, batch: &TokenBatch) -> usize {
-        batch.targets[0].len()
+        (TokenBatch { padded: encoded.batch(items), targets: [starts, ends] }, items.len())
     }
 
     fn loss(
@@ -105,7 +114,7 @@ impl Objective for Spans<'_> {
         targets: usize,
         mode: Mode,
     ) -> Tensor<1> {
-        let Setup { config, device, .. } = self.setup();
+        let Setup { config, opened: Opened { device, .. }, .. } = self.setup();
         let input = batch.padded.input(device);
         let logits = match config.freeze_encoder {
             true => model.forward_frozen(input),
@@ -116,12 +125,11 @@ impl Objective for Spans<'_> {
     }
 
     fn answer(&self, model: &BertForQuestionAnswering, of: &Questions) -> Vec<PredictedAnswer> {
-        of.encoded.answers(&of.set.questions, model, self.settings.answers, &self.setup().plain())
+        of.encoded.answers(&of.questions, model, self.answers, &self.setup().opened.plain())
     }
 
     fn score(&self, of: &Questions, answers: &Vec<PredictedAnswer>) -> Scores {
-        let answers = of.set.questions.iter().zip(answers).map(|(q, a)| (q.id.as_str(), a.text.as_str()));
-        scores(&of.set, &answers.collect())
+        of.scores(texts(answers))
     }
 
     fn is_degenerate(&self, answers: &Vec<PredictedAnswer>) -> bool {
@@ -129,39 +137,40 @@ impl Objective for Spans<'_> {
     }
 
     fn summary(&self, of: &Questions, runs: Vec<SeedRun>, answers: &[&Vec<PredictedAnswer>]) -> SeedSummary {
-        let QuestionSet { questions, version_2 } = &of.set;
         // One answer that is right where there is none.
-        let baseline = scores(&of.set, &questions.iter().map(|q| (q.id.as_str(), "")).collect());
-        let f1 = |answers: &&Vec<PredictedAnswer>| -> Vec<f64> {
-            let questions = questions.iter().zip(answers.iter());
-            questions.map(|(q, a)| question_scores(*version_2, q, &a.text).1).collect()
+        let baseline = of.scores(std::iter::repeat(""));
+        let f1 = |answers: &&Vec<PredictedAnswer>| -> Vec<(f64, f64)> {
+            of.each_scored(texts(answers)).into_iter().map(|(_, f1)| (f1, 1.0)).collect()
         };
-        let values: Vec<Vec<f64>> = answers.iter().map(f1).collect();
-        let summary = SeedSummary::new(self.setup().config.task, questions.len(), runs, baseline);
-        SeedSummary { interval: Some(mean_interval(Metric::F1, values)), ..summary }
+        let values = answers.iter().map(f1).collect();
+        let summary = SeedSummary::new(self.setup().config.task, of.questions.len(), runs, baseline);
+        SeedSummary { interval: Some(share_interval(Metric::F1, values)), ..summary }
     }
 
     fn digest(of: &Questions) -> String {
-        digest_bytes(format!("{:?}", of.set).as_bytes())
+        let Questions { questions, version_2, .. } = of;
+        // In the words of reports that are there already.
+        let set = format!("QuestionSet {{ questions: {questions:?}, version_2: {version_2} }}");
+        digest_bytes(set.as_bytes())
     }
 
     /// In the official form, with what else speaks for or against them.
     fn write(
         &self,
-        output: &Output<'_>,
+        output: &Output,
         stem: &str,
         of: &Questions,
         answers: &Vec<PredictedAnswer>,
     ) -> Result<(), Error> {
         let by_id = |value: &dyn Fn(&PredictedAnswer) -> Value| -> Value {
-            let entries = of.set.questions.iter().zip(answers);
+            let entries = of.questions.iter().zip(answers);
             Value::Object(entries.map(|(q, a)| (q.id.clone(), value(a))).collect::<Map<_, _>>())
         };
         let mut files = vec![
             ("predictions.json", by_id(&|answer| json!(answer.text))),
             ("nbest_predictions.json", by_id(&|answer| json!(answer.n_best))),
         ];
-        if self.settings.answers.null_threshold.is_some() {
+        if self.answers.null_threshold.is_some() {
             files.push(("null_odds.json", by_id(&|answer| json!(answer.null_score_difference))));
         }
         files.into_iter().try_for_each(|(name, json)| {

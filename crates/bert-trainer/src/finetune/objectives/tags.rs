@@ -12,7 +12,7 @@ use super::sets::{Purpose, Sets};
 use super::{Objective, TokenBatch};
 use crate::error::Error;
 use crate::finetune::output::Output;
-use crate::finetune::setup::Setup;
+use crate::finetune::setup::{Opened, Setup};
 use crate::significance::share_interval;
 use crate::tasks::{Metric, Scores, SeedRun, SeedSummary, TaskError, TaskProblem};
 use crate::token_classification::conll::{Sentence, read_sentences, tags_of};
@@ -51,7 +51,7 @@ impl<'a> Tags<'a> {
             Ok(sentences)
         };
         let set = |sentences: Vec<Sentence>| Sentences {
-            encoded: EncodedSentences::new(&sentences, setup.text, setup.max_seq_length),
+            encoded: EncodedSentences::new(&sentences, &setup.opened.text, setup.max_seq_length),
             sentences,
         };
         Ok(Self { sets: Sets::read(setup, read, set)?, names })
@@ -90,7 +90,7 @@ impl Objective for Tags<'_> {
         self.sets.train.sentences.len()
     }
 
-    fn batch(&self, items: &[usize]) -> TokenBatch {
+    fn batch(&self, items: &[usize]) -> (TokenBatch, usize) {
         let Sentences { sentences, encoded } = &self.sets.train;
         let padded = encoded.batch(items);
         let (mut places, mut tags) = (Vec::new(), Vec::new());
@@ -101,11 +101,8 @@ impl Objective for Tags<'_> {
                 tags.push(number as i32);
             }
         }
-        TokenBatch { padded, targets: [places, tags] }
-    }
-
-    fn targets(&self, batch: &TokenBatch) -> usize {
-        batch.targets[0].len()
+        let targets = tags.len();
+        (TokenBatch { padded, targets: [places, tags] }, targets)
     }
 
     fn loss(
@@ -116,7 +113,7 @@ impl Objective for Tags<'_> {
         targets: usize,
         mode: Mode,
     ) -> Tensor<1> {
-        let Setup { config, device, .. } = self.setup();
+        let Setup { config, opened: Opened { device, .. }, .. } = self.setup();
         let input = batch.padded.input(device);
         let logits = match config.freeze_encoder {
             true => model.forward_frozen(input, mode),
@@ -127,12 +124,12 @@ impl Objective for Tags<'_> {
     }
 
     fn answer(&self, model: &BertForTokenClassification, of: &Sentences) -> Vec<Vec<String>> {
-        of.encoded.tags(&of.sentences, model, &self.names, &self.setup().plain())
+        of.encoded.tags(&of.sentences, model, &self.names, &self.setup().opened.plain())
     }
 
     fn score(&self, of: &Sentences, answers: &Vec<Vec<String>>) -> Scores {
         let tags: Vec<Vec<String>> = of.sentences.iter().map(|sentence| sentence.tags.clone()).collect();
-        let entities = score_entities(&tags, answers).all;
+        let entities = score_entities(&tags, answers);
         let scores = [
             (Metric::F1, entities.f1()),
             (Metric::Precision, entities.precision()),
@@ -151,8 +148,8 @@ impl Objective for Tags<'_> {
         let sentences = &of.sentences;
         let f1 = |(sentence, tags): (&Sentence, &Vec<String>)| {
             let EntityCounts { right, predicted, real } =
-                score_entities(slice::from_ref(&sentence.tags), slice::from_ref(tags)).all;
-            (2 * right as u32, (predicted + real) as u32)
+                score_entities(slice::from_ref(&sentence.tags), slice::from_ref(tags));
+            (2.0 * right as f64, (predicted + real) as f64)
         };
         let runs_of = answers.iter().map(|answers| sentences.iter().zip(answers.iter()).map(f1).collect());
         let interval = share_interval(Metric::F1, runs_of.collect());
@@ -167,7 +164,7 @@ impl Objective for Tags<'_> {
     /// `predictions.txt`: a word a line with its tag, where it has one, and the predicted one, as `conlleval` reads it.
     fn write(
         &self,
-        output: &Output<'_>,
+        output: &Output,
         stem: &str,
         of: &Sentences,
         answers: &Vec<Vec<String>>,

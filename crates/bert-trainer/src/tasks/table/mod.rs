@@ -18,17 +18,12 @@ use bert_storage::Locate;
 
 use super::catalog;
 use super::error::{TaskError, TaskProblem};
+use super::example::{Example, Split, SplitFile};
 use super::scores::Metric;
-use super::spec::{Kind, TaskSpec};
-use super::task::Task;
+use super::spec::{Columns, Kind, TaskSpec};
+use super::task::{TableDescription, TableTask, Task};
 use super::tsv::label_of;
-use crate::tasks::example::Example;
-use crate::tasks::example::SplitFile;
-use crate::tasks::spec::Columns;
-use crate::tasks::split::Split;
-use crate::tasks::table_task::TableDescription;
-use crate::tasks::table_task::TableTask;
-use rows::{ENDINGS, Row, read_rows};
+use rows::{FORMS, Row, read_rows};
 
 /// More classes than this are most likely no classes.
 const MOST_CLASSES: usize = 1000;
@@ -59,9 +54,9 @@ impl TableTask {
         let text = serde_json::to_string(description).expect("text and numbers");
         let key = (text, description.test_has_labels);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = known.entry(key);
-        Ok(*kept.or_insert_with(|| {
-            TableTask::of(Box::leak(Box::new((description.clone(), specification(description)))))
+        Ok(*known.entry(key).or_insert_with(|| TableTask {
+            description: Box::leak(Box::new(description.clone())),
+            spec: Box::leak(Box::new(specification(description))),
         }))
     }
 }
@@ -110,7 +105,7 @@ pub fn describe(
 ) -> Result<Task, TaskError> {
     let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
     let unread = TableTask::new(&description)?;
-    let Some(names) = unread.spec().columns else {
+    let Some(names) = unread.spec.columns else {
         return Err(TaskError::TableColumns(columns.to_vec()));
     };
     if let Some(test) = test {
@@ -179,7 +174,7 @@ pub(super) fn read_table(
 
 /// The table that holds a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
 pub(super) fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
-    let tried: Vec<String> = ENDINGS.iter().map(|(_, endings)| format!("{split}.{}", endings[0])).collect();
+    let tried: Vec<String> = FORMS.iter().map(|form| format!("{split}.{form}")).collect();
     let found: Vec<String> = tried.iter().filter(|name| dir.join(name).exists()).cloned().collect();
     match &found[..] {
         [] => Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into()),
@@ -191,7 +186,7 @@ pub(super) fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::{Label, find_split, read_file, read_predict_file};
+    use crate::tasks::{Label, find_split, read_file};
 
     fn columns(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| name.to_string()).collect()
@@ -217,7 +212,7 @@ mod tests {
         let task = describe(Labels::Classes(&[])).unwrap();
         let spec = task.spec();
         assert_eq!((spec.labels(), spec.num_labels(), spec.pair), (&["no", "yes"][..], 2, false));
-        assert_eq!(spec.id2label()[&1], "yes");
+        assert_eq!(spec.class_names[1], "yes");
         assert_eq!(
             (spec.metrics, spec.primary),
             (&[Metric::Accuracy, Metric::MacroF1][..], Metric::Accuracy)
@@ -227,7 +222,7 @@ mod tests {
         assert!(std::ptr::eq(describe(Labels::Classes(&[])).unwrap().spec(), spec));
         let examples = read_file(task, &at("train.csv"), true).unwrap();
         assert_eq!(examples[1].label, Some(Label::Class(0)));
-        assert!(read_predict_file(task, &at("dev.csv")).unwrap()[0].label.is_none());
+        assert!(read_file(task, &at("dev.csv"), false).unwrap()[0].label.is_none());
 
         let (three, two) = (columns(&["yes", "no", "maybe"]), columns(&["yes", "maybe"]));
         let other = describe(Labels::Classes(&three)).unwrap();

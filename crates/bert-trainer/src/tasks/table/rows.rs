@@ -7,27 +7,14 @@ use bert_data::parquet::text_rows::text_rows;
 use bert_storage::Locate;
 use serde_json::{Map, Value};
 
-use super::super::columns::{Positions, place, same_columns};
 use super::super::error::{TaskError, TaskProblem};
 use super::super::lines::{for_each_line, some};
+use super::super::spec::Columns;
+use super::super::tsv::{Positions, place, same_columns};
 use super::csv::for_each_record;
-use crate::tasks::spec::Columns;
 
-/// The forms of a table and the endings of their names; the first of each is looked for in a folder.
-pub(super) const ENDINGS: [(Form, &[&str]); 4] = [
-    (Form::Csv, &["csv"]),
-    (Form::Tsv, &["tsv"]),
-    (Form::JsonLines, &["jsonl", "ndjson"]),
-    (Form::Parquet, &["parquet"]),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Form {
-    Csv,
-    Tsv,
-    JsonLines,
-    Parquet,
-}
+/// The endings of the names that are looked for in a folder.
+pub(super) const FORMS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
 
 /// One row.
 #[derive(Debug, PartialEq)]
@@ -44,15 +31,15 @@ pub(super) struct Row {
 pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result<Vec<Row>, TaskError> {
     let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
     let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    match ENDINGS.iter().find(|(_, endings)| endings.contains(&end.as_str())) {
-        Some((Form::Csv, _)) => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
-        Some((Form::Tsv, _)) => for_each_line(path, |line, text| {
+    match end.as_str() {
+        "csv" => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
+        "tsv" => for_each_line(path, |line, text| {
             let fields: Vec<&str> = text.split('\t').collect();
             table.record(line, &fields, "tab")
         })?,
-        Some((Form::JsonLines, _)) => for_each_line(path, |line, text| table.object(line, text))?,
-        Some((Form::Parquet, _)) => table.parquet(path)?,
-        None => return Err(TaskProblem::UnknownForm.at(path).into()),
+        "jsonl" | "ndjson" => for_each_line(path, |line, text| table.object(line, text))?,
+        "parquet" => table.parquet(path)?,
+        _ => return Err(TaskProblem::UnknownForm.at(path).into()),
     }
     some(table.rows, path)
 }

@@ -1,13 +1,26 @@
-//! Fits a log-bilinear model to counts, with Adam.
+//! Turns a table of neighbour counts into embeddings, for the initialization `counts`.
+//!
+//! How often each token stands beside each other one predicts a masked token far better than word frequencies do.
+//! This module fits a log-bilinear model (Mnih and Hinton, 2007) to these counts. In it a token stands beside the
+//! neighbour `c` with the probability
+//!
+//! ```text
+//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], made as long as a LayerNorm makes it
+//! ```
+//!
+//! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has
+//! one. The text is read once. The fit takes some hundred steps, each with the whole counted distributions of a few
+//! neighbours. The result is a function of (text, seed, shape): the number of threads changes no bit.
 
-use bert_data::Vocabulary;
 use bert_data::tokenization::vocabulary::is_special_token;
-use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
+use bert_data::{DataSet, Vocabulary};
+use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
+use bert_storage::Locate;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use crate::device_name::DeviceName;
-use crate::error::Error;
+use crate::error::{Error, FolderProblem};
 use crate::host::{int_vector, values};
 use crate::neighbour_counts::{NeighbourCounts, Side};
 
@@ -34,8 +47,21 @@ const TABLE: u64 = 0;
 const MATRICES: u64 = 1;
 const DRAWN: u64 = 2;
 
-/// Fits a model of this shape; `None` where the text has special tokens only.
-pub(super) fn fit(
+/// Counts the text of a data set and fits a model to it that a BERT of this shape can begin with.
+///
+/// # Errors
+/// When a shard cannot be read or is not what the manifest says, when the text has no words, when the shape has no
+/// room for neighbour heads, or when the default device is not in this build.
+pub fn log_bilinear(data: &DataSet, model: &BertConfig, seed: u64) -> Result<LogBilinear, Error> {
+    let shape = LogBilinear::shape(model)?;
+    let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
+    let counts = NeighbourCounts::of_data(data, farthest as usize)?;
+    fit(counts, data.vocabulary(), &shape, seed)?
+        .ok_or_else(|| FolderProblem::NoInstances.at(data.folder()).into())
+}
+
+/// Fits a model of this shape, with Adam; `None` where the text has special tokens only.
+fn fit(
     mut counts: NeighbourCounts,
     vocabulary: &Vocabulary,
     shape: &LogBilinearShape,
@@ -167,16 +193,12 @@ fn distribution(tokens: &[(u32, u32)], shares: &[f64]) -> Vec<f32> {
 
 /// For drawing tokens as often as they occur: the running sum of their occurrences, without those of special tokens.
 fn running_sum(occurrences: &[u64], special: &[usize]) -> Vec<u64> {
-    let counted = |(id, &count)| if special.contains(&id) { 0 } else { count };
-    let counts = occurrences.iter().enumerate().map(counted);
-    counts
-        .scan(0, |sum, count| {
-            Some({
-                *sum += count;
-                *sum
-            })
-        })
-        .collect()
+    let mut sum = 0;
+    let add = |(id, &count): (usize, &u64)| {
+        sum += if special.contains(&id) { 0 } else { count };
+        sum
+    };
+    occurrences.iter().enumerate().map(add).collect()
 }
 
 /// A token, as often as it occurs.

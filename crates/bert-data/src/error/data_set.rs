@@ -1,4 +1,93 @@
-//! Errors of a shard.
+//! Errors of the files of a data set: vocabulary, manifest, shards.
+
+/// What is wrong with a vocabulary.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VocabularyProblem {
+    /// A vocabulary file has no tokens.
+    #[error("the vocabulary is empty")]
+    Empty,
+    /// A vocabulary lacks a token that BERT needs.
+    #[error("the vocabulary ({size} tokens) has no {token}")]
+    LacksToken {
+        /// How many tokens it has.
+        size: usize,
+        /// The token.
+        token: &'static str,
+    },
+    /// A token stands twice in a vocabulary.
+    #[error("token {token:?} is already on line {first_line}")]
+    DuplicateToken {
+        /// The first line.
+        first_line: usize,
+        /// The token.
+        token: String,
+    },
+    /// A vocabulary is not UTF-8.
+    #[error("invalid UTF-8 in a vocabulary")]
+    InvalidUtf8,
+}
+
+/// What is wrong with a manifest, with the receipt of a part, or with a file that one of them names.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestProblem {
+    /// A folder holds no manifest: no data set, or one that was never finished.
+    #[error("no manifest.json in this folder: it is no finished data set")]
+    Missing,
+    /// A folder has no parts to merge.
+    #[error("no parts of a build in this folder")]
+    NoParts,
+    /// A manifest is not the JSON that is expected; where and why.
+    #[error("not a valid manifest")]
+    Invalid(#[source] serde_json::Error),
+    /// A part's receipt is not what this program writes; where and why.
+    #[error("not the receipt of a part that this program made")]
+    InvalidReceipt(#[source] serde_json::Error),
+    /// A manifest's bytes are not those that were sealed.
+    #[error("damaged")]
+    Seal(#[source] bert_storage::sealed::SealError),
+    /// A manifest of another format version.
+    #[error("format version {found}, this program reads {expected}")]
+    Version {
+        /// Its version.
+        found: u32,
+        /// Ours.
+        expected: u32,
+    },
+    /// A manifest names a file outside its own folder; the name in it.
+    #[error("it names {0:?}, which is not a plain file name")]
+    UnsafePath(String),
+    /// A number in a manifest contradicts another one.
+    #[error("{what} is {found}, expected {expected}")]
+    Count {
+        /// What was counted.
+        what: &'static str,
+        /// The number found.
+        found: u64,
+        /// The number that would agree.
+        expected: u64,
+    },
+    /// A file that a manifest names is missing.
+    #[error("missing, though the manifest names it")]
+    FileMissing,
+    /// A file has not the size that its manifest says.
+    #[error("{found} bytes, the manifest says {expected}")]
+    FileSize {
+        /// Bytes found.
+        found: u64,
+        /// Bytes expected.
+        expected: u64,
+    },
+    /// A file has not the digest that its manifest says.
+    #[error("BLAKE3 {found}, the manifest says {expected}")]
+    FileDigest {
+        /// Digest found.
+        found: String,
+        /// Digest expected.
+        expected: String,
+    },
+}
 
 /// What is wrong with a shard.
 #[derive(Debug, thiserror::Error)]

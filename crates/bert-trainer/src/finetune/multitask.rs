@@ -4,40 +4,58 @@
 //! a step is a function of seed and step alone. An epoch has as many steps as the examples of all tasks together
 //! make batches.
 
-mod report;
-mod sampling;
-
-use std::fs;
 use std::path::PathBuf;
+use std::{fmt, fs};
 
 use bert_model::{BertForSequenceClassification, BertForSeveralTasks, Mode};
+use bert_random::{Domain, Random, Stream};
 use bert_storage::{Disk, Locate, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::finetune::progress::TaskEpoch;
-pub use report::MultitaskReport;
-pub use sampling::Sampling;
-
-use self::sampling::task_of;
 use super::config::{FinetuneConfig, Selection};
+use super::events::{FinetuneEvent, TaskEpoch};
 use super::features::SampleOrder;
 use super::grid::{self, Cell};
 use super::identity::identity;
 use super::objectives::labels::Labels;
 use super::objectives::{Objective, Part};
 use super::output::Output;
+use super::report::EpochReport;
+use super::resolve::{check, refuse_first};
 use super::runs::{Runs, write_output};
-use super::saved::{RunState, SavedRuns};
+use super::saved::SavedRuns;
 use super::seed_run::{Training, num_train_steps};
-use super::setup::Opened;
+use super::setup::{Opened, Setup};
 use super::start::start_model;
 use crate::error::{Error, FolderProblem};
-use crate::finetune::events::FinetuneEvent;
-use crate::finetune::progress::EpochReport;
 use crate::stop::StopFlag;
-use crate::tasks::{Kind, Task};
+
+/// How often each task is trained on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampling {
+    /// By its number of examples.
+    Proportional,
+    /// By a power of it that falls from 1 to 0.2 over the epochs (Stickland and Murray 2019).
+    Annealed,
+    /// By its root: examples to the power of 1 over --temperature.
+    Temperature,
+}
+
+impl Sampling {
+    /// To what power sizes are taken in an epoch, from 0.
+    fn power(self, temperature: f64, epoch: u64, epochs: u64) -> f64 {
+        match self {
+            Self::Proportional => 1.0,
+            Self::Annealed if epochs > 1 => 1.0 - 0.8 * epoch as f64 / (epochs - 1) as f64,
+            Self::Annealed => 1.0,
+            Self::Temperature => 1.0 / temperature,
+        }
+    }
+}
 
 /// Several tasks and how they are drawn.
 #[derive(Clone, Debug)]
@@ -58,22 +76,15 @@ impl MultitaskConfig {
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
     pub fn check(&self) -> Result<(), Error> {
-        let refuse =
-            |flag: &'static str, reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
-        if !(self.temperature.is_finite() && self.temperature >= 1.0) {
-            return refuse("temperature", "must be at least 1");
-        }
-        let configs = &self.tasks;
-        for (at, config) in configs.iter().enumerate() {
-            let spec = config.task.spec();
-            let labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
-            if !labels || spec.choices > 0 || matches!(config.task, Task::Table(_)) {
-                return refuse("tasks", "are published tasks that give a text or a pair a class or a score");
-            }
-            if configs[..at].iter().any(|other| other.task == config.task) {
-                return refuse("tasks", "must differ from each other");
-            }
-            let one = "is for one task at a time";
+        check(self.temperature.is_finite() && self.temperature >= 1.0, "temperature", "must be at least 1")?;
+        for (at, config) in self.tasks.iter().enumerate() {
+            check(
+                config.gives_labels() && !config.is_table(),
+                "tasks",
+                "are published tasks that give a text or a pair a class or a score",
+            )?;
+            let is_new = self.tasks[..at].iter().all(|other| other.task != config.task);
+            check(is_new, "tasks", "must differ from each other")?;
             let given = [
                 ("adapter", config.adapter.is_some()),
                 ("fusion", !config.fusion.is_empty()),
@@ -83,18 +94,39 @@ impl MultitaskConfig {
                 ("predict", config.predict.is_some()),
                 ("seeds", config.seeds.len() > 1),
             ];
-            if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
-                return refuse(flag, one);
-            }
-            if config.select != Selection::Last {
-                return refuse("select", "is last: the best epoch of one task is not that of another");
-            }
+            refuse_first(&given, "is for one task at a time")?;
+            let last = config.select == Selection::Last;
+            check(last, "select", "is last: the best epoch of one task is not that of another")?;
             grid::cells(config)?;
         }
-        match configs.len() {
-            0 | 1 => refuse("tasks", "must be two or more"),
-            _ => Ok(()),
+        check(self.tasks.len() > 1, "tasks", "must be two or more")
+    }
+}
+
+/// `multitask.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct MultitaskReport {
+    /// How tasks were drawn.
+    pub sampling: Sampling,
+    /// Of `--sampling temperature`.
+    pub temperature: f64,
+    /// The seed.
+    pub seed: u64,
+    /// All tasks after each epoch.
+    pub epochs: Vec<Vec<TaskEpoch>>,
+}
+
+impl fmt::Display for MultitaskReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<7}{:<8}{:>7}{:>12}  on dev", "epoch", "task", "steps", "train loss")?;
+        for (epoch, tasks) in self.epochs.iter().enumerate() {
+            for (at, TaskEpoch { task, steps, train_loss, dev }) in tasks.iter().enumerate() {
+                let epoch = if at == 0 { (epoch + 1).to_string() } else { String::new() };
+                let loss = train_loss.map_or("-".to_string(), |loss| format!("{loss:.4}"));
+                write!(f, "\n{epoch:<7}{task:<8}{steps:>7}{loss:>12}  {dev}")?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -109,12 +141,6 @@ struct Progress {
     losses: Vec<Vec<f64>>,
     /// All tasks after each epoch.
     epochs: Vec<Vec<TaskEpoch>>,
-}
-
-impl RunState for Progress {
-    fn step(&self) -> u64 {
-        self.step
-    }
 }
 
 type Objectives<'a> = Vec<Labels<'a, BertForSequenceClassification>>;
@@ -138,8 +164,9 @@ pub fn multitask(
     let resolved = &cells[0].resolved;
     let longest = cells.iter().map(|cell| cell.resolved.max_seq_length).max().unwrap_or(0);
     let opened = Opened::new(first, resolved.precision, longest, tell)?;
-    let objectives =
-        cells.iter().map(|cell| Labels::read(opened.setup(&cell.config, cell.resolved.max_seq_length)));
+    let objectives = cells.iter().map(|Cell { config, resolved }| {
+        Labels::read(Setup { config, opened: &opened, max_seq_length: resolved.max_seq_length })
+    });
     let objectives = objectives.collect::<Result<Objectives<'_>, Error>>()?;
     let mut model: Option<BertForSeveralTasks> = None;
     let mut model_configs = Vec::new();
@@ -163,8 +190,8 @@ pub fn multitask(
     }
     let folder = StagedFolder::new(&Disk, output);
     folder.create()?;
-    let outputs = configs.iter().map(|config| Output::open(&Disk, &config.output));
-    let outputs: Vec<Output<'_>> = outputs.collect::<Result<_, Error>>()?;
+    let outputs = configs.iter().map(|config| Output::open(&config.output));
+    let outputs = outputs.collect::<Result<Vec<Output>, Error>>()?;
     let tasks = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
     let identity = json!({ "tasks": tasks, "sampling": sampling, "temperature": temperature, "seed": seed });
     let saved = SavedRuns::open(folder.clone(), resume, &identity, false, tell)?;
@@ -175,10 +202,9 @@ pub fn multitask(
     let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
     let steps = num_train_steps(sizes.iter().sum(), resolved);
     let training = Training::new(first, resolved, seed, steps);
-    let setup = objectives[0].setup();
-    let mut optimizer = training.optimizer(&model, setup);
+    let mut optimizer = training.optimizer(&model, &opened);
     let mut orders: Vec<SampleOrder> = sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
-    let (mut model, found) = saved_run.restore_from(model, &mut optimizer, setup.device, tell)?;
+    let (mut model, found) = saved_run.restore_from(model, &mut optimizer, &opened.device, tell)?;
     let mut at = found.map_or_else(|| Progress::new(sizes.len()), |(_, at)| at);
     while at.step < steps {
         let epoch = at.step * epochs / steps;
@@ -202,7 +228,7 @@ pub fn multitask(
         if last {
             break;
         }
-        saved_run.pause(stop, epoch_ends, &at, (&model, &optimizer), None)?;
+        saved_run.pause(stop, epoch_ends, (at.step, &at), (&model, &optimizer), None)?;
     }
 
     let plain = model.valid();
@@ -253,5 +279,41 @@ impl Progress {
             EpochReport { step, epoch, train_loss, dev: Some(dev), held_out: None }
         });
         epochs.collect()
+    }
+}
+
+/// The task of a step: the first whose share of the draws it falls into.
+fn task_of(sizes: &[usize], power: f64, seed: u64, step: u64) -> usize {
+    let weights: Vec<f64> = sizes.iter().map(|&size| (size as f64).powf(power)).collect();
+    let mut left = Stream::new(seed, Domain::TaskOfStep, &[step]).unit() * weights.iter().sum::<f64>();
+    for (task, weight) in weights.iter().enumerate() {
+        left -= weight;
+        if left < 0.0 {
+            return task;
+        }
+    }
+    sizes.len() - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_drawn_by_a_power_of_their_size() {
+        let sizes = [9000, 1000];
+        let share = |power: f64| {
+            let first = (0..4000).filter(|&step| task_of(&sizes, power, 7, step) == 0).count();
+            first as f64 / 4000.0
+        };
+        // Four standard errors are .02 and .032.
+        assert!((share(1.0) - 0.9).abs() < 0.02, "{}", share(1.0));
+        assert!((share(0.5) - 0.75).abs() < 0.03, "{}", share(0.5));
+        assert!((share(0.0) - 0.5).abs() < 0.032, "{}", share(0.0));
+        assert_eq!(task_of(&sizes, 1.0, 7, 3), task_of(&sizes, 1.0, 7, 3));
+        let powers: Vec<f64> = (0..3).map(|epoch| Sampling::Annealed.power(2.0, epoch, 3)).collect();
+        assert!(powers.iter().zip([1.0, 0.6, 0.2]).all(|(a, b)| (a - b).abs() < 1e-12), "{powers:?}");
+        assert_eq!(Sampling::Temperature.power(4.0, 1, 3), 0.25);
+        assert_eq!(Sampling::Annealed.power(2.0, 0, 1), 1.0);
     }
 }
