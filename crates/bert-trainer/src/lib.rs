@@ -39,7 +39,7 @@
 //! 7. [`CheckpointFolder`](checkpoint::CheckpointFolder) writes checkpoints and finds the newest good one.
 //! 8. [`FinetuneConfig`](finetune::FinetuneConfig) has every setting of a fine-tuning from such a checkpoint, and
 //!    names a [`Task`](tasks::Task). [`finetune::finetune`] trains one model per seed and gives a
-//!    [`FinetuneReport`](finetune::FinetuneReport), whose [`SeedSummary`](tasks::SeedSummary) has the scores over
+//!    [`FinetuneReport`](finetune::FinetuneReport), whose [`SeedSummary`](significance::SeedSummary) has the scores over
 //!    all seeds.
 //! 9. [`Predictor`](inference::Predictor) answers new texts with the tuned model, and [`report::report`] builds a
 //!    page of a run or a fine-tuning.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Error, FolderProblem};
 use crate::json_file::read_json;
-use crate::tasks::SeedSummary;
+use crate::significance::SeedSummary;
 
 /// The report of a fine-tuning.
 pub(crate) struct ReportFile {

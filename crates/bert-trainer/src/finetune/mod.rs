@@ -90,14 +90,17 @@ pub fn finetune(
         tell(FinetuneEvent::Warning(slow));
     }
     let setup = Setup { config, opened: &opened, max_seq_length };
-    let how = (&cells[..], resume, stop);
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => tune(&Spans::read(setup)?, how, tell),
-        Kind::Tags => tune(&Tags::read(setup)?, how, tell),
-        _ if spec.choices > 0 => tune(&Labels::<BertForMultipleChoice>::read(setup)?, how, tell),
-        _ if config.feature_head().is_some() => tune(&Labels::<BertWithFeatureHead>::read(setup)?, how, tell),
-        _ => tune(&Labels::<BertForSequenceClassification>::read(setup)?, how, tell),
+        Kind::Spans { .. } => tune(&Spans::read(setup)?, &cells, resume, stop, tell),
+        Kind::Tags => tune(&Tags::read(setup)?, &cells, resume, stop, tell),
+        _ if spec.choices > 0 => {
+            tune(&Labels::<BertForMultipleChoice>::read(setup)?, &cells, resume, stop, tell)
+        }
+        _ if config.feature_head().is_some() => {
+            tune(&Labels::<BertWithFeatureHead>::read(setup)?, &cells, resume, stop, tell)
+        }
+        _ => tune(&Labels::<BertForSequenceClassification>::read(setup)?, &cells, resume, stop, tell),
     }
 }
 
@@ -111,7 +114,9 @@ pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
 
 fn tune<O: Objective>(
     objective: &O,
-    (cells, resume, stop): (&[Cell], bool, &StopFlag),
+    cells: &[Cell],
+    resume: bool,
+    stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
     let config = objective.setup().config;

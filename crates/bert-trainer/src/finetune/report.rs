@@ -10,8 +10,8 @@ use super::grid::GridReport;
 use super::objectives::Part;
 use super::resolve::Resolved;
 use super::subset::TrainingParts;
-use crate::significance::Calibration;
-use crate::tasks::{Metric, Scores, SeedSummary};
+use crate::significance::{Calibration, SeedSummary};
+use crate::tasks::{Metric, Scores};
 
 /// An epoch of a run, or what was left of the last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use super::seed_run::{State, is_better, reported, run_seed};
 use super::setup::Setup;
 use super::start::start_model;
 use crate::error::Error;
+use crate::significance::SeedRun;
 use crate::stop::StopFlag;
-use crate::tasks::SeedRun;
 
 /// A run's model before it is trained, and its configuration.
 type Fresh<O> = (<O as Objective>::Model, BertConfig);

@@ -18,7 +18,8 @@ pub use submission::{Submission, write_submission};
 
 use crate::error::Error;
 use crate::report_file::ReportFile;
-use crate::tasks::{Metric, SeedSummary, Task};
+use crate::significance::SeedSummary;
+use crate::tasks::{Metric, Task};
 
 /// The tasks of GLUE, in the order of its leaderboard.
 pub const TASKS: [Task; 9] = [

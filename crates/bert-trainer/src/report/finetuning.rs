@@ -14,8 +14,7 @@ use crate::finetune::FusionReport;
 use crate::finetune::grid::{CellReport, GridReport};
 use crate::finetune::subset::TrainingParts;
 use crate::report_file::ReportFile;
-use crate::significance::Calibration;
-use crate::tasks::{SeedSummary, decimals};
+use crate::significance::{Calibration, SeedSummary, decimals};
 
 /// Wrong answers shown, of the best run.
 const ERRORS: usize = 20;

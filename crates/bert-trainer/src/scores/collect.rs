@@ -15,7 +15,8 @@ use super::answers::{check_sets, read_side};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::DEV_LABELS;
 use crate::report_file::ReportFile;
-use crate::tasks::{Label, SeedRun, SeedSummary, Statistics, decimals};
+use crate::significance::{SeedRun, SeedSummary, decimals};
+use crate::tasks::{Label, Statistics};
 use bert_storage::Locate;
 
 /// What of a configuration does not decide the scores of a seed.

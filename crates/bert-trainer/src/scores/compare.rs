@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::answers::{DevAnswers, check_same, read_side};
 use super::collect::collect;
 use crate::error::Error;
-use crate::significance::{McNemar, PairedTest, paired_test};
-use crate::tasks::{Label, Metric, Statistics, Task, decimals, score};
+use crate::significance::{McNemar, PairedTest, decimals, paired_test};
+use crate::tasks::{Label, Metric, Statistics, Task, score};
 
 /// One side of a comparison.
 #[derive(Clone, Debug, Serialize)]

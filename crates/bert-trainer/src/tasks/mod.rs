@@ -2,9 +2,8 @@
 //! tables of one's own. The files of SQuAD and CoNLL have modules of their own: [`crate::question_answering`],
 //! [`crate::token_classification`].
 //!
-//! The module turns a task's published files into [`Example`]s and predictions into the official [`Scores`], the
-//! [`SeedSummary`] over several seeds, and prediction files in the form that GLUE's server (or minBERT's grader)
-//! takes. Everything here is plain text and numbers, without tensors or a tokenizer. The behaviour is that of the
+//! The module turns a task's published files into [`Example`]s and predictions into the official [`Scores`] and into
+//! prediction files in the form that GLUE's server (or minBERT's grader) takes. Everything here is plain text and numbers, without tensors or a tokenizer. The behaviour is that of the
 //! reference's `run_classifier.py` where it has the task, and of the official GLUE files and metrics elsewhere.
 //!
 //! | step | function | file |
@@ -17,7 +16,6 @@
 //! | token ids -> model input | [`encode_pair`] | `pair.rs` |
 //! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
 //! | how much a score says | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
-//! | runs -> summary | [`SeedSummary`] | `summary.rs` |
 //! | predictions -> files | [`write_predictions`] | `predictions.rs` |
 //! | every way in which a file can be wrong | [`TaskError`], [`TaskProblem`] | `error.rs` |
 
@@ -32,7 +30,6 @@ mod pair;
 mod predictions;
 mod scores;
 mod spec;
-mod summary;
 mod swag;
 mod table;
 mod task;
@@ -55,7 +52,5 @@ pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
 pub use predictions::{write_errors, write_labels, write_predictions, write_probabilities};
 pub use scores::{Metric, Scores, Statistics};
 pub use spec::{Columns, Defaults, Kind, TaskSpec};
-pub(crate) use summary::decimals;
-pub use summary::{MetricSummary, SeedRun, SeedSummary};
 pub use table::{Labels, describe as describe_table};
 pub use task::{TableDescription, TableTask, Task};

@@ -19,10 +19,10 @@ use crate::finetune::features::{ClassificationBatch, Features};
 use crate::finetune::output::{DEV_LABELS, Output};
 use crate::finetune::setup::Setup;
 use crate::host::{int_vector, values};
-use crate::significance::{Calibration, calibration};
+use crate::significance::{Calibration, SeedRun, SeedSummary, calibration};
 use crate::tasks::{
-    Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, confusion, is_degenerate, labels_of,
-    majority_baseline, read_file, score, write_errors, write_labels, write_predictions, write_probabilities,
+    Example, Kind, Label, Scores, Task, confusion, is_degenerate, labels_of, majority_baseline, read_file,
+    score, write_errors, write_labels, write_predictions, write_probabilities,
 };
 use crate::text::Text;
 

@@ -16,8 +16,8 @@ use crate::question_answering::answers::{AnswerSettings, PredictedAnswer};
 use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::metrics::question_scores;
 use crate::question_answering::squad::{Question, read_questions};
-use crate::significance::share_interval;
-use crate::tasks::{Kind, Metric, Scores, SeedRun, SeedSummary, TaskError, TaskProblem};
+use crate::significance::{SeedRun, SeedSummary, share_interval};
+use crate::tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
 use bert_storage::Locate;
 
 /// Questions as the file has them and as the model sees them.

@@ -8,11 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::baseline::binomial_standard_error;
-use super::example::Label;
-use super::scores::{Metric, Scores, Statistics};
-use super::task::Task;
-use crate::significance::{Interval, confidence_interval};
+use super::bootstrap::{Interval, confidence_interval};
+use crate::tasks::{Label, Metric, Scores, Statistics, Task, binomial_standard_error};
 
 /// The outcome of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,7 +18,7 @@ pub struct SeedRun {
     pub seed: u64,
     /// Scores on the evaluated set.
     pub scores: Scores,
-    /// Whether all its predictions were the same ([`super::is_degenerate`]).
+    /// Whether all its predictions were the same ([`crate::tasks::is_degenerate`]).
     pub degenerate: bool,
 }
 
@@ -54,7 +51,7 @@ pub struct SeedSummary {
     pub interval: Option<Interval>,
     /// Number of degenerate runs.
     pub degenerate_runs: usize,
-    /// Scores of the majority class of train ([`super::majority_baseline`]).
+    /// Scores of the majority class of train ([`crate::tasks::majority_baseline`]).
     pub majority_baseline: Scores,
 }
 
