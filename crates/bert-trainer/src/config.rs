@@ -118,7 +118,7 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
-    /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
+    /// How the learning rate falls: bert (the reference), linear (Hugging Face), trapezoid or constant.
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
     pub schedule: ScheduleKind,
 

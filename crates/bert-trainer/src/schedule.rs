@@ -1,8 +1,8 @@
 //! Computes learning rates as pure functions of the step.
 //!
-//! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`) and the linear schedule of Hugging
-//! Face transformers (`linear`). Steps count from 0, the first update. A schedule has no state, so a resumed run
-//! has the learning rates of an uninterrupted one.
+//! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`), the linear schedule of Hugging Face
+//! transformers (`linear`) and that of Hägele and others, 2024 (`trapezoid`, arXiv 2405.18392). Steps count from 0,
+//! the first update. A schedule has no state, so a resumed run has the learning rates of an uninterrupted one.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,8 @@ pub enum ScheduleKind {
     Bert,
     /// Linear from the peak at the end of warm-up to zero at the last step.
     Linear,
+    /// The peak until four fifths of all steps, then linear to zero at the last step.
+    Trapezoid,
     /// The peak for ever after warm-up.
     Constant,
 }
@@ -43,6 +45,7 @@ impl Schedule {
         match self.kind {
             ScheduleKind::Bert => self.peak * (1.0 - s.min(n) / n),
             ScheduleKind::Linear => self.peak * ((n - s) / (n - w).max(1.0)).max(0.0),
+            ScheduleKind::Trapezoid => self.peak * ((n - s) / (0.2 * n)).clamp(0.0, 1.0),
             ScheduleKind::Constant => self.peak,
         }
     }
@@ -79,6 +82,17 @@ mod tests {
         close(schedule.learning_rate(10_000), 1e-4);
         close(schedule.learning_rate(505_000), 5e-5);
         close(schedule.learning_rate(1_000_000), 0.0);
+        close(schedule.learning_rate(1_000_001), 0.0);
+    }
+
+    #[test]
+    fn the_trapezoid_falls_over_its_last_fifth() {
+        let schedule = paper(ScheduleKind::Trapezoid);
+        close(schedule.learning_rate(5_000), 5e-5);
+        close(schedule.learning_rate(10_000), 1e-4);
+        close(schedule.learning_rate(800_000), 1e-4);
+        close(schedule.learning_rate(900_000), 5e-5);
+        close(schedule.learning_rate(999_999), 5e-10);
         close(schedule.learning_rate(1_000_001), 0.0);
     }
 

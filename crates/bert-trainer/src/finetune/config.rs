@@ -224,7 +224,7 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().warmup_proportion))]
     pub warmup_proportion: f64,
 
-    /// How the learning rate falls: bert (the reference), linear (Hugging Face) or constant.
+    /// How the learning rate falls: bert (the reference), linear (Hugging Face), trapezoid or constant.
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
     pub schedule: ScheduleKind,
 
