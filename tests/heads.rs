@@ -393,6 +393,7 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
     let before = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
     for (head, parameters) in [
         ("linear", dense(16, 2)),
+        ("mean", dense(16, 2)),
         ("mlp", dense(16, 16) + dense(16, 2)),
         ("gru", gates(3) + dense(16, 2)),
         ("bilstm", 2 * gates(4) + dense(32, 2)),

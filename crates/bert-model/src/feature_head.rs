@@ -1,11 +1,12 @@
-//! Classifiers on the features of a frozen encoder: one more dense layer on the pooled output, or a recurrent network
-//! over the tokens.
+//! Classifiers on the features of a frozen encoder: the mean of the tokens, one more dense layer on the pooled output,
+//! or a recurrent network over the tokens.
 //!
 //! The encoder drops nothing and gets no gradient. `transformers` has no class for these heads; `classifier_head` in
 //! `config.json` says which one a folder has.
 //!
 //! | head | features | then |
 //! |---|---|---|
+//! | `mean` | the mean of the tokens' last states, `[CLS]` and `[SEP]` among them | dropout, classifier |
 //! | `mlp` | the pooled output | dense, tanh, dropout, classifier |
 //! | `gru` | the last state of a GRU over the tokens | dropout, classifier |
 //! | `bilstm` | the last states of an LSTM over the tokens and of one from their end | dropout, classifier |
@@ -29,6 +30,8 @@ const KEY: &str = "classifier_head";
 /// What stands between the encoder and the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureHeadKind {
+    /// The mean of the tokens.
+    Mean,
     /// A dense layer with tanh on the pooled output.
     Mlp,
     /// A GRU over the tokens.
@@ -41,6 +44,7 @@ impl FeatureHeadKind {
     /// The name in `config.json`.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Mean => "mean",
             Self::Mlp => "mlp",
             Self::Gru => "gru",
             Self::BiLstm => "bilstm",
@@ -52,8 +56,8 @@ impl FromStr for FeatureHeadKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let all = [Self::Mlp, Self::Gru, Self::BiLstm];
-        let unknown = || wrong(KEY, format!("is {name:?}; mlp, gru and bilstm are supported"));
+        let all = [Self::Mean, Self::Mlp, Self::Gru, Self::BiLstm];
+        let unknown = || wrong(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
         all.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
     }
 }
@@ -87,7 +91,7 @@ impl BertConfig {
     }
 }
 
-/// The trained part but for the classifier; one of the three is there.
+/// The trained part but for the classifier; one of the three is there, of the mean none.
 #[derive(Module, Debug)]
 pub struct FeatureHead {
     /// Of the MLP: `hidden -> hidden`.
@@ -138,12 +142,13 @@ impl Architecture for BertWithFeatureHead {
 }
 
 impl BertWithFeatureHead {
-    /// Whether the head reads the pooled output alone, which is the same every time.
-    pub fn reads_pooled_output(&self) -> bool {
-        self.head.dense.is_some()
+    /// Whether nothing of [`Self::features`] is trained, so that they are the same every time.
+    pub fn has_fixed_features(&self) -> bool {
+        self.head.gru.is_none() && self.head.lstm.is_none()
     }
 
-    /// What the head reads of a batch: the pooled output, or the last states of the recurrent network.
+    /// What the head reads of a batch: the mean of the tokens, the pooled output, or the last states of the recurrent
+    /// network.
     ///
     /// # Shapes
     ///
@@ -153,14 +158,15 @@ impl BertWithFeatureHead {
         let mask = input.input_mask.clone();
         let output = self.bert.forward(input, Mode::Eval);
         let tokens = output.sequence_output.detach();
-        match (&self.head.gru, &self.head.lstm) {
-            (Some(gru), _) => last_of(gru.forward(tokens, None), &mask),
-            (_, Some([forward, backward])) => {
+        match &self.head {
+            FeatureHead { gru: Some(gru), .. } => last_of(gru.forward(tokens, None), &mask),
+            FeatureHead { lstm: Some([forward, backward]), .. } => {
                 let ahead = forward.forward(tokens.clone(), None).0;
                 let behind = backward.forward(reversed(tokens, &mask), None).0;
                 Tensor::cat(vec![last_of(ahead, &mask), last_of(behind, &mask)], 1)
             }
-            _ => output.pooled_output.detach(),
+            FeatureHead { dense: Some(_), .. } => output.pooled_output.detach(),
+            FeatureHead { .. } => mean_of(tokens, &mask),
         }
     }
 
@@ -197,6 +203,13 @@ fn last_of(states: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
     let [batch, seq, width] = states.dims();
     let last = (row_starts(mask) + lengths(mask)).sub_scalar(1).reshape([batch]);
     states.reshape([batch * seq, width]).select(0, last)
+}
+
+/// The mean of each row's tokens.
+fn mean_of(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
+    let [batch, _, width] = tokens.dims();
+    let of_text = mask.clone().float().unsqueeze_dim::<3>(2);
+    (tokens * of_text).sum_dim(1).reshape([batch, width]) / lengths(mask).float()
 }
 
 /// Each row's tokens in reverse, the padding left where it is.
@@ -240,7 +253,8 @@ mod tests {
     /// Neither the other rows nor the padding reach a row's features.
     #[test]
     fn padding_does_not_matter() {
-        for kind in [FeatureHeadKind::Mlp, FeatureHeadKind::Gru, FeatureHeadKind::BiLstm] {
+        use FeatureHeadKind::{BiLstm, Gru, Mean, Mlp};
+        for kind in [Mean, Mlp, Gru, BiLstm] {
             let model = BertWithFeatureHead::new(&config(kind), 3, &Device::flex());
             let of =
                 |rows: &[&[i64]], seq| values(model.classify(model.features(input(rows, seq)), Mode::Eval));
@@ -254,14 +268,15 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_reversed_within_their_row() {
+    fn reversed_last_and_mean_stay_within_their_row() {
         let mask = input(&[&[1, 1, 1], &[1, 1, 1, 1]], 5).input_mask;
         let device = Device::flex();
         let tokens =
             Tensor::<1>::from_data([0., 1., 2., 3., 4., 5., 6., 7., 8., 9.], &device).reshape([2, 5, 1]);
         let back: Vec<f32> = reversed(tokens.clone(), &mask).into_data().try_to_vec().unwrap();
         assert_eq!(back, [2., 1., 0., 3., 4., 8., 7., 6., 5., 9.]);
-        assert_eq!(values(last_of(tokens, &mask)), [2., 8.]);
+        assert_eq!(values(last_of(tokens.clone(), &mask)), [2., 8.]);
+        assert_eq!(values(mean_of(tokens, &mask)), [1., 6.5]);
     }
 
     #[test]
@@ -280,7 +295,7 @@ mod tests {
         let mut other = config;
         other.extra.insert(KEY.into(), "cnn".into());
         let error = other.feature_head().unwrap_err();
-        assert!(error.to_string().contains("mlp, gru and bilstm are supported"), "{error}");
+        assert!(error.to_string().contains("mean, mlp, gru and bilstm are supported"), "{error}");
         other.extra.remove(KEY);
         assert_eq!(other.feature_head().unwrap(), None);
     }

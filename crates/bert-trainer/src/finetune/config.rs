@@ -37,6 +37,8 @@ pub enum Selection {
 pub enum HeadKind {
     /// The classifier on the pooled output.
     Linear,
+    /// The classifier on the mean of the tokens.
+    Mean,
     /// A dense layer with tanh, then the classifier.
     Mlp,
     /// A GRU over the tokens, then the classifier.
@@ -123,8 +125,8 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub freeze_encoder: bool,
 
-    /// What learns on the frozen encoder: the classifier alone, or also a layer more on the pooled output, or a
-    /// recurrent network over the tokens.
+    /// What learns on the frozen encoder: the classifier alone, on the pooled output or on the mean of the tokens, or
+    /// also a layer more on the pooled output, or a recurrent network over the tokens.
     #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "freeze_encoder"))]
     pub head: Option<HeadKind>,
 
@@ -375,6 +377,7 @@ impl FinetuneConfig {
     pub(super) fn feature_head(&self) -> Option<FeatureHeadKind> {
         match self.head? {
             HeadKind::Linear => None,
+            HeadKind::Mean => Some(FeatureHeadKind::Mean),
             HeadKind::Mlp => Some(FeatureHeadKind::Mlp),
             HeadKind::Gru => Some(FeatureHeadKind::Gru),
             HeadKind::BiLstm => Some(FeatureHeadKind::BiLstm),

@@ -49,7 +49,7 @@ impl Classifier for BertWithFeatureHead {
     }
 
     fn features_are_fixed(&self) -> bool {
-        self.reads_pooled_output()
+        self.has_fixed_features()
     }
 
     fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
