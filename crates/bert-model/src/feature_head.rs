@@ -91,7 +91,7 @@ impl BertConfig {
     }
 }
 
-/// The trained part but for the classifier; one of the three is there, of the mean none.
+/// The trained part but for the classifier; one of the three is there. The mean has none.
 #[derive(Module, Debug)]
 pub struct FeatureHead {
     /// Of the MLP: `hidden -> hidden`.
