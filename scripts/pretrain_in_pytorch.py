@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The first steps of a pre-training in PyTorch, from the initial weights that `bert init` writes.
+"""Runs the first steps of a pre-training in PyTorch, from the initial weights that `bert init` writes.
 
 It shows that the initialization, not the trainer, decides how a small run begins: the held-out loss falls as it does in
 `pretrain`. Data are folders of `make-pretrain-data --columns hf`. Needs torch, transformers and pyarrow.
@@ -25,7 +25,7 @@ COLUMNS = ["input_ids", "token_type_ids", "attention_mask", "labels", "next_sent
 
 
 def read(folder, most=None):
-    """The columns of a data folder as tensors, `[instances, length]`."""
+    """Returns the columns of a data folder as tensors, `[instances, length]`."""
     parts, rows = {name: [] for name in COLUMNS}, 0
     for path in sorted(glob.glob(os.path.join(folder, "*.parquet"))):
         table = pq.read_table(path, columns=COLUMNS)
@@ -43,7 +43,7 @@ def read(folder, most=None):
 
 
 def losses(model, batch):
-    """Masked-LM loss summed over its targets, their number, and the mean next-sentence loss."""
+    """Returns the sum of the masked-LM losses, their number, and the mean next-sentence loss."""
     output = model.bert(
         input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], token_type_ids=batch["token_type_ids"]
     )
