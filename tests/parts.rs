@@ -55,13 +55,77 @@ fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
         format!("make-pretrain-data {FLAGS} --output parts --scratch fast --part {index} --parts 2")
     };
     folder.ok(&format!("{} --tokenize-only", part(2)));
+    // Another build shares the folder, and waits for its other part.
+    let other = format!("make-pretrain-data {FLAGS} --output other --scratch fast --part 1 --parts 2");
+    folder.ok(&format!("{other} --tokenize-only"));
     folder.ok(&part(1));
     let said = folder.ok(&part(2)).stdout;
     let merge = said.lines().last().and_then(|line| line.strip_prefix("when all parts are done: "));
     assert_eq!(merge, Some("bert merge parts --scratch fast"), "{said}");
     folder.ok(merge.expect("compared"));
     assert!(folder.snapshot("whole") == folder.snapshot("parts"), "the union differs from the whole");
-    assert_eq!(folder.snapshot("fast").len(), 0);
+    let left = folder.snapshot("fast");
+    assert!(
+        left.keys().any(|name| name.ends_with("/documents-00000")),
+        "the text of the other build is gone"
+    );
+    assert!(left.keys().all(|name| name.starts_with("other-")), "{:?}", left.keys());
+    // Every command may be given again, as by a scheduler that starts jobs again.
+    let again = folder.ok(&format!("{} --quiet", part(1)));
+    assert_eq!(again.stderr, "", "--quiet");
+    folder.ok("bert merge parts --scratch fast");
+    let again = folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
+    assert!(again.stderr.contains("finished before"), "{}", again.stderr);
+    let ended = folder.run("bert merge parts --scratch none");
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+}
+
+#[test]
+fn an_engine_refuses_what_it_cannot_do() {
+    let folder = Folder::new();
+    folder.write("train.txt", "one.\n");
+    let line = "make-pretrain-data --input train.txt --vocab vocab.txt --output data --engine datafusion";
+    for (flags, said) in
+        [("--tasks 1", "--tasks"), ("--overwrite", "--overwrite cannot be used with --engine")]
+    {
+        let ended = folder.run(&format!("{line} {flags}"));
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said) && !ended.stderr.contains("--part"), "{}", ended.stderr);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_standard_output_is_named() {
+    let folder = Folder::new();
+    folder.write("train.txt", articles(0, 4));
+    folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
+    let mut command = folder.command(&format!("make-pretrain-data {FLAGS} --output data"));
+    let full = std::fs::File::create("/dev/full").expect("a device that is full");
+    let ended = command.stdout(full).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("the work is done") && said.contains("standard output"), "{said}");
+    folder.ok("bert verify data");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_request_for_a_checkpoint_ends_no_build() {
+    let folder = Folder::new();
+    folder.write("train.txt", articles(0, 40));
+    folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
+    let mut child = folder.start(
+        &format!("make-pretrain-data {FLAGS} --dupe-factor 60 --output data").replace("--dupe-factor 4", ""),
+    );
+    while child.try_wait().expect("its state").is_none() {
+        if folder.at("data/.build").exists() {
+            let kill = format!("kill -USR1 {}", child.id());
+            assert!(std::process::Command::new("sh").args(["-c", &kill]).status().is_ok());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(child.wait().expect("its end").success());
 }
 
 #[test]

@@ -15,6 +15,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
+
 /// Ends a program: prints the error with its causes to stderr and gives its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
@@ -47,17 +49,18 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         .unwrap_or(1)
 }
 
-/// Prints a result to stdout. A reader that has gone away (`| head`) is not an error.
+/// Prints a result to stdout. A reader that has gone away (`| head`) is not an error. Programs print when their work is
+/// done.
 ///
 /// # Errors
-/// When stdout cannot be written for another reason.
+/// When stdout cannot be written for another reason, such as a full disk behind it.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let written =
         out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        other => other.context("the work is done, but its result cannot be written to standard output"),
     }
 }
 

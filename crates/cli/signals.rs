@@ -1,11 +1,23 @@
 //! Handles signals: the first SIGINT or SIGTERM asks the run to stop after the current step, a second SIGINT ends the
 //! process at once, and SIGUSR1 asks for a checkpoint.
 
+use std::sync::Arc;
+
 use bert_trainer::StopFlag;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::progress::say;
+
+/// Ignores SIGUSR1 in programs that keep what they have finished anyway. Schedulers send it some time before they end a
+/// job, to all of its processes, and one that does not handle it ends.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub fn ignore_checkpoint_requests() -> anyhow::Result<()> {
+    signal_hook::flag::register(SIGUSR1, Arc::default())?;
+    Ok(())
+}
 
 /// A stop flag that the process's signals set.
 ///

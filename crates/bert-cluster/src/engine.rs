@@ -1,6 +1,5 @@
 //! Runs a build on an engine: stage by stage, then checks the receipts and commits.
 
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -9,7 +8,6 @@ use std::time::Duration;
 use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt;
 use bert_data::{BuildConfig, Manifest, merge_with_scratch};
-use bert_storage::{is_url, on_disk};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
@@ -161,22 +159,6 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
     Ok(receipts)
 }
 
-/// Paths as every machine of the cluster has them.
-fn absolute(config: &BuildConfig) -> BuildConfig {
-    let absolute = |path: &Path| match is_url(path) {
-        true => path.to_owned(),
-        false => std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned()),
-    };
-    let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
-    BuildConfig {
-        input: config.input.iter().map(|path| absolute(path)).collect(),
-        vocab: optional(&config.vocab),
-        output: optional(&config.output),
-        scratch: optional(&config.scratch),
-        ..config.clone()
-    }
-}
-
 /// Builds a data set in so many parts. `told` hears of each stage as it begins.
 ///
 /// # Errors
@@ -188,10 +170,12 @@ pub async fn build(
     told: &mut dyn FnMut(&str),
 ) -> Result<Manifest> {
     config.check()?;
-    let config = absolute(config);
+    if config.overwrite {
+        return Err(Error::Overwrite);
+    }
     for stage in [Stage::Tokenize, Stage::Shards] {
         told(&format!("{stage} in {parts} parts on {engine}"));
-        let receipts = engine.stage(Work::new(stage, &config, parts)).await?;
+        let receipts = engine.stage(Work::new(stage, config, parts)).await?;
         let seconds: f64 = receipts.iter().map(|receipt| receipt.seconds).sum();
         let longest = receipts.iter().map(|receipt| receipt.seconds).fold(0.0, f64::max);
         let count: u64 = receipts.iter().map(|receipt| receipt.count).sum();

@@ -50,6 +50,12 @@ pub enum Error {
         /// The name that was given.
         name: String,
     },
+    /// A data set that is to be replaced in parts.
+    #[error(
+        "an engine cannot overwrite: its parts share the output, and one would remove what the others made; remove the \
+         finished data set first"
+    )]
+    Overwrite,
     /// An address that other machines can reach, without a word that they may.
     #[error(
         "{host} can be reached from other machines, and whoever reaches it can run plans here; bind to 127.0.0.1, or \
@@ -70,7 +76,7 @@ impl Error {
             Self::Part { exit_code, .. } => *exit_code,
             Self::Engine { .. } => 75,
             Self::Receipts { .. } => 3,
-            Self::UnknownEngine { .. } | Self::OpenToAll { .. } => 2,
+            Self::UnknownEngine { .. } | Self::Overwrite | Self::OpenToAll { .. } => 2,
         }
     }
 }

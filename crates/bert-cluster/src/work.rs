@@ -1,11 +1,13 @@
 //! The unit of work: one part of one stage of a build.
 
 use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
+use bert_storage::{is_url, on_disk};
 use serde::{Deserialize, Serialize};
 
 /// How long a part waits for another process that works on it. A machine that lost its network may still hold the lock
@@ -67,11 +69,11 @@ impl Work {
     /// The version of the program that has this code.
     pub const PROGRAM: &'static str = concat!("bert ", env!("CARGO_PKG_VERSION"));
 
-    /// A stage of a build in so many parts.
+    /// A stage of a build in so many parts. Relative paths become absolute: workers run in folders of their own.
     #[must_use]
     pub fn new(stage: Stage, config: &BuildConfig, parts: u32) -> Self {
-        let threads = config.threads.max(1);
-        Self { program: Self::PROGRAM.to_owned(), stage, config: config.clone().with_threads(threads), parts }
+        let config = absolute(config).with_threads(config.threads.max(1));
+        Self { program: Self::PROGRAM.to_owned(), stage, config, parts }
     }
 
     /// Does one part. A failure that another attempt may mend is an error; any other is in the receipt, with the builder's
@@ -81,22 +83,26 @@ impl Work {
     /// [`std::io::Error`]: a disk or network, or another process that holds the part.
     ///
     /// # Panics
-    /// Unwinds when `cancelled` becomes true.
+    /// Unwinds when `cancelled` becomes true, within a second; the part's lock is then released.
     pub fn run(&self, part: u32, cancelled: &AtomicBool) -> std::io::Result<Receipt> {
         let start = Instant::now();
         let config = self.config.clone().with_part(part as usize).with_parts(self.parts as usize);
-        let mut watch = |_: BuildProgress| {
+        let stop_if_cancelled = || {
             if cancelled.load(Ordering::Relaxed) {
                 resume_unwind(Box::new(Cancelled));
             }
         };
+        let mut watch = |_: BuildProgress| stop_if_cancelled();
         let mut attempt = || match self.stage {
             Stage::Tokenize => tokenize_part(&config, &mut watch).map(|text| text.tokens),
             Stage::Shards => build_part(&config, &mut watch).map(|shards| shards.rows),
         };
         let done = loop {
             match attempt() {
-                Err(error) if is_in_use(&error) && start.elapsed() < LOCK_WAIT => thread::sleep(LOCK_POLL),
+                Err(error) if is_in_use(&error) && start.elapsed() < LOCK_WAIT => {
+                    stop_if_cancelled();
+                    thread::sleep(LOCK_POLL);
+                }
                 done => break done,
             }
         };
@@ -109,6 +115,23 @@ impl Work {
                 Ok(Receipt { failure, ..receipt })
             }
         }
+    }
+}
+
+/// Paths as every machine of the cluster has them.
+fn absolute(config: &BuildConfig) -> BuildConfig {
+    let absolute = |path: &Path| match is_url(path) {
+        true => path.to_owned(),
+        // Of an empty path there is none; it is refused where it is opened.
+        false => std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned()),
+    };
+    let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
+    BuildConfig {
+        input: config.input.iter().map(|path| absolute(path)).collect(),
+        vocab: optional(&config.vocab),
+        output: optional(&config.output),
+        scratch: optional(&config.scratch),
+        ..config.clone()
     }
 }
 
@@ -140,4 +163,19 @@ pub(crate) fn message<'e>(causes: impl Iterator<Item = &'e (dyn std::error::Erro
         if text.contains(&cause) { text } else { format!("{text}: {cause}") }
     };
     causes.map(ToString::to_string).reduce(add).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_task_are_absolute() {
+        let config = BuildConfig::new(["text", "s3://bucket/text"], "v.txt", "out").with_scratch("file:///fast");
+        let config = Work::new(Stage::Tokenize, &config, 2).config;
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(config.input, [here.join("text"), PathBuf::from("s3://bucket/text")]);
+        assert_eq!((config.vocab, config.output), (Some(here.join("v.txt")), Some(here.join("out"))));
+        assert_eq!(config.scratch, Some(PathBuf::from("/fast")));
+    }
 }

@@ -51,8 +51,8 @@ fn plan(
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let stage: Stage = serde_json::from_value(stage.into()).map_err(invalid)?;
-    if parts == 0 {
-        return Err(invalid("parts must be at least 1"));
+    if parts < 2 {
+        return Err(invalid("parts must be at least 2: a build in one part needs no scheduler"));
     }
     let config: BuildConfig = match options {
         Some(options) => depythonize(options).map_err(invalid)?,

@@ -5,12 +5,17 @@
 //! on one by one while later items are worked on.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
+
+/// How often the calling thread is told that the work goes on. Whoever waits may end it then.
+const BEAT: Duration = Duration::from_millis(100);
 
 /// A pool of so many threads; 0 means one per core.
 pub(crate) fn pool(threads: usize) -> Result<ThreadPool> {
@@ -22,7 +27,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Works on all items and returns the results in their order.
+/// Works on all items and returns the results in their order. `beat` is called on the calling thread every tenth of a
+/// second; when it panics, no item is begun any more.
 ///
 /// # Errors
 /// The first one of `work`, in the order of the items.
@@ -31,6 +37,7 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
     workers: &mut [W],
     items: Vec<T>,
     work: impl Fn(&mut W, T) -> Result<R> + Sync,
+    beat: &mut dyn FnMut(),
 ) -> Result<Vec<R>> {
     let mut results = Vec::with_capacity(items.len());
     let items = items.into_iter().map(|item| Ok((0, item)));
@@ -38,13 +45,16 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
         results.push(result);
         Ok(Some(()))
     };
-    in_order(pool, workers, 1, items, work, take, |()| {})?;
+    let told = |taken: Option<()>| taken.map_or_else(&mut *beat, drop);
+    in_order(pool, workers, 1, items, &AtomicBool::new(false), work, take, told)?;
     Ok(results)
 }
 
 /// Works on items, each with its size, and hands the results to `take`, one at a time and in the order of the items;
 /// nobody waits for it but the results behind. No item is begun while those on their way have `room` together. What
-/// `take` returns goes to `told` on the calling thread; `None` ends the work without an error.
+/// `take` returns goes to `told` on the calling thread; `None` ends the work without an error. Every tenth of a second in
+/// which nothing was taken `told` gets `None`. When it panics, `stop` is set and the work ends: `work` may look at it and
+/// return anything then.
 ///
 /// # Errors
 /// The first one in the order of the items, of the items themselves, of `work` or of `take`.
@@ -53,9 +63,10 @@ pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
     workers: &mut [W],
     room: usize,
     items: impl Iterator<Item = Result<(usize, T)>> + Send,
+    stop: &AtomicBool,
     work: impl Fn(&mut W, T) -> Result<R> + Sync,
     take: impl FnMut(R) -> Result<Option<P>> + Send,
-    mut told: impl FnMut(P),
+    mut told: impl FnMut(Option<P>),
 ) -> Result<()> {
     let line = Line {
         items: Mutex::new(Some(items.enumerate())),
@@ -77,7 +88,16 @@ pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
             scope.spawn(move |_| line.run(worker, work, &tell));
         }
         drop(tell);
-        hear.iter().for_each(&mut told);
+        // The scope waits for the workers also when `told` panics.
+        let _ender = EndOnPanic(&line);
+        let _stopper = SetOnPanic(stop);
+        loop {
+            match hear.recv_timeout(BEAT) {
+                Ok(progress) => told(Some(progress)),
+                Err(RecvTimeoutError::Timeout) => told(None),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
     });
     line.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
 }
@@ -175,7 +195,18 @@ impl<I, F, R> Line<I, F, R> {
     }
 }
 
-/// Ends the work of the others when a worker panics.
+/// Sets a flag when a thread panics.
+struct SetOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for SetOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Ends the work of the others when a thread panics.
 struct EndOnPanic<'a, I, F, R>(&'a Line<I, F, R>);
 
 impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {
@@ -198,10 +229,11 @@ mod tests {
             let mut counts = vec![0u32; workers];
             let items: Vec<u64> = (0..1000).collect();
             let pool = ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
-            let squared = share_out(&pool, &mut counts, items, |count, item| {
+            let square = |count: &mut u32, item| {
                 *count += 1;
                 Ok(item * item)
-            });
+            };
+            let squared = share_out(&pool, &mut counts, items, square, &mut || {});
             assert!(squared.unwrap().into_iter().eq((0..1000).map(|item| item * item)));
             assert_eq!(counts.iter().sum::<u32>(), 1000);
         }
@@ -229,6 +261,7 @@ mod tests {
             &mut vec![(); threads],
             room,
             items,
+            &AtomicBool::new(false),
             |(), item| {
                 std::thread::sleep(std::time::Duration::from_micros(300 / (item as u64 + 1)));
                 if faulty("work", item) { Err(error(item)) } else { Ok(item) }
@@ -241,7 +274,7 @@ mod tests {
                 }
                 Ok((!faulty("stop", item)).then_some(item))
             },
-            |item| told.push(item),
+            |item| told.extend(item),
         );
         let most = *lock(&most);
         // `room` and the one that was begun when there was little left.
@@ -273,6 +306,30 @@ mod tests {
             }
             let (taken, told, result) = line(threads, 30, |what, item| what == "stop" && item == 40);
             assert!(result.is_ok() && taken.len() == 41 && told.len() == 40);
+        }
+    }
+
+    /// A caller that is cancelled unwinds out of `told`; what is under way ends soon.
+    #[test]
+    fn a_panic_of_the_caller_ends_it_at_once() {
+        for threads in [1, 3] {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let (stop, begun, start) = (AtomicBool::new(false), Mutex::new(0), std::time::Instant::now());
+            let work = |_: &mut (), item: usize| {
+                *lock(&begun) += 1;
+                // An item that takes longer than anybody waits, unless it is told to stop.
+                while item > 0 && !stop.load(Ordering::Relaxed) && start.elapsed().as_secs() < 20 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Ok(item)
+            };
+            let items = (0..100).map(|item| Ok((1, item)));
+            let told =
+                |taken: Option<()>| assert!(taken.is_some(), "cancelled at a beat, as the test wants it");
+            let mut workers = vec![(); threads];
+            let run = || in_order(&pool, &mut workers, 9, items, &stop, work, |_| Ok(Some(())), told);
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+            assert!(start.elapsed().as_secs_f64() < 5.0 && *lock(&begun) <= 1 + threads);
         }
     }
 

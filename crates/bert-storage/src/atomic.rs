@@ -105,14 +105,19 @@ impl Write for AtomicFile<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let out = self.out.as_mut().ok_or_else(|| io::Error::other("written after commit"))?;
         self.tried = self.bytes + buffer.len() as u64;
-        let written = out.write(buffer)?;
+        let written = match out.write(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            // Whoever writes into the file knows neither its name nor its size.
+            written => written.map_err(|source| self.failed(source).carry())?,
+        };
         self.hasher.update(&buffer[..written]);
         self.bytes += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.as_mut().map_or(Ok(()), Write::flush)
+        let flushed = self.out.as_mut().map_or(Ok(()), Write::flush);
+        flushed.map_err(|source| self.failed(source).carry())
     }
 }
 

@@ -42,6 +42,18 @@ pub enum Error {
         /// The digest expected.
         expected: String,
     },
+    /// A lock file cannot be locked.
+    #[error(
+        "cannot lock {}: its file system may have no locks: mount it with them (NFS with lockd, Lustre with -o flock), or \
+         choose a folder on another file system",
+        path.display()
+    )]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Another process writes to the folder.
     #[error("{} is in use by another process", path.display())]
     InUse {
@@ -58,7 +70,7 @@ impl Error {
             Self::InUse { .. } => 6,
             Self::Differs { .. } => 3,
             Self::Io { source, .. } if is_transient(source) => 75,
-            Self::Io { .. } | Self::DiskFull { .. } => 1,
+            Self::Io { .. } | Self::DiskFull { .. } | Self::Lock { .. } => 1,
         }
     }
 
@@ -68,13 +80,35 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 
-    /// The error of a write after which the file would have had `needed` bytes.
+    /// Returns the error of a write after which the file would have had `needed` bytes; the one that `source` carries,
+    /// if it carries one.
     pub(crate) fn write(path: &Path, needed: u64, source: std::io::Error) -> Self {
         let path = path.to_owned();
-        match is_disk_full(&source) {
-            true => Self::DiskFull { path, needed, source },
-            false => Self::Io { action: "write", path, source },
+        match Self::carried_by(source) {
+            Ok(carried) => carried,
+            Err(source) if is_disk_full(&source) => Self::DiskFull { path, needed, source },
+            Err(source) => Self::Io { action: "write", path, source },
         }
+    }
+
+    /// Returns the error of this crate that an [`std::io::Error`] carries. A file that is written through somebody
+    /// else's writer hands its errors on in this way.
+    ///
+    /// # Errors
+    /// The error itself when it carries none.
+    pub fn carried_by(error: std::io::Error) -> std::result::Result<Self, std::io::Error> {
+        error.downcast::<Self>()
+    }
+
+    /// Makes an [`std::io::Error`] that carries this one.
+    pub(crate) fn carry(self) -> std::io::Error {
+        let kind = match &self {
+            Self::Io { source, .. } | Self::DiskFull { source, .. } | Self::Lock { source, .. } => {
+                source.kind()
+            }
+            Self::Differs { .. } | Self::InUse { .. } => std::io::ErrorKind::Other,
+        };
+        std::io::Error::new(kind, self)
     }
 }
 

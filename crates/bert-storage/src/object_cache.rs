@@ -1,24 +1,32 @@
 //! Keeps copies of objects on a disk, up to a limit of bytes: those that were used last.
 //!
-//! A copy has the digest of its contents as its name, so it needs no other check than its size, and any number of
-//! processes may share a folder.
+//! A copy has the digest of its contents as its name. A process compares the digest before it first uses a copy, so any
+//! number of processes may share a folder. Files with other names are left alone.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::source::open_stream;
 
+/// What the name of a copy that is being written begins with.
+const UNFINISHED: &str = ".copy-";
+/// How long nobody writes to such a copy before it counts as left by a kill.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
 /// A folder with copies of objects.
 #[derive(Clone, Debug)]
 pub struct ObjectCache {
     folder: PathBuf,
     most: u64,
+    /// The names of the copies whose digests this process has compared.
+    compared: Arc<Mutex<BTreeSet<String>>>,
     _temporary: Option<Arc<TempDir>>,
 }
 
@@ -26,7 +34,7 @@ impl ObjectCache {
     /// A folder, which need not be there yet, for so many bytes.
     #[must_use]
     pub fn new(folder: &Path, most: u64) -> Self {
-        Self { folder: folder.to_owned(), most, _temporary: None }
+        Self { folder: folder.to_owned(), most, compared: Arc::default(), _temporary: None }
     }
 
     /// A folder that goes with the last clone.
@@ -49,16 +57,14 @@ impl ObjectCache {
         caches.unwrap_or_else(std::env::temp_dir).join("bert").join(name)
     }
 
-    /// A copy of the object, which has so many bytes and this BLAKE3 digest in hex. The file stays readable when the
-    /// copy is removed.
+    /// Returns a copy of the object, which has so many bytes and this BLAKE3 digest in hex. The file stays readable when
+    /// the copy is removed.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Differs`].
+    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::Differs`] when the object has another digest.
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
-        if let Ok(file) = File::open(&path)
-            && file.metadata().is_ok_and(|metadata| metadata.len() == bytes)
-        {
+        if let Some(file) = self.kept(&path, bytes, blake3)? {
             // Where the folder belongs to somebody else, the copy only seems older.
             let _ = file.set_modified(SystemTime::now());
             return Ok(file);
@@ -68,40 +74,70 @@ impl ObjectCache {
             return Err(Error::io("keep a copy of", url)(io::Error::other(said)));
         }
         self.make_room(bytes).map_err(Error::io("write to", &self.folder))?;
-        let copy = tempfile::Builder::new().prefix(".copy-").tempfile_in(&self.folder);
+        let copy = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder);
         let mut copy = copy.map_err(Error::io("write to", &self.folder))?;
-        let mut hasher = blake3::Hasher::new();
-        let mut from = open_stream(url).map_err(Error::io("open", url))?;
-        let (mut buffer, mut written) = (vec![0; 1 << 16], 0);
-        loop {
-            let read = from.read(&mut buffer).map_err(Error::io("read", url))?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&buffer[..read]);
-            written += read as u64;
-            copy.write_all(&buffer[..read]).map_err(|source| Error::write(&path, written, source))?;
+        let from = open_stream(url).map_err(Error::io("open", url))?;
+        let found = copy_digested(from, copy.as_file_mut(), url, &path)?;
+        if found != blake3 {
+            return Err(Error::Differs { path: url.to_owned(), found, expected: blake3.to_owned() });
         }
-        let (found, expected) = (hasher.finalize().to_hex().to_string(), blake3.to_owned());
-        if found != expected {
-            return Err(Error::Differs { path: url.to_owned(), found, expected });
-        }
-        copy.persist(&path).map_err(|error| Error::io("write", &path)(error.error))
+        copy.as_file().sync_all().map_err(|source| Error::write(&path, bytes, source))?;
+        let mut file = copy.persist(&path).map_err(|error| Error::io("write", &path)(error.error))?;
+        file.rewind().map_err(Error::io("read", &path))?;
+        self.note_compared(blake3);
+        Ok(file)
     }
 
-    /// Removes the copies that were not used for longest until so many bytes have room, and what a kill left.
+    /// Returns the copy of this name if it is there and holds what its name says. A damaged one is removed.
+    fn kept(&self, path: &Path, bytes: u64, blake3: &str) -> Result<Option<File>> {
+        let mut file = match File::open(path) {
+            // The copy of another user who does not share it is none for this one.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+            {
+                return Ok(None);
+            }
+            file => file.map_err(Error::io("open", path))?,
+        };
+        let length = file.metadata().map_err(Error::io("read", path))?.len();
+        let is_compared = || self.compared.lock().unwrap_or_else(PoisonError::into_inner).contains(blake3);
+        if length == bytes && is_compared() {
+            return Ok(Some(file));
+        }
+        if length == bytes {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(&mut file).map_err(Error::io("read", path))?;
+            if hasher.finalize().to_hex().as_str() == blake3 {
+                file.rewind().map_err(Error::io("read", path))?;
+                self.note_compared(blake3);
+                return Ok(Some(file));
+            }
+        }
+        fs::remove_file(path).map_err(Error::io("remove", path))?;
+        Ok(None)
+    }
+
+    fn note_compared(&self, blake3: &str) {
+        self.compared.lock().unwrap_or_else(PoisonError::into_inner).insert(blake3.to_owned());
+    }
+
+    /// Removes the copies that were not used for longest until so many bytes have room, and what kills left.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let mut copies = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
             // Another process may have removed it.
             let Ok(metadata) = entry.metadata() else { continue };
-            copies.push((
-                metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-                metadata.len(),
-                entry.path(),
-            ));
+            let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            if name.starts_with(UNFINISHED) {
+                if used.elapsed().is_ok_and(|age| age > ABANDONED) {
+                    let _ = fs::remove_file(path);
+                }
+            } else if is_copy(&name) && metadata.is_file() {
+                copies.push((used, metadata.len(), path));
+            }
         }
         copies.sort_unstable();
         let mut held: u64 = copies.iter().map(|(_, length, _)| length).sum();
@@ -113,5 +149,79 @@ impl ObjectCache {
             held -= length;
         }
         Ok(())
+    }
+}
+
+/// Whether a name is one that a copy has: a digest in hex.
+fn is_copy(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Copies an object into a file that will be at `path`; returns the digest of its bytes.
+fn copy_digested(mut from: impl Read, to: &mut File, url: &Path, path: &Path) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    let (mut buffer, mut written) = (vec![0; 1 << 16], 0);
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(Error::io("read", url))?,
+        };
+        hasher.update(&buffer[..read]);
+        written += read as u64;
+        to.write_all(&buffer[..read]).map_err(|source| Error::write(path, written, source))?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::digest_bytes;
+
+    /// An object, its bytes and its digest, and a cache with a copy of it.
+    fn with_a_copy(folder: &Path) -> (PathBuf, u64, String, ObjectCache) {
+        let (object, text) = (folder.join("object"), b"some bytes");
+        fs::write(&object, text).unwrap();
+        let (cache, digest) = (ObjectCache::new(&folder.join("cache"), 15), digest_bytes(text));
+        cache.open(&object, 10, &digest).unwrap();
+        (object, 10, digest, cache)
+    }
+
+    #[test]
+    fn a_damaged_copy_is_fetched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (object, bytes, digest, _) = with_a_copy(folder.path());
+        let path = folder.path().join("cache").join(&digest);
+        for damaged in ["some bytez", "some"] {
+            fs::write(&path, damaged).unwrap();
+            // Another process, which has compared nothing yet.
+            let cache = ObjectCache::new(&folder.path().join("cache"), 15);
+            let mut text = String::new();
+            cache.open(&object, bytes, &digest).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "some bytes");
+        }
+        fs::remove_file(&object).unwrap();
+        let cache = ObjectCache::new(&folder.path().join("cache"), 15);
+        let mut text = String::new();
+        cache.open(&object, bytes, &digest).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "some bytes", "a compared copy is read from its beginning");
+    }
+
+    #[test]
+    fn files_that_are_no_copies_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, _, digest, cache) = with_a_copy(folder.path());
+        let at = |name: &str| folder.path().join("cache").join(name);
+        for name in ["thesis.tex", ".copy-of-another-process", ".copy-of-a-kill"] {
+            fs::write(at(name), "0123456789").unwrap();
+        }
+        let old = File::options().write(true).open(at(".copy-of-a-kill")).unwrap();
+        old.set_modified(SystemTime::now() - 2 * ABANDONED).unwrap();
+        fs::write(folder.path().join("other"), "other byte").unwrap();
+        cache.open(&folder.path().join("other"), 10, &digest_bytes(b"other byte")).unwrap();
+        let found = ["thesis.tex", ".copy-of-another-process", ".copy-of-a-kill", &digest]
+            .map(|name| at(name).exists());
+        assert_eq!(found, [true, true, false, false]);
     }
 }

@@ -9,8 +9,8 @@
 //! 3. The last file says that all are there. What goes away again loses its name first ([`StagedFolder::discard`]), so
 //!    that nothing half removed is taken for whole.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::atomic::{AtomicFile, Written, folder_of, is_temporary, json};
 use crate::error::{Error, Result};
-use crate::sealed::{read_sealed, sealed};
+use crate::sealed::{LARGEST, sealed, unsealed};
 use crate::system::FileSystem;
 
 /// The name of the lock file in an output folder.
@@ -27,7 +27,11 @@ pub const LOCK: &str = ".lock";
 /// Exclusive use of an output folder, until dropped. The lock is the operating system's: it dies with the process; its
 /// file stays.
 #[derive(Debug)]
-pub struct OutputLock(#[expect(dead_code, reason = "closing it ends the lock")] File);
+pub struct OutputLock {
+    #[expect(dead_code, reason = "closing it ends the lock")]
+    file: File,
+    name: String,
+}
 
 /// A folder, and the file system by which it is written.
 #[derive(Clone, Debug)]
@@ -67,25 +71,40 @@ impl<'a> StagedFolder<'a> {
         self.path.join(name)
     }
 
-    /// Whether something has this name.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.at(name).exists()
+    /// Returns whether something has this name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file system does not say.
+    pub fn has(&self, name: &str) -> Result<bool> {
+        self.exists(&self.at(name))
     }
 
-    /// All names in it, sorted; none where there is no folder.
+    /// Returns whether the folder exists.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file system does not say.
+    pub fn is_there(&self) -> Result<bool> {
+        self.exists(&self.path)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        match self.files.metadata(path) {
+            Ok(_) => Ok(true),
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(source) => Err(Error::io("read", path)(source)),
+        }
+    }
+
+    /// Returns all names in it, sorted; none where there is no folder.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
-        let failed = || Error::io("read folder", &self.path);
-        let entries = match fs::read_dir(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(failed())?,
+        let names = match self.files.names(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(Error::io("read folder", &self.path))?,
         };
-        let name =
-            |entry: io::Result<fs::DirEntry>| entry.map(|e| e.file_name().to_string_lossy().into_owned());
-        let mut names = entries.map(name).collect::<io::Result<Vec<_>>>().map_err(failed())?;
+        let mut names: Vec<_> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
         names.sort_unstable();
         Ok(names)
     }
@@ -112,7 +131,8 @@ impl<'a> StagedFolder<'a> {
     /// Takes the lock of this name in the folder, at once or not at all; most call it [`LOCK`].
     ///
     /// # Errors
-    /// [`Error::InUse`] when another process holds it, [`Error::Io`] when the lock file cannot be made.
+    /// [`Error::InUse`] when another process holds it, [`Error::Io`] when the lock file cannot be made, [`Error::Lock`]
+    /// when the file system has no locks.
     pub fn lock(&self, name: &str) -> Result<OutputLock> {
         self.lock_by(File::try_lock, name)
     }
@@ -127,11 +147,21 @@ impl<'a> StagedFolder<'a> {
 
     fn lock_by(&self, lock: fn(&File) -> Result<(), TryLockError>, name: &str) -> Result<OutputLock> {
         let path = self.at(name);
-        let file = self.files.open_lock(&path).map_err(Error::io("create", &path))?;
-        match lock(&file) {
-            Ok(()) => Ok(OutputLock(file)),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse { path: self.path.clone() }),
-            Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),
+        loop {
+            let file = self.files.open_lock(&path).map_err(Error::io("create", &path))?;
+            let locked = loop {
+                match lock(&file) {
+                    Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+                    locked => break locked,
+                }
+            };
+            match locked {
+                // Who removes a lock file holds its lock: a lock on a file without a name keeps nobody out.
+                Ok(()) if !still_has_its_name(&file, &path) => {}
+                Ok(()) => return Ok(OutputLock { file, name: name.to_owned() }),
+                Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: self.path.clone() }),
+                Err(TryLockError::Error(source)) => return Err(Error::Lock { path, source }),
+            }
         }
     }
 
@@ -140,7 +170,7 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// As [`StagedFolder::lock`].
     pub fn refuse_if_in_use(&self) -> Result<()> {
-        if self.has(LOCK) { self.lock(LOCK).map(drop) } else { Ok(()) }
+        if self.has(LOCK)? { self.lock(LOCK).map(drop) } else { Ok(()) }
     }
 
     /// Removes the temporary files of [`AtomicFile`] that a killed process left. Only for who holds the folder's lock:
@@ -204,19 +234,28 @@ impl<'a> StagedFolder<'a> {
     /// As [`sealed`].
     pub fn note<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
         let (path, temporary) = (self.at(name), self.at(&format!("{name}.new")));
+        let text = sealed(value);
         let write = || {
             let mut file = self.files.create(&temporary)?;
-            file.write_all(sealed(value).as_bytes())?;
+            file.write_all(text.as_bytes())?;
             file.flush()
         };
-        write().map_err(Error::io("write", &path))?;
+        write().map_err(|source| Error::write(&path, text.len() as u64, source))?;
         self.take(&temporary, name)
     }
 
-    /// What was noted or written with a seal; `None` where there is none that holds.
-    #[must_use]
-    pub fn noted<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&read_sealed(&self.at(name)).ok()?).ok()
+    /// Returns what was noted or written with a seal; `None` where nothing has the name, or what has it is damaged or
+    /// of another form.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be read.
+    pub fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.at(name);
+        match self.files.read(&path, LARGEST) {
+            Ok(bytes) => Ok(unsealed(bytes).ok().and_then(|json| serde_json::from_slice(&json).ok())),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(source) => Err(Error::io("read", &path)(source)),
+        }
     }
 
     /// Moves what has this name in another folder here, over what has it.
@@ -242,8 +281,9 @@ impl<'a> StagedFolder<'a> {
     /// [`Error::Io`].
     pub fn remove(&self, name: &str) -> Result<bool> {
         let path = self.at(name);
-        let removed = match fs::symlink_metadata(&path) {
-            Err(_) => return Ok(false),
+        let removed = match self.files.symlink_metadata(&path) {
+            Err(error) if is_absent(&error) => return Ok(false),
+            Err(source) => return Err(Error::io("read", &path)(source)),
             Ok(found) if found.is_dir() => self.files.remove_dir_all(&path),
             Ok(_) => self.files.remove_file(&path),
         };
@@ -257,7 +297,7 @@ impl<'a> StagedFolder<'a> {
     /// [`Error::Io`].
     pub fn discard(&self, name: &str, hidden: &str) -> Result<()> {
         self.remove(hidden)?;
-        if self.has(name) {
+        if self.has(name)? {
             self.take(&self.at(name), hidden)?;
             self.sync()?;
             self.remove(hidden)?;
@@ -280,12 +320,62 @@ impl<'a> StagedFolder<'a> {
     pub fn remove_all(&self) -> Result<()> {
         self.files.remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
     }
+
+    /// Removes the folder if it is empty; returns whether it is gone.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn remove_if_empty(&self) -> Result<bool> {
+        match self.files.remove_dir(&self.path) {
+            Ok(()) => Ok(true),
+            Err(error) if is_absent(&error) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(false),
+            Err(source) => Err(Error::io("remove", &self.path)(source)),
+        }
+    }
+
+    /// Removes the folder with all that is in it, and ends the locks that were taken in it. Their files go last and are
+    /// closed before the folder goes: NFS keeps a file that is open, under another name. A folder in which another
+    /// process has just begun to work stays.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn remove_unlocking(&self, locks: Vec<OutputLock>) -> Result<()> {
+        self.clear(|name| locks.iter().all(|lock| lock.name != name))?;
+        for lock in &locks {
+            self.remove(&lock.name)?;
+        }
+        drop(locks);
+        self.remove_if_empty().map(drop)
+    }
+}
+
+/// Whether an error says that nothing has a name. Any other error leaves that open.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Whether an open file is the one at a path, as far as the system tells.
+#[cfg(unix)]
+fn still_has_its_name(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(file), Ok(named)) => place(file) == place(named),
+        (Ok(_), Err(error)) => !is_absent(&error),
+        _ => true,
+    }
+}
+
+#[cfg(not(unix))]
+fn still_has_its_name(_: &File, _: &Path) -> bool {
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{PowerCut, Survival};
+    use crate::faults::{Fault, Faulty, PowerCut, Survival};
     use crate::system::Disk;
 
     #[test]
@@ -310,5 +400,48 @@ mod tests {
         assert!(matches!(staged.lock(LOCK), Err(Error::InUse { .. })));
         drop(lock);
         staged.lock(LOCK).unwrap();
+    }
+
+    #[test]
+    fn a_failed_read_is_never_taken_for_absence() {
+        let folder = tempfile::tempdir().unwrap();
+        StagedFolder::new(&Disk, folder.path()).note("a", &serde_json::json!({ "b": 1 })).unwrap();
+        let reads: [fn(&StagedFolder<'_>) -> Result<bool>; 4] = [
+            |staged| staged.noted::<serde_json::Value>("a").map(|found| found.is_some()),
+            |staged| staged.has("a"),
+            |staged| staged.names().map(|names| !names.is_empty()),
+            |staged| staged.remove("a"),
+        ];
+        for read in reads {
+            let files = Faulty::new(Fault::Read, 1);
+            let staged = StagedFolder::new(&files, folder.path());
+            assert_eq!(read(&staged).unwrap_err().exit_code(), 1);
+            assert!(read(&staged).unwrap(), "only the first read fails");
+            assert!(!read(&StagedFolder::new(&Disk, &folder.path().join("none"))).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_locked_folder_goes_with_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let staged = StagedFolder::new(&Disk, &folder.path().join("a"));
+        staged.create().unwrap();
+        let locks = vec![staged.share().unwrap(), staged.lock("other").unwrap()];
+        staged.write_bytes("file", b"x").unwrap();
+        staged.remove_unlocking(locks).unwrap();
+        assert!(!staged.is_there().unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_on_a_removed_file_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOCK);
+        let file = Disk.open_lock(&path).unwrap();
+        assert!(still_has_its_name(&file, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!still_has_its_name(&file, &path));
+        let _other = Disk.open_lock(&path).unwrap();
+        assert!(!still_has_its_name(&file, &path));
     }
 }

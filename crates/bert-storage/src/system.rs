@@ -2,10 +2,13 @@
 //!
 //! The feature `faults` has file systems that fail on purpose.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+
+use crate::source::read_limited;
 
 /// A file being written: bytes first, then [`Durable::sync`].
 pub trait Durable: Write + Send {
@@ -19,13 +22,31 @@ impl Durable for File {
     }
 }
 
-/// The file operations that writing is made of. What only reads goes to the standard library.
+/// The file operations that an output folder is written with, and those whose answer decides what is kept or removed in
+/// it. Other reads go to the standard library.
 pub trait FileSystem: fmt::Debug + Send + Sync {
+    /// Returns the bytes of a regular file that has no more than `limit` of them.
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        read_limited(path, limit)
+    }
+    /// Returns the metadata of a file or folder; links are followed.
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        fs::metadata(path)
+    }
+    /// Returns the metadata of a name; links are not followed.
+    fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
+        fs::symlink_metadata(path)
+    }
+    /// Returns the names in a folder.
+    fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect()
+    }
     /// Creates or empties a file.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
     /// Opens a file to write at its end; creates it if need be.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
-    /// Opens a file to take a lock on; creates it if need be, and changes nothing in it.
+    /// Opens a file to take a lock on; creates it if need be, and changes nothing in it. The file can be read and, where
+    /// its permissions allow that, written: on NFS a shared lock needs the first, an exclusive one the second.
     fn open_lock(&self, path: &Path) -> io::Result<File>;
     /// Moves a file over another one in the same file system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -35,6 +56,8 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Creates one folder, in a folder that is there. See [`crate::StagedFolder::create`].
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty folder.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes a folder with all that is in it, in no certain order.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
 }
@@ -53,7 +76,20 @@ impl FileSystem for Disk {
     }
 
     fn open_lock(&self, path: &Path) -> io::Result<File> {
-        File::options().create(true).truncate(false).write(true).open(path)
+        let mut both = File::options();
+        both.read(true).write(true);
+        match both.clone().create_new(true).open(path) {
+            Ok(file) => {
+                share_like_its_folder(&file, path);
+                Ok(file)
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match both.open(path) {
+                // The file of another user. Most file systems lock a file that is open to read.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path),
+                opened => opened,
+            },
+            Err(error) => Err(error),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -62,7 +98,13 @@ impl FileSystem for Disk {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         // Only Unix can open a folder to sync it; elsewhere a rename is durable enough.
-        if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+        if !cfg!(unix) {
+            return Ok(());
+        }
+        match File::open(path)?.sync_all() {
+            Err(error) if cannot_sync_folders(&error) => Ok(()),
+            synced => synced,
+        }
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -73,7 +115,76 @@ impl FileSystem for Disk {
         fs::create_dir(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir_all(path)
+    }
+}
+
+/// Whether the file system refuses every fsync of a folder, as some mounts of FUSE and SMB do. There is nothing more that
+/// a program can do for the names in it. PostgreSQL ignores the same errors.
+fn cannot_sync_folders(error: &io::Error) -> bool {
+    const BAD_DESCRIPTOR: i32 = 9;
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(BAD_DESCRIPTOR)
+}
+
+/// Lets those write a new lock file who may write to its folder, whatever the umask is: another user who shares the
+/// folder needs it to take the lock.
+#[cfg(unix)]
+fn share_like_its_folder(file: &File, path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    const WRITE: u32 = 0o222;
+    let folder = fs::metadata(crate::atomic::folder_of(path));
+    if let (Ok(folder), Ok(own)) = (folder, file.metadata()) {
+        let (own, shared) = (own.permissions().mode(), folder.permissions().mode() & WRITE);
+        // Who may write may read: locks need both on some file systems. Without it, this user can work as before.
+        let _ = file.set_permissions(PermissionsExt::from_mode((own | shared | shared << 1) & 0o777));
+    }
+}
+
+#[cfg(not(unix))]
+fn share_like_its_folder(_: &File, _: &Path) {}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_lock_file_is_open_to_read_and_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".lock");
+        for _ in 0..2 {
+            let mut file = Disk.open_lock(&path).unwrap();
+            // NFS refuses a shared lock on a file that cannot be read.
+            assert_eq!(io::Read::read(&mut file, &mut [0; 1]).unwrap(), 0);
+            assert_eq!(file.write(&[]).unwrap(), 0);
+            file.set_len(0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_lock_file_is_shared_like_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        for (of_folder, of_file) in [(0o777, 0o666), (0o775, 0o664), (0o755, 0o644)] {
+            fs::set_permissions(folder.path(), PermissionsExt::from_mode(of_folder)).unwrap();
+            let path = folder.path().join(format!("{of_folder:o}"));
+            Disk.open_lock(&path).unwrap();
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode & of_file, of_file, "{mode:o} in a folder of mode {of_folder:o}");
+        }
+    }
+
+    #[test]
+    fn an_unsupported_fsync_of_a_folder_is_ignored() {
+        for (code, ignored) in
+            [(22, true), (95, cfg!(target_os = "linux")), (9, true), (5, false), (28, false)]
+        {
+            assert_eq!(cannot_sync_folders(&io::Error::from_raw_os_error(code)), ignored, "{code}");
+        }
     }
 }

@@ -160,7 +160,7 @@ impl<'a> CheckpointFolder<'a> {
     pub fn steps(&self) -> Vec<u64> {
         let step = |name: &String| name.strip_prefix("step-")?.parse().ok();
         let names = self.0.names().unwrap_or_default();
-        let committed = names.iter().filter(|name| self.0.inside(name).has(MARKER));
+        let committed = names.iter().filter(|name| self.0.inside(name).has(MARKER).unwrap_or(false));
         let mut steps: Vec<u64> = committed.filter_map(step).collect();
         steps.sort_unstable();
         steps
@@ -203,10 +203,13 @@ impl<'a> CheckpointFolder<'a> {
     /// # Errors
     /// When something cannot be removed.
     pub fn remove_leftovers(&self) -> Result<(), Error> {
-        let half_removed = |name: &str| name.starts_with("step-") && !self.0.inside(name).has(MARKER);
-        let is_left =
-            |name: &str| name.starts_with(PARTIAL) || name.starts_with(REMOVED) || half_removed(name);
-        Ok(self.0.clear(is_left)?)
+        for name in self.0.names()? {
+            let is_hidden = name.starts_with(PARTIAL) || name.starts_with(REMOVED);
+            if is_hidden || (name.starts_with("step-") && !self.0.inside(&name).has(MARKER)?) {
+                self.0.remove(&name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the checkpoints up to `newest`, a good one, that do not stay. Later ones are not counted: they are not

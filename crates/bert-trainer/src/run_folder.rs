@@ -52,7 +52,7 @@ impl<'a> RunFolder<'a> {
     ) -> Result<Self, Error> {
         let (path, folder) = (config.output.clone(), StagedFolder::new(files, &config.output));
         folder.refuse_if_in_use()?;
-        let exists = folder.has(RUN);
+        let exists = folder.has(RUN)?;
         if !path.exists() && resume {
             return Err(FolderProblem::NothingToResume.at(path).into());
         }

@@ -31,7 +31,7 @@ impl<'a> Unfinished<'a> {
         contents: Contents,
         hint: &'static str,
     ) -> Result<Self, Error> {
-        let left_over = folder.has(MARKER) && !folder.has(contents.last);
+        let left_over = folder.has(MARKER)? && !folder.has(contents.last)?;
         let is_foreign = |name: &String| is_visible(name) && !(left_over && (contents.is_ours)(name));
         if folder.names()?.iter().any(is_foreign) {
             return Err(Error::output_exists(folder.path(), "other files", hint));
@@ -58,7 +58,8 @@ impl<'a> Unfinished<'a> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if !self.folder.has(self.contents.last) && self.clear().is_ok() {
+        // Where the file system does not say, the folder may be complete.
+        if self.folder.has(self.contents.last).is_ok_and(|is_complete| !is_complete) && self.clear().is_ok() {
             let _ = self.folder.remove(MARKER);
         }
     }

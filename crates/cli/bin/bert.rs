@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bert_cli::{commands, exit, threads};
+use bert_cli::{commands, exit, signals, threads};
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -40,6 +40,9 @@ enum Command {
 
 fn main() -> ExitCode {
     threads::compute_on_this_thread();
+    if let Err(error) = signals::ignore_checkpoint_requests() {
+        return exit::finish(Err(error));
+    }
     exit::finish(match Cli::parse().command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),

@@ -12,6 +12,10 @@ use crate::exit::{print, print_json};
 use crate::progress::{Progress, say};
 use crate::recipe;
 use crate::saved_config;
+use crate::signals::ignore_checkpoint_requests;
+
+/// What a command says that has nothing to do.
+const FINISHED: &str = "this data set was finished before, with the same options and text";
 
 /// Make BERT pre-training data from text: sentence pairs, masks, Parquet shards.
 #[derive(Parser, Debug)]
@@ -51,9 +55,9 @@ pub struct Args {
     #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", conflicts_with_all = ["part", "dry_run", "preview"])]
     engine: String,
 
-    /// Into how many parts an engine divides the work: a few times the cores of the cluster; 16 if
-    /// nothing is said.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99_999))]
+    /// Into how many parts an engine divides the work: a few times the cores of the cluster; 16 by default. A build in one
+    /// part needs no engine.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=99_999))]
     tasks: Option<u32>,
 }
 
@@ -80,6 +84,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let said = "--tasks divides the work of an engine: give --engine too, or --part and --parts instead";
         return Err(Args::command().error(ErrorKind::MissingRequiredArgument, said).into());
     }
+    if args.engine != engine::LOCAL && args.config.overwrite {
+        let said = "--overwrite cannot be used with --engine: its parts share the output, and one would remove what the \
+                    others made; remove the finished data set first, or choose another --output";
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, said).into());
+    }
+    ignore_checkpoint_requests()?;
     args.config.check()?;
     if let Some(warning) = args.config.cap_warning() {
         say(&format!("warning: {warning}"));
@@ -138,8 +148,11 @@ fn count(number: usize, what: &str) -> String {
 fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.tokenize_only {
-        let bert_data::PartText { documents, tokens, .. } =
+        let bert_data::PartText { documents, tokens, was_finished, .. } =
             shown(args.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
+        if was_finished && !args.quiet {
+            say(FINISHED);
+        }
         return match args.json {
             true => {
                 let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
@@ -158,10 +171,10 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
             &serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }),
         );
     }
-    if outcome.was_finished {
+    if outcome.was_finished && !args.quiet {
         say("this part was finished before");
     }
-    if outcome.shards == 0 {
+    if outcome.shards == 0 && !args.quiet {
         say("there are more parts than shards: this one had nothing to write");
     }
     let scratch = args.config.scratch.as_ref().map(|folder| format!(" --scratch {}", folder.display()));
@@ -193,6 +206,13 @@ struct View {
 }
 
 impl View {
+    /// Prints a line that is no warning.
+    fn note(&self, text: &str) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+
     /// Shows how far it is.
     fn show(&mut self, at: BuildProgress) {
         let (done, total) = (at.done, at.total);
@@ -201,10 +221,14 @@ impl View {
         let title = match at.stage {
             BuildStage::Reading => "reading (bytes)",
             BuildStage::Instances => "pairs, masks, shards (buckets)",
+            BuildStage::Checking => "comparing what an earlier run left with its receipts",
             BuildStage::KeptText => {
-                return say(&format!("continuing: kept the tokenized text ({done} documents)"));
+                return self.note(&format!("continuing: kept the tokenized text ({done} documents)"));
             }
-            BuildStage::KeptShards => return say(&format!("continuing: kept {done} of {total} shards")),
+            BuildStage::KeptShards => {
+                return self.note(&format!("continuing: kept {done} of {total} shards"));
+            }
+            BuildStage::Finished => return self.note(FINISHED),
             BuildStage::ChangedText => {
                 return say("the text has changed since this build was stopped: everything is made anew");
             }

@@ -1,6 +1,6 @@
 //! `bert-cluster` sends a build to an engine. `make-pretrain-data --engine` runs it.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Build a data set on an engine. The options of the build are read from stdin, as JSON; `make-pretrain-data --engine` is the
-/// comfortable way.
+/// Build a data set on an engine. The options of the build are read from stdin, as JSON, and the manifest is printed on
+/// stdout; `make-pretrain-data --engine` is the comfortable way.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
@@ -23,7 +23,7 @@ struct Args {
     engine: Engine,
 
     /// Into how many parts the build is divided: some more than cores of the cluster.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=99_999))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=99_999))]
     tasks: u32,
 
     /// Seconds without any executor after which the build fails.
@@ -44,9 +44,13 @@ async fn run(args: Args) -> anyhow::Result<()> {
             eprintln!("{stage}");
         }
     };
-    build(&args.engine.with_patience(Duration::from_secs(args.executors_timeout)), &config, args.tasks, told)
-        .await?;
-    Ok(())
+    // Schedulers announce the end of a job with it. What is finished is kept anyway.
+    #[cfg(unix)]
+    let _ignored = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1())?;
+    let engine = args.engine.with_patience(Duration::from_secs(args.executors_timeout));
+    let manifest = build(&engine, &config, args.tasks, told).await?;
+    let printed = serde_json::to_string(&manifest)? + "\n";
+    std::io::stdout().write_all(printed.as_bytes()).context("the data set is committed; cannot print its manifest")
 }
 
 #[tokio::main]

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::Prepared;
@@ -82,12 +83,12 @@ impl<'a> BucketMaker<'a> {
         })
     }
 
-    /// Makes a unit: of what goes to shards that are `wanted`.
-    pub(crate) fn make(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
+    /// Makes a unit: of what goes to shards that are `wanted`. Returns nothing useful once `stop` is set.
+    pub(crate) fn make(&mut self, unit: u64, wanted: &[bool], stop: &AtomicBool) -> Result<Vec<ShardPiece>> {
         let Self { job, store, keyed, encoder, rows } = self;
         match encoder {
-            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), unit, wanted),
-            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, unit, wanted),
+            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), (unit, wanted, stop)),
+            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, (unit, wanted, stop)),
         }
     }
 }
@@ -98,8 +99,7 @@ fn make_rows(
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     (encoder, rows): (&mut RowEncoder, &mut Vec<u8>),
-    unit: u64,
-    wanted: &[bool],
+    (unit, wanted, stop): (u64, &[bool], &AtomicBool),
 ) -> Result<Vec<ShardPiece>> {
     let (config, plan) = (job.prepared.config, job.plan);
     let (pass, number) = plan.address(unit);
@@ -109,6 +109,9 @@ fn make_rows(
     let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
     rows.clear();
     for (place, document) in bucket.documents().iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
         made.tally.see_document(pass, document.hash());
         keyed.make(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
             offsets.push(rows.len() as u32);
@@ -134,7 +137,8 @@ fn make_rows(
         let (of_piece, path) = (piece.rows(offsets.len() as u64), job.path(piece.shard));
         let tally = tally_of(rows, plan.width, &offsets[of_piece.clone()]);
         let encode = |group: Range<usize>| encoder.encode(&path, rows, plan.width, &offsets[group]);
-        let groups = row_groups(of_piece).map(encode).collect::<Result<_>>()?;
+        let wanted_still = |_: &Range<usize>| !stop.load(Ordering::Relaxed);
+        let groups = row_groups(of_piece).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
         pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made });
     }
     Ok(pieces)
@@ -147,8 +151,7 @@ fn copy_documents(
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     encoder: &mut DocumentEncoder,
-    unit: u64,
-    wanted: &[bool],
+    (unit, wanted, stop): (u64, &[bool], &AtomicBool),
 ) -> Result<Vec<ShardPiece>> {
     let (pass, number) = job.plan.address(unit);
     let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(number));
@@ -160,6 +163,9 @@ fn copy_documents(
             let numbers = job.numbers(pass, all.start + group.start as u64..all.start + group.end as u64);
             let (bucket, _) = store.read(&mut numbers.clone())?;
             for (place, document) in bucket.documents().iter().enumerate() {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(Vec::new());
+                }
                 let (hash, tokens, mut gives) = (document.hash(), document.tokens() as u64, false);
                 made.tally.see_document(pass, hash);
                 tally.see_document(hash);

@@ -246,7 +246,7 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
             Ok((rows, starts))
         };
         let all = (0..documents.len()).collect();
-        for (rows, starts) in share_out(&prepared.pool, &mut makers, all, unit)? {
+        for (rows, starts) in share_out(&prepared.pool, &mut makers, all, unit, &mut || {})? {
             let base = made.bytes.len() as u32;
             made.rows.extend(starts.into_iter().map(|start| base + start));
             made.bytes.extend_from_slice(&rows);
@@ -300,7 +300,7 @@ fn encode_all<E: Send>(
     encode: impl Fn(&mut E, Range<usize>) -> Result<EncodedRowGroup> + Sync,
 ) -> Result<Vec<EncodedRowGroup>> {
     let mut encoders = (0..tuning.workers).map(|_| encoder()).collect::<Result<Vec<_>>>()?;
-    share_out(&prepared.pool, &mut encoders, items, encode)
+    share_out(&prepared.pool, &mut encoders, items, encode, &mut || {})
 }
 
 /// The bytes of a shard of these row groups.

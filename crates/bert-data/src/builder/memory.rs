@@ -67,9 +67,10 @@ impl Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builder::build_prepared;
     use crate::builder::merge::merge;
+    use crate::builder::parts::build_prepared_part;
     use crate::builder::prepare::prepare;
-    use crate::builder::{build_prepared, build_prepared_part};
     use crate::config::{BuildConfig, Layout, RandomMode};
     use crate::test_text::{content, lettered};
     use bert_storage::Disk;

@@ -7,45 +7,28 @@
 use std::path::Path;
 
 use crate::builder::output::card::{CARD, card};
+use crate::builder::output::clear_beside;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
-use crate::builder::output::{clear_beside, clear_scratch};
+use crate::builder::output::scratch::{clear_text, folder_in};
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::dataset::verify::{ShardProgress, each_shard};
-use crate::error::{Error, Locate, ManifestProblem, OptionError, OutputProblem, PartError, Result};
+use crate::error::{Error, Locate, Located, ManifestProblem, OptionError, PartError, Result};
 use bert_storage::{Disk, LOCK, StagedFolder, on_disk};
 
-/// Makes the parts in a folder a data set, with progress. The shards are read on all threads of rayon's pool.
+/// Makes the parts in a folder a data set, with progress. The shards are read on all threads of rayon's pool. A folder
+/// whose parts were merged before stays as it is.
 ///
 /// # Errors
-/// [`ManifestProblem::NoParts`], [`PartError::Missing`], [`PartError::Differs`] or [`Error::NotConserved`];
-/// [`FileDigest`](crate::ManifestProblem::FileDigest) and its like for a damaged shard; [`OutputProblem::Finished`]
-/// where the folder has a manifest and no parts. The parts are then as they were.
+/// [`ManifestProblem::NoParts`], [`PartError::Missing`], [`PartError::Damaged`], [`PartError::Differs`] or
+/// [`Error::NotConserved`]. The parts are then as they were.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
-    let folder = &*on_disk(folder);
-    let staged = StagedFolder::new(&Disk, folder);
-    let parts = find_parts(&staged)?;
-    let _lock = staged.lock(LOCK)?;
-    staged.remove_temporaries()?;
-    let receipts = match read_parts(folder, parts) {
-        // An earlier merge was stopped after the manifest, while it removed the receipts.
-        Err(Error::Part(PartError::Missing { .. })) if Manifest::path(folder).exists() => {
-            return finish(&staged);
-        }
-        receipts => receipts?,
-    };
-    let manifest = Manifest::of_parts(receipts)?;
-    let compared = each_shard(&manifest, |shard| manifest.check_digest(folder, shard), progress);
-    compared.into_iter().collect::<Result<()>>()?;
-    manifest.check_files(folder)?;
-    staged.write_bytes(CARD, card(&manifest).as_bytes())?;
-    manifest.write(&staged)?;
-    finish(&staged)
+    merge_with_scratch(folder, None, progress)
 }
 
-/// [`merge`] for parts that had a scratch folder: what they left there is removed. Parts whose shards are in an object store
-/// always had one.
+/// [`merge`] for parts that had a scratch folder: what they left there is removed, and nothing of other builds. Parts whose
+/// shards are in an object store always had one.
 ///
 /// # Errors
 /// As [`merge`].
@@ -54,14 +37,42 @@ pub fn merge_with_scratch(
     scratch: Option<&Path>,
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<Manifest> {
-    let Some(objects) = ObjectOutput::of(output, true) else {
-        let manifest = merge(output, progress)?;
-        scratch.map_or(Ok(()), clear_scratch)?;
-        return Ok(manifest);
+    let (output, scratch) = (&*on_disk(output), scratch.map(on_disk));
+    if let Some(scratch) = &scratch {
+        // One that is not there was named by mistake.
+        std::fs::metadata(scratch).map_err(Error::io("read folder", scratch))?;
+    }
+    if let Some(objects) = ObjectOutput::of(output, true) {
+        let reason = "what the parts of a build into an object store know of each other is there";
+        let scratch = scratch.ok_or(OptionError::Missing { option: "scratch", reason })?;
+        return merge_objects(&objects, &scratch, progress);
+    }
+    let staged = StagedFolder::new(&Disk, output);
+    // Before the lock, whose file is the first change.
+    find(&staged)?;
+    let _lock = staged.lock(LOCK)?;
+    let manifest = merge_locked(&staged, progress)?;
+    if let Some(scratch) = scratch {
+        clear_text(&StagedFolder::new(&Disk, &folder_in(&scratch, output)?))?;
+    }
+    Ok(manifest)
+}
+
+fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
+    let folder = staged.path();
+    staged.remove_temporaries()?;
+    let Found::Parts(parts) = find(staged)? else { return finish(staged) };
+    let receipts = match read_parts(folder, parts) {
+        // An earlier merge was stopped after the manifest, while it removed the receipts.
+        Err(Error::Part(PartError::Missing { .. })) if staged.has(MANIFEST)? => return finish(staged),
+        receipts => receipts?,
     };
-    let reason = "what the parts of a build into an object store know of each other is there";
-    let scratch = scratch.ok_or(OptionError::Missing { option: "scratch", reason })?;
-    merge_objects(&objects, scratch, progress)
+    let manifest = Manifest::of_parts(receipts)?;
+    check_shards(&manifest, folder, parts, progress)?;
+    manifest.check_files(folder).map_err(damage_of(Part { index: 1, of: parts }))?;
+    staged.write_bytes(CARD, card(&manifest).as_bytes())?;
+    manifest.write(staged)?;
+    finish(staged)
 }
 
 fn merge_objects(
@@ -70,27 +81,64 @@ fn merge_objects(
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<Manifest> {
     let url = objects.url.as_path();
-    let folder = objects.work_folder(Some(scratch), true)?;
-    let staged = StagedFolder::new(&Disk, &folder);
-    if !folder.exists() {
-        find_parts(&staged)?;
+    let staged = StagedFolder::new(&Disk, &objects.work_folder(Some(scratch), true)?);
+    let (is_there, is_committed) = (staged.is_there()?, objects.has(MANIFEST)?);
+    if !is_there && is_committed {
+        return Manifest::read(url);
     }
-    let _lock = staged.lock(LOCK)?;
-    if objects.has(MANIFEST)? && find_parts(&staged).and_then(|parts| read_parts(&folder, parts)).is_err() {
+    if !is_there {
+        find(&staged)?;
+    }
+    let lock = staged.lock(LOCK)?;
+    let found = find(&staged).and_then(|found| match found {
+        Found::Parts(parts) => Ok((parts, read_parts(staged.path(), parts)?)),
+        Found::DataSet => Err(ManifestProblem::NoParts.at(staged.path()).into()),
+    });
+    let nothing_left = matches!(
+        found,
+        Err(Error::Part(PartError::Missing { .. })
+            | Error::Manifest(Located { problem: ManifestProblem::NoParts, .. }))
+    );
+    if is_committed && nothing_left {
         // An earlier merge was stopped after the manifest, while it removed the receipts.
         let manifest = Manifest::read(url)?;
         objects.clear_beside(&manifest)?;
-        staged.remove_all()?;
+        staged.remove_unlocking(vec![lock])?;
         return Ok(manifest);
     }
-    let manifest = Manifest::of_parts(read_parts(&folder, find_parts(&staged)?)?)?;
-    let compared = each_shard(&manifest, |shard| manifest.check_digest(url, shard), progress);
-    compared.into_iter().collect::<Result<()>>()?;
+    let (parts, receipts) = found?;
+    let manifest = Manifest::of_parts(receipts)?;
+    check_shards(&manifest, url, parts, progress)?;
     let path = staged.at(VOCABULARY);
     let vocabulary = std::fs::read(&path).map_err(Error::io("read", &path))?;
     objects.commit(&manifest, &vocabulary, &card(&manifest))?;
-    staged.remove_all()?;
+    staged.remove_unlocking(vec![lock])?;
     Ok(manifest)
+}
+
+/// Compares the digest of every shard, in a folder or a store, with its receipt.
+fn check_shards(
+    manifest: &Manifest,
+    place: &Path,
+    parts: usize,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Result<()> {
+    let compared = each_shard(manifest, |shard| manifest.check_digest(place, shard), progress);
+    let whole = Part { index: 1, of: parts };
+    compared
+        .into_iter()
+        .enumerate()
+        .try_for_each(|(shard, compared)| compared.map_err(damage_of(whole.of_segment(shard))))
+}
+
+/// Names the part that has to make a damaged file again.
+fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
+    move |error| match error {
+        Error::Manifest(_) => {
+            PartError::Damaged { part: part.index, parts: part.of, source: Box::new(error) }.into()
+        }
+        other => other,
+    }
 }
 
 /// Removes what the parts left beside a committed data set.
@@ -102,20 +150,35 @@ fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// How many parts the receipts in a folder speak of.
-fn find_parts(folder: &StagedFolder<'_>) -> Result<usize> {
-    let mut parts: Option<usize> = None;
+/// What there is to merge in a folder.
+enum Found {
+    /// The receipts of so many parts, not necessarily of all.
+    Parts(usize),
+    /// A data set and no receipts: it was merged before.
+    DataSet,
+}
+
+/// Looks for what there is to merge.
+fn find(folder: &StagedFolder<'_>) -> Result<Found> {
+    let (mut parts, mut tokenized): (Option<usize>, Option<usize>) = (None, None);
     for name in folder.names()? {
-        let Some(Owner::Receipt(part)) = owner_of(&name) else { continue };
-        if parts.is_some_and(|parts| parts != part.of) {
-            return Err(PartError::Differs { part: part.index, what: "--parts" }.into());
+        match owner_of(&name) {
+            Some(Owner::Receipt(part)) => {
+                if parts.is_some_and(|parts| parts != part.of) {
+                    return Err(PartError::Differs { part: part.index, what: "--parts" }.into());
+                }
+                parts = Some(part.of);
+            }
+            Some(Owner::Work(part)) if !part.is_whole() => tokenized = Some(part.of),
+            _ => {}
         }
-        parts = Some(part.of);
     }
-    match parts {
-        Some(parts) => Ok(parts),
-        None if folder.has(MANIFEST) => Err(OutputProblem::Finished.at(folder.path()).into()),
-        None => Err(ManifestProblem::NoParts.at(folder.path()).into()),
+    match (parts, tokenized) {
+        (Some(parts), _) => Ok(Found::Parts(parts)),
+        _ if folder.has(MANIFEST)? => Ok(Found::DataSet),
+        // All may have tokenized their text, but none has made its shards.
+        (None, Some(parts)) => Err(PartError::Missing { found: 0, parts, missing: 1 }.into()),
+        (None, None) => Err(ManifestProblem::NoParts.at(folder.path()).into()),
     }
 }
 
@@ -124,7 +187,8 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
     let mut receipts: Vec<PartReceipt> = Vec::new();
     let mut missing = None;
     for index in 1..=parts {
-        match PartReceipt::read(folder, Part { index, of: parts })? {
+        let part = Part { index, of: parts };
+        match PartReceipt::read(folder, part).map_err(damage_of(part))? {
             Some(receipt) => receipts.push(receipt),
             None => missing = missing.or(Some(index)),
         }

@@ -9,6 +9,7 @@ pub(crate) mod dry_run;
 pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod output;
+pub(crate) mod parts;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod progress;
@@ -18,16 +19,17 @@ pub(crate) mod write_shards;
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use crate::builder::bucket_rows::{BucketJob, BucketMaker, orders};
 use crate::builder::memory::Tuning;
-use crate::builder::output::Output;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
-use crate::builder::output::work_folder::{Identity, is_text_file};
+use crate::builder::output::work_folder::{Difference, Identity, all_differences};
+use crate::builder::output::{Opened, Output};
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::{Prepared, prepare};
-use crate::builder::progress::BuildProgress;
+use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::reference_rows::make_reference;
 use crate::builder::token_store::{Division, Store};
 use crate::builder::write_shards::{ShardJob, ShardReceipt, make_shards};
@@ -40,7 +42,7 @@ use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
 use crate::error::{Error, InputError, Locate, OutputProblem, Result};
-use crate::input::same_text;
+use crate::input::{each_file, same_text};
 use crate::shard::documents::document_form;
 use crate::shard::footer::Footer;
 use crate::shard::record_batch::RowColumns;
@@ -48,7 +50,7 @@ use crate::shard::writer::{RowEncoder, ShardForm};
 use crate::tokenization::Tokenizer;
 use crate::tokenization::chinese_words::ChineseSegmenter;
 use crate::tokenization::word_marks::IdSpace;
-use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes};
+use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk, size};
 
 /// What a build made.
 #[derive(Clone, Debug)]
@@ -100,120 +102,28 @@ pub(crate) fn build_prepared(
     prepared: &Prepared<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuildOutcome> {
-    let mut output = prepared.open(files)?;
-    if let Some(manifest) = output.committed()? {
+    let mut opened = prepared.open(files)?;
+    if let Opened::Output(output) = &mut opened
+        && let Some(manifest) = output.committed()?
+    {
         if same_text(&manifest.inputs, &prepared.files)? {
             return prepared.outcome(manifest);
         }
         // It is complete, but of other text: as any other finished data set.
-        drop(output);
-        output = prepared.open(files)?;
+        drop(opened);
+        opened = prepared.open(files)?;
     }
+    let output = match opened {
+        Opened::Output(output) => *output,
+        Opened::Finished(manifest) => {
+            progress(BuildProgress { stage: BuildStage::Finished, done: 0, total: 0 });
+            return prepared.outcome(*manifest);
+        }
+    };
     let made = prepared.make(&output, progress)?;
     let manifest = Manifest::of_parts(vec![made])?;
     output.commit(&manifest, prepared.vocabulary.bytes())?;
     prepared.outcome(manifest)
-}
-
-/// What a part of a build made.
-#[derive(Clone, Debug)]
-pub struct PartOutcome {
-    /// The folder that the parts share.
-    pub output: PathBuf,
-    /// Shards that this part made; none where there are more parts than shards.
-    pub shards: usize,
-    /// Their rows.
-    pub rows: u64,
-    /// Whether the part was finished before.
-    pub was_finished: bool,
-}
-
-/// Makes one part of a data set, as `--part` and `--parts` say; [`crate::merge`] makes a data set of all
-/// parts.
-///
-/// # Errors
-/// Any [`Error`]; the part is then not finished.
-pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartOutcome> {
-    build_part_on(&Disk, config, progress)
-}
-
-/// [`build_part`] on a file system of choice.
-///
-/// # Errors
-/// As [`build_part`].
-pub fn build_part_on(
-    files: &dyn FileSystem,
-    config: &BuildConfig,
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<PartOutcome> {
-    config.output()?;
-    build_prepared_part(files, &prepare(config)?, progress)
-}
-
-pub(crate) fn build_prepared_part(
-    files: &dyn FileSystem,
-    prepared: &Prepared<'_>,
-    progress: &mut dyn FnMut(BuildProgress),
-) -> Result<PartOutcome> {
-    let part = prepared.config.part()?;
-    let output = prepared.open(files)?;
-    let division = Division::new(prepared)?;
-    let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
-        output: output.path().to_owned(),
-        shards: receipt.shards.len(),
-        rows: receipt.shards.iter().map(|shard| shard.entry.rows).sum(),
-        was_finished,
-    };
-    if let Some(receipt) = PartReceipt::read(output.folder.path(), part)? {
-        let same_options = receipt.identity == output.work.identity.digest();
-        if same_options && !division.is_changed(prepared, &output.work)? {
-            output.work.keep();
-            division.tokenize(prepared, &output.work, progress)?;
-            if division.store(prepared, &output)?.build == receipt.build {
-                output.work.clear_but(is_text_file)?;
-                return Ok(outcome(&receipt, true));
-            }
-        }
-        let option = "--part".to_owned();
-        let found =
-            if same_options { "a finished part of other text" } else { "a finished part of another build" };
-        let (found, expected) = (found.to_owned(), part.index.to_string());
-        return Err(OutputProblem::Unfinished { option, found, expected }.at(output.folder.path()).into());
-    }
-    let made = prepared.make(&output, progress)?;
-    output.work.folder.write_bytes(VOCABULARY, prepared.vocabulary.bytes())?;
-    output.start_publishing()?;
-    output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
-    made.write(&output.folder)?;
-    // Other parts read the text.
-    output.work.clear_but(is_text_file)?;
-    output.work.keep();
-    Ok(outcome(&made, false))
-}
-
-/// What a part of a build tokenized.
-#[derive(Clone, Debug)]
-pub struct PartText {
-    /// The folder that the parts share.
-    pub output: PathBuf,
-    /// Documents in this part's share of the text.
-    pub documents: u64,
-    /// Their tokens.
-    pub tokens: u64,
-}
-
-/// Tokenizes the share of the text that is one part's, as `--part` and `--parts` say: what [`build_part`] does first,
-/// and what it needs of every other part.
-///
-/// # Errors
-/// Any [`Error`].
-pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
-    config.output()?;
-    let prepared = &prepare(config)?;
-    let output = prepared.open(&Disk)?;
-    let text = Division::new(prepared)?.tokenize(prepared, &output.work, progress)?;
-    output.work.keep();
-    Ok(PartText { output: output.path().to_owned(), documents: text.documents, tokens: text.tokens })
 }
 
 /// Refuses a corpus of which no instance can be made.
@@ -271,18 +181,50 @@ impl Prepared<'_> {
         Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
 
-    /// Opens the output folder, locked, or refuses it.
-    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Output<'f>> {
+    /// Opens the output folder, locked, or returns the data set in it that this command has made; refuses any other.
+    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Opened<'f>> {
         let (folder, part, overwrite) = (self.config.output()?, self.config.part()?, self.config.overwrite);
         let options = self.resolved(self.config.num_shards.unwrap_or(0));
         let identity = Identity::new(options, self.vocabulary.bytes());
-        let (mut folder, mut scratch) = (folder.into_owned(), self.config.scratch.as_deref());
+        let (mut folder, mut scratch) = (folder.into_owned(), self.config.scratch.as_deref().map(on_disk));
         let objects = ObjectOutput::of(&folder, overwrite);
         if let Some(objects) = &objects {
-            folder = objects.work_folder(scratch.take(), !part.is_whole())?;
+            folder = objects.work_folder(scratch.take().as_deref(), !part.is_whole())?;
         }
-        output::check(&StagedFolder::new(files, &folder), overwrite, part, &identity)?;
-        Output::open(files, &folder, scratch, overwrite, part, identity, objects)
+        let staged = StagedFolder::new(files, &folder);
+        let opened = match output::find_finished(&staged, objects.as_ref(), overwrite, part, &identity)? {
+            Some(manifest) => Opened::Finished(Box::new(manifest)),
+            None => {
+                let identity = identity.clone();
+                Output::open(files, &folder, scratch.as_deref(), overwrite, part, identity, objects)?
+            }
+        };
+        if let Opened::Finished(manifest) = &opened {
+            self.refuse_other(manifest, &identity)?;
+        }
+        Ok(opened)
+    }
+
+    /// Refuses a finished data set that has other options or other text than this command names.
+    fn refuse_other(&self, manifest: &Manifest, identity: &Identity) -> Result<()> {
+        let at = &*self.config.output()?;
+        let counts = &manifest.report;
+        let plan = Plan::new(self.config, counts.documents, counts.tokens, self.ids().size());
+        let mut differences = identity.with_shards(plan.shards).differences_from(manifest);
+        if differences.is_empty() && !self.is_text_of(manifest)? {
+            differences = vec![Difference::text()];
+        }
+        if differences.is_empty() {
+            return manifest.check_files(at);
+        }
+        Err(OutputProblem::Finished { differences: all_differences(&differences) }.at(at).into())
+    }
+
+    /// Whether the inputs hold what a data set was made of. Asks for their sizes before it reads them.
+    fn is_text_of(&self, manifest: &Manifest) -> Result<bool> {
+        let sizes = each_file(&self.files, |path| size(path).map_err(Error::io("read", path)))?;
+        Ok(manifest.inputs.iter().map(|input| input.bytes).eq(sizes)
+            && same_text(&manifest.inputs, &self.files)?)
     }
 
     /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
@@ -355,7 +297,7 @@ impl Prepared<'_> {
                 [true] => row_groups(0..rows.len()).collect(),
                 _ => Vec::new(),
             };
-            let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool]| {
+            let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool], _: &AtomicBool| {
                 let made = (range.start == 0).then(|| rows.made.clone());
                 rows.piece(encoder, range, plan.width, made)
             };
@@ -368,7 +310,9 @@ impl Prepared<'_> {
         let items = |wanted: &[bool]| -> Vec<u64> {
             (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()
         };
-        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool]| maker.make(unit, wanted);
+        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool], stop: &AtomicBool| {
+            maker.make(unit, wanted, stop)
+        };
         make_shards(&job, &mut makers, items, work, progress)
     }
 

@@ -15,6 +15,11 @@ pub enum BuildStage {
     KeptShards,
     /// The text of an earlier run has changed since: everything is made anew. Counted in its documents. Told once.
     ChangedText,
+    /// What an earlier run left is compared with its receipts; counted in segments of the text or in shards. Told only
+    /// where it takes long.
+    Checking,
+    /// An earlier run of the same command finished the data set. Told once.
+    Finished,
 }
 
 /// How far a build is.

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
@@ -23,8 +22,9 @@ use crate::documents::casing;
 use crate::documents::id_width::Width;
 use crate::documents::read::{ReadReport, TextReader};
 use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
-use crate::error::{Error, InputError, Locate, OutputProblem, PartError, Result};
+use crate::error::{Error, InputError, InputProblem, Locate, OutputProblem, PartError, Result};
 use crate::input::{each_file, same_text};
+use crate::parallel::share_out;
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
 use bert_storage::{digest_bytes, size};
 
@@ -106,7 +106,7 @@ impl Division {
 
     /// What there is of a segment in this part's work folder.
     fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize) -> Result<Kept> {
-        let Some(receipt) = work.text.noted::<SegmentReceipt>(&receipt_name(segment)) else {
+        let Some(receipt) = work.text.noted::<SegmentReceipt>(&receipt_name(segment))? else {
             return Ok(Kept::None);
         };
         let same = receipt.segments == self.ranges.len() as u64
@@ -122,16 +122,29 @@ impl Division {
         Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
     }
 
-    /// What there is of all segments of this part.
-    fn all_kept(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<Vec<(usize, Kept)>> {
+    /// What there is of all segments of this part. Reads all of it.
+    fn all_kept(
+        &self,
+        prepared: &Prepared<'_>,
+        work: &Work<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Vec<(usize, Kept)>> {
         let own: Vec<usize> = self.own().collect();
-        let kept = |segment| Ok((segment, self.kept(&prepared.files, work, segment)?));
-        prepared.pool.install(|| own.into_par_iter().map(kept).collect())
+        let total = own.len() as u64;
+        let kept = |(): &mut (), segment| Ok((segment, self.kept(&prepared.files, work, segment)?));
+        let mut beat = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
+        let mut workers = vec![(); prepared.pool.current_num_threads()];
+        share_out(&prepared.pool, &mut workers, own, kept, &mut beat)
     }
 
     /// Whether a segment of this part is of other text than the inputs hold now.
-    pub(crate) fn is_changed(&self, prepared: &Prepared<'_>, work: &Work<'_>) -> Result<bool> {
-        let kept = self.all_kept(prepared, work)?;
+    pub(crate) fn is_changed(
+        &self,
+        prepared: &Prepared<'_>,
+        work: &Work<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<bool> {
+        let kept = self.all_kept(prepared, work, progress)?;
         Ok(kept.iter().any(|(_, kept)| matches!(kept, Kept::Changed(_))))
     }
 
@@ -143,7 +156,7 @@ impl Division {
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Counts> {
         let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
-        for (segment, kept) in self.all_kept(prepared, work)? {
+        for (segment, kept) in self.all_kept(prepared, work, progress)? {
             match kept {
                 Kept::Whole(receipt) => counts.add(&receipt.counts),
                 Kept::None => missing.push(segment),
@@ -152,10 +165,10 @@ impl Division {
         }
         if let Some(total) = changed {
             if !prepared.config.overwrite
-                && let Some((found, expected)) = work.other_inputs()
+                && let Some((found, expected)) = work.other_inputs()?
             {
-                let option = "--input".to_owned();
-                return Err(OutputProblem::Unfinished { option, found, expected }.at(work.output()).into());
+                let differences = format!("--input is {found}, not {expected}");
+                return Err(OutputProblem::Unfinished { differences }.at(work.output()).into());
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
             // Text that changed under its name is made anew, and everything else with it.
@@ -164,7 +177,7 @@ impl Division {
         } else if counts.documents > 0 {
             let total = counts.documents;
             progress(BuildProgress { stage: BuildStage::KeptText, done: total, total });
-        } else if work.other_inputs().is_some() {
+        } else if work.other_inputs()?.is_some() {
             work.begin_anew()?;
         }
         if missing.is_empty() {
@@ -208,6 +221,7 @@ impl Division {
         let builder = DocumentsBuilder::to_files(prepared.ids().size(), [create(0)?, create(1)?]);
         let (builder, mut read) =
             reader.read(&prepared.files[self.ranges[segment].clone()], builder, told)?;
+        self.refuse_changed(segment, &read)?;
         read.warnings.extend(warning);
         let (counts, columns) = builder.finish_files()?;
         let receipt = SegmentReceipt {
@@ -220,6 +234,16 @@ impl Division {
         };
         work.text.note(&receipt_name(segment), &receipt)?;
         Ok(counts)
+    }
+
+    /// Refuses a file that has another size than when the text was divided: it is still being written.
+    fn refuse_changed(&self, segment: usize, read: &ReadReport) -> Result<()> {
+        for (&before, input) in self.sizes[self.ranges[segment].clone()].iter().zip(&read.inputs) {
+            if input.bytes != before {
+                return Err(InputProblem::Changed { before, after: input.bytes }.at(&input.path).into());
+            }
+        }
+        Ok(())
     }
 
     /// The whole text, of which each part has its segments in its work folder.
@@ -237,7 +261,7 @@ impl Division {
         for (segment, range) in self.ranges.iter().enumerate() {
             let part = self.part.of_segment(segment);
             let folder = output.text_folder(part);
-            let Some(receipt) = folder.noted::<SegmentReceipt>(&receipt_name(segment)) else {
+            let Some(receipt) = folder.noted::<SegmentReceipt>(&receipt_name(segment))? else {
                 (missing, late) = (missing + 1, if missing == 0 { part.index } else { late });
                 continue;
             };
@@ -271,7 +295,7 @@ impl Division {
             return Err(InputError::NoText { files: store.read.inputs.len(), lines }.into());
         }
         store.build =
-            digest_bytes(serde_json::to_string(&(identity, decisive)).unwrap_or_default().as_bytes());
+            digest_bytes(serde_json::to_string(&(identity, decisive)).expect("plain data").as_bytes());
         Ok(store)
     }
 }

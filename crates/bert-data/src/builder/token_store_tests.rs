@@ -1,10 +1,14 @@
 //! Tests of the token store.
 
 use super::*;
+use crate::builder::build_prepared;
 use crate::builder::merge::merge;
+use crate::builder::merge::merge_with_scratch;
+use crate::builder::output::Opened;
+use crate::builder::output::scratch::folder_in;
+use crate::builder::parts::build_prepared_part;
 use crate::builder::prepare::SEGMENT;
 use crate::builder::prepare::prepare;
-use crate::builder::{build_prepared, build_prepared_part};
 use crate::config::{BuildConfig, Layout};
 use crate::test_text::{content, lettered};
 use bert_storage::faults::{Fault, Faulty};
@@ -100,23 +104,87 @@ fn the_text_may_lie_on_another_disk() {
         names.sort();
         names
     };
+    let of = |name: &str| folder_in(&scratch, &folder.path().join(name)).unwrap();
     let stopped = Faulty::new(Fault::Full, 60);
     build(&stopped, &to("other"), 300).unwrap_err();
-    assert!(names(&scratch.join(".build")).contains(&"documents-00000".to_owned()));
+    assert!(names(&of("other").join(".build")).contains(&"documents-00000".to_owned()));
     assert!(!names(&folder.path().join("other/.build")).contains(&"documents-00000".to_owned()));
     let told = build(&Disk, &to("other"), 300).unwrap();
     assert_eq!(told[0].stage, BuildStage::KeptText);
     assert!(content(&folder.path().join("other")) == whole);
-    assert_eq!(names(&scratch), [".lock-00001-of-00001"]);
+    assert_eq!(names(&scratch), [""; 0]);
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..to("parts") };
     assert_eq!(build(&Disk, &part(1), 300).unwrap_err().exit_code(), 75);
     build(&Disk, &part(2), 300).unwrap();
     build(&Disk, &part(1), 300).unwrap();
-    merge(&folder.path().join("parts"), &mut |_| {}).unwrap();
+    std::fs::write(of("parts").join("notes.txt"), "mine").unwrap();
+    merge_with_scratch(&folder.path().join("parts"), Some(&scratch), &mut |_| {}).unwrap();
     assert!(content(&folder.path().join("parts")) == whole);
-    std::fs::write(scratch.join("notes.txt"), "mine").unwrap();
-    crate::builder::output::clear_scratch(&scratch).unwrap();
-    assert_eq!(names(&scratch), ["notes.txt"]);
+    assert_eq!(names(&of("parts")), ["notes.txt"]);
+}
+
+/// Builds in one scratch folder neither use nor remove each other's text.
+#[test]
+fn builds_may_share_a_scratch_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = eleven_files(folder.path(), Layout::Instances);
+    let scratch = folder.path().join("scratch");
+    let to = |name: &str, input: Range<usize>| {
+        let (output, input) = (Some(folder.path().join(name)), config.input[input].to_vec());
+        BuildConfig { output, input, scratch: Some(scratch.clone()), ..config.clone() }
+    };
+    build(&Faulty::new(Fault::Full, 60), &to("first", 0..11), 300).unwrap_err();
+    build(&Faulty::new(Fault::Full, 60), &to("second", 0..8), 300).unwrap_err();
+    let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..to("parts", 0..11) };
+    assert_eq!(build(&Disk, &part(1), 300).unwrap_err().exit_code(), 75);
+    let merged = BuildConfig { part: Some(1), parts: Some(2), ..to("merged", 0..1) };
+    build(&Disk, &merged, 300).unwrap();
+    build(&Disk, &BuildConfig { part: Some(2), ..merged }, 300).unwrap();
+    merge_with_scratch(&folder.path().join("merged"), Some(&scratch), &mut |_| {}).unwrap();
+    for config in [to("second", 0..8), to("first", 0..11)] {
+        let told = build(&Disk, &config, 300).unwrap();
+        assert_eq!(told[0].stage, BuildStage::KeptText);
+    }
+    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1, "the text of the part is left");
+    build(&Disk, &part(2), 300).unwrap();
+}
+
+/// A read that fails once stops a build; it never takes what is there for absent.
+#[test]
+fn no_failing_read_loses_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = eleven_files(folder.path(), Layout::Instances);
+    build(&Disk, &config, 300).unwrap();
+    let whole = content(config.output.as_ref().unwrap());
+    for nth in 1.. {
+        let config = BuildConfig { output: Some(folder.path().join(nth.to_string())), ..config.clone() };
+        build(&Faulty::new(Fault::Full, 60), &config, 300).unwrap_err();
+        let files = Faulty::new(Fault::Read, nth);
+        let stopped = build(&files, &config, 300).is_err();
+        if !files.struck() {
+            assert!(nth > 20, "{nth} reads");
+            break;
+        }
+        let told = build(&Disk, &config, 300).unwrap();
+        let first = told.first().map(|at| at.stage);
+        assert!(!stopped || first != Some(BuildStage::Reading), "read {nth}: the text was lost");
+        assert!(content(config.output.as_ref().unwrap()) == whole, "read {nth}");
+    }
+}
+
+#[test]
+fn a_file_that_grows_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = eleven_files(folder.path(), Layout::Instances);
+    let prepared = prepare(&config).unwrap();
+    let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
+    let division = Division::new(&prepared).unwrap();
+    let mut text = std::fs::read(&config.input[3]).unwrap();
+    text.extend(b"o p q.\n");
+    std::fs::write(&config.input[3], text).unwrap();
+    let error = division.tokenize(&prepared, &output.work, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("03.txt: this input had "), "{error}");
+    assert_eq!(error.exit_code(), 3);
 }
 
 /// Stopped anywhere while it tokenizes, a build goes on behind the last finished segment.
@@ -157,7 +225,7 @@ fn one_damaged_segment_is_made_again() {
     std::fs::write(&damaged, bytes).unwrap();
     let mut prepared = prepare(&part).unwrap();
     prepared.segment = 1;
-    let output = prepared.open(&Disk).unwrap();
+    let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("not finished") };
     let mut read = 0;
     let mut told = |at: BuildProgress| read += u64::from(at.stage == BuildStage::Reading);
     Division::new(&prepared).unwrap().tokenize(&prepared, &output.work, &mut told).unwrap();

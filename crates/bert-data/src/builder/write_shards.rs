@@ -4,7 +4,9 @@
 //! it, so the pieces are in order. Another thread finishes the files and waits for the disk. Shards that an earlier run
 //! finished are kept if their digests match.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -24,7 +26,7 @@ use crate::instance::coverage::{Shown, Unseen};
 use crate::parallel::in_order;
 use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
-use bert_storage::{AtomicFile, digest_file};
+use bert_storage::{AtomicFile, StagedFolder, digest_file};
 
 /// What was counted while instances were made of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,21 +79,43 @@ pub(crate) struct ShardReceipt {
     pub(crate) entry: ShardEntry,
 }
 
+impl ShardReceipt {
+    /// Notes it in a work folder, where the next run looks for it.
+    pub(crate) fn note(&self, work: &StagedFolder<'_>) -> Result<()> {
+        Ok(work.note(&receipt_name(self.shard as usize), self)?)
+    }
+}
+
+impl Output<'_> {
+    /// Whether a published shard is what its receipt says. Reads all of it, also in a store.
+    pub(crate) fn has_published(&self, receipt: &ShardReceipt) -> Result<bool> {
+        has_digest(&self.path().join(&receipt.entry.file), &receipt.entry.blake3)
+    }
+}
+
+/// Whether a file is there and has this digest.
+pub(crate) fn has_digest(path: &Path, blake3: &str) -> Result<bool> {
+    match digest_file(path) {
+        Err(bert_storage::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        digest => Ok(digest? == blake3),
+    }
+}
+
 fn receipt_name(shard: usize) -> String {
     format!("shard-{shard:05}.json")
 }
 
 /// The receipt of a shard that an earlier run finished, if it holds.
 fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> Result<Option<ShardReceipt>> {
-    let Some(receipt) = output.work.folder.noted::<ShardReceipt>(&receipt_name(shard)) else {
+    let Some(receipt) = output.work.folder.noted::<ShardReceipt>(&receipt_name(shard))? else {
         return Ok(None);
     };
     let name = shard_name(shard, shards);
-    let path = output.find(&name);
     let named = (receipt.build.as_str(), receipt.shard, &receipt.entry.file) == (build, shard as u64, &name);
     let holds = || match &output.objects {
+        // A shard that was sent is compared again when the data set is committed.
         Some(objects) => objects.has_shard(&receipt.entry),
-        None => Ok(path.exists() && digest_file(&path)? == receipt.entry.blake3),
+        None => has_digest(&output.find(&name)?, &receipt.entry.blake3),
     };
     Ok((named && holds()?).then_some(receipt))
 }
@@ -117,12 +141,12 @@ impl ShardJob<'_> {
 
 /// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go
 /// to shards that are wanted; of all items, in order, the pieces come in the order of the shards. `progress` hears of
-/// each.
+/// each, and every tenth of a second. When it panics, the work ends: `work` may return anything once its flag is set.
 pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],
     items: impl FnOnce(&[bool]) -> Vec<T>,
-    work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
+    work: impl Fn(&mut W, T, &[bool], &AtomicBool) -> Result<Vec<ShardPiece>> + Sync,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<ShardReceipt>> {
     let (mut receipts, missing) = kept_shards(job, progress)?;
@@ -130,18 +154,20 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     missing.iter().for_each(|&shard| wanted[shard] = true);
     let items = items(&wanted);
     let total = items.len() as u64;
+    let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
         let (finished, to_end) = mpsc::sync_channel(workers.len());
-        let ender = scope.spawn(move || end_shards(job, to_end));
+        let ender = scope.spawn(move || end_shards(job, to_end, stop));
         let mut writer = PieceWriter { job, open: None, finished };
-        let mut done = 0;
+        let (mut done, mut told) = (0, 0);
         let written = in_order(
             &job.prepared.pool,
             workers,
             // As many wait to be written as are made.
             2 * workers.len(),
             items.into_iter().map(|item| Ok((1, item))),
-            |worker, item| work(worker, item, &wanted),
+            stop,
+            |worker, item| work(worker, item, &wanted, stop),
             |pieces: Vec<ShardPiece>| {
                 for piece in pieces {
                     if !writer.take(piece)? {
@@ -151,7 +177,10 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
                 done += 1;
                 Ok(Some(done))
             },
-            |done| progress(BuildProgress { stage: BuildStage::Instances, done, total }),
+            |done| {
+                told = done.unwrap_or(told);
+                progress(BuildProgress { stage: BuildStage::Instances, done: told, total });
+            },
         );
         let PieceWriter { open, finished, .. } = writer;
         if let Some(last) = open.filter(|_| written.is_ok()) {
@@ -227,10 +256,17 @@ struct Finished<'a> {
     made: Option<Made>,
 }
 
-/// Waits for the disk: ends each file, puts it in its place and writes its receipt.
-fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
+/// Waits for the disk: ends each file, puts it in its place and writes its receipt, until `stop` is set.
+fn end_shards<'a>(
+    job: &ShardJob<'a>,
+    shards: mpsc::Receiver<Finished<'a>>,
+    stop: &AtomicBool,
+) -> Result<Vec<ShardReceipt>> {
     let mut receipts = Vec::new();
     for Finished { shard, writer, made } in shards {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let FinishedShard { rows, groups, out } = writer.finish()?;
         let (name, file) = (shard_name(shard, job.plan.shards), out.commit()?);
         if let Some(objects) = &job.output.objects {
@@ -244,7 +280,7 @@ fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> R
             blake3: file.blake3,
         };
         let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
-        job.output.work.folder.note(&receipt_name(shard), &receipt)?;
+        receipt.note(&job.output.work.folder)?;
         receipts.push(receipt);
     }
     Ok(receipts)

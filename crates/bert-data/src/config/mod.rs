@@ -193,8 +193,9 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE"))]
     pub memory_budget: Option<ByteSize>,
 
-    /// A folder for the tokenized text while the data set is made, 2.2 bytes a token: a fast disk, of parts one that all
-    /// share. Default: the output folder. `bert merge` takes it too, to remove what is left there.
+    /// A folder for the tokenized text while the data set is made, 2.2 bytes a token: a fast disk; parts need one that all
+    /// share. Each output has a folder of its own in it. Default: the output folder. `bert merge` takes it too, to remove
+    /// what is left there.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub scratch: Option<PathBuf>,
@@ -241,7 +242,7 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
-    /// Replace a finished data set in the output folder.
+    /// Replace a finished data set of other options or text in the output folder. One of the same is kept without it.
     #[cfg_attr(feature = "cli", arg(long))]
     pub overwrite: bool,
 }

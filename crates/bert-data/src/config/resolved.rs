@@ -72,7 +72,7 @@ impl ResolvedConfig {
     /// The BLAKE3 digest of the options as compact JSON, `input` empty and `vocab` an empty string.
     #[must_use]
     pub fn digest(&self) -> String {
-        digest_bytes(serde_json::to_string(&self.without_paths()).unwrap_or_default().as_bytes())
+        digest_bytes(serde_json::to_string(&self.without_paths()).expect("plain data").as_bytes())
     }
 
     /// These options as a configuration that makes the same shards of the same text.

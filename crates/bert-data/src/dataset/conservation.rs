@@ -146,6 +146,7 @@ impl Conservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builder::output::Opened;
     use crate::builder::output::part_receipt::PartReceipt;
     use crate::builder::prepare::prepare;
     use crate::builder::write_shards::Made;
@@ -187,7 +188,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = BuildConfig { num_shards: Some(3), threads: 2, ..lettered(folder.path(), 500) };
         let prepared = prepare(&config)?;
-        let mut receipt = prepared.make(&prepared.open(&Disk)?, &mut |_| {})?;
+        let Opened::Output(output) = prepared.open(&Disk)? else { panic!("a new folder") };
+        let mut receipt = prepared.make(&output, &mut |_| {})?;
         assert_eq!(receipt.shards.len(), 3);
         damage(&mut receipt);
         Manifest::of_parts(vec![receipt]).map(drop)

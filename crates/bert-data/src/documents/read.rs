@@ -5,6 +5,7 @@
 //! reading part of the reference's `create_training_instances`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
@@ -141,7 +142,8 @@ impl<'a> TextReader<'a> {
         Self { encoders, unknown: tokenizer.unknown_ids(), config, pool }
     }
 
-    /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk.
+    /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk,
+    /// again and again while a block takes long.
     ///
     /// # Errors
     /// Errors of reading and of the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
@@ -157,17 +159,22 @@ impl<'a> TextReader<'a> {
         let mut source = Source::new(files, &config.text_column);
         // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
         let room = 2 * encoders.len() * BLOCK;
+        let mut last = 0;
         in_order(
             pool,
             encoders,
             room,
             source.blocks(),
+            &AtomicBool::new(false),
             |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, config)?, read)),
             |(block, read)| {
                 joiner.add(block)?;
                 Ok(Some(read))
             },
-            progress,
+            |read| {
+                last = read.unwrap_or(last);
+                progress(last);
+            },
         )?;
         joiner.report.inputs = source.inputs;
         joiner.finish()
@@ -187,7 +194,7 @@ impl<'a> TextReader<'a> {
         let work = |encoder: &mut Encoder<'_>, block: &Block| {
             tokenize_block(block, &files[block.file], encoder, config)
         };
-        for block in share_out(pool, encoders, blocks.iter().collect(), work)? {
+        for block in share_out(pool, encoders, blocks.iter().collect(), work, &mut || {})? {
             let ends_file = block.ends_file;
             joiner.add(block)?;
             let before = joiner.documents.len();

@@ -81,26 +81,29 @@ pub enum OptionError {
 pub enum OutputProblem {
     /// The output folder holds what another command left unfinished.
     #[error(
-        "an unfinished build is here, in which {option} is {found}, not {expected}: give that command again to finish \
-         it, or --overwrite to discard it (of parts: remove the folder)"
+        "an unfinished build is here, in which {differences}: give that command again to finish it, or --overwrite to \
+         discard it (parts: remove the folder)"
     )]
     Unfinished {
-        /// The first thing that differs.
-        option: String,
-        /// What it is there.
-        found: String,
-        /// What it is now.
-        expected: String,
+        /// Everything that differs, with the values there and here.
+        differences: String,
     },
     /// The output folder holds something that this program did not write: the first entry that is not ours.
     #[error("this output folder holds other data ({0}): choose an empty or new folder")]
     HoldsOtherData(String),
-    /// The output folder holds a finished data set.
-    #[error("this output folder already holds a finished data set: use --overwrite to replace it")]
-    Finished,
+    /// The output holds a finished data set that the command would not make.
+    #[error(
+        "this output already holds a finished data set: use --overwrite to replace it (parts and engines: remove it \
+         first); {differences}"
+    )]
+    Finished {
+        /// Everything that differs, with the values there and here.
+        differences: String,
+    },
     /// An object store holds shards of another build that has not ended.
     #[error(
-        "shards of another unfinished build are here: give that command again to finish it, or --overwrite to discard it"
+        "shards of another unfinished build are here: give that command again to finish it, or --overwrite to discard it \
+         (parts and engines: remove what is here)"
     )]
     OtherBuild,
     /// The output path is a file.
@@ -138,6 +141,16 @@ pub enum PartError {
         missing: usize,
         /// All shares.
         segments: usize,
+    },
+    /// A file of a finished part is missing or damaged.
+    #[error("part {part} is damaged: make it again with --part {part} --parts {parts}, then merge")]
+    Damaged {
+        /// The part.
+        part: usize,
+        /// All parts.
+        parts: usize,
+        /// Which file, and what is wrong with it.
+        source: Box<crate::error::Error>,
     },
     /// A part was made of another text, with other options or by another program.
     #[error("part {part} does not belong to the others: it has other {what}")]

@@ -51,6 +51,17 @@ pub enum InputError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputProblem {
+    /// It changed while it was read.
+    #[error(
+        "this input had {before} bytes when the build began and {after} when it was read: start the same command again \
+         when nobody writes to it"
+    )]
+    Changed {
+        /// Its size when the text was divided.
+        before: u64,
+        /// Its size when it was read.
+        after: u64,
+    },
     /// It does not exist.
     #[error("this input does not exist")]
     Missing,

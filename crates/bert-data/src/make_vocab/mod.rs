@@ -14,6 +14,7 @@ mod word_counts;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use compact_str::CompactString;
 use rayon::ThreadPool;
@@ -101,6 +102,7 @@ impl Text<'_> {
             &mut workers,
             2 * self.pool.current_num_threads() * BLOCK,
             source.blocks(),
+            &AtomicBool::new(false),
             |(), (block, done)| {
                 let (made, lines) = work(&block, &files[block.file])?;
                 Ok((made, lines, (block.file, block.ends_file), done))
@@ -112,7 +114,7 @@ impl Text<'_> {
                 take(made);
                 Ok(Some(done))
             },
-            |done| progress(done, all),
+            |done| done.into_iter().for_each(|done| progress(done, all)),
         )?;
         Ok((source.inputs.iter().map(|input| input.lines).sum(), read))
     }

@@ -129,7 +129,7 @@ impl<W: Write + Send> ShardWriter<W> {
     /// Ends the file.
     pub(crate) fn finish(self) -> Result<FinishedShard<W>> {
         let mut out = self.writer.into_inner().map_err(failed(&self.path))?;
-        out.flush().map_err(Error::io("write", &self.path))?;
+        out.flush().map_err(|source| failed(&self.path)(source.into()))?;
         Ok(FinishedShard { rows: self.written, groups: self.groups, out })
     }
 }
@@ -222,7 +222,18 @@ impl RowEncoder {
     }
 }
 
+/// Makes the error of a shard that cannot be written: that of its file, which names the bytes that a full disk lacks, or
+/// what the Parquet writer says.
 fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
-    move |source| ShardProblem::Write(source).at(path).into()
+    move |source| match source {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(error) => match bert_storage::Error::carried_by(*error) {
+                Ok(carried) => carried.into(),
+                Err(error) => Error::io("write", &path)(error),
+            },
+            Err(inner) => ShardProblem::Write(ParquetError::External(inner)).at(path).into(),
+        },
+        source => ShardProblem::Write(source).at(path).into(),
+    }
 }

@@ -235,8 +235,14 @@ fn foreign_outputs_are_left_alone() {
         std::fs::remove_file(data.join(name)).unwrap();
     }
     run(&world.config).unwrap();
-    let error = world.fails(&world.config, 2, &["--overwrite"]);
-    assert!(matches!(error, Error::Output(Located { problem: OutputProblem::Finished, .. })));
+    // Other files may come later; the same command has nothing to do, and another one is refused.
+    std::fs::write(data.join("thesis.tex"), "mine").unwrap();
+    run(&world.config).unwrap();
+    let other = BuildConfig { random_seed: 7, ..world.config.clone() };
+    let error = world.fails(&other, 2, &["--overwrite", "--random-seed is 12345, not 7"]);
+    assert!(matches!(error, Error::Output(Located { problem: OutputProblem::Finished { .. }, .. })));
+    run(&BuildConfig { overwrite: true, ..other }).unwrap();
+    assert!(data.join("thesis.tex").exists());
     let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
     assert!(matches!(
         world.fails(&file, 2, &["not a folder"]),

@@ -1,12 +1,13 @@
 //! File systems that fail on purpose, for tests only.
 //!
-//! [`Faulty`] fails the n-th operation; a test raises n until nothing fails any more. [`PowerCut`] loses what was not
-//! synced. Both work on real folders, so code that reads needs to know nothing of them. Neither really syncs: that is
-//! slow, and a test gains nothing from it.
+//! [`Faulty`] fails the n-th operation, or the n-th read; a test raises n until nothing fails any more. [`PowerCut`]
+//! loses what was not synced. Both work on real folders. Neither really syncs: that is slow, and a test gains nothing
+//! from it.
 
 mod power_cut;
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub enum Fault {
     Full,
     /// A write that takes half of what it is given, and then no room as in [`Fault::Full`].
     Torn,
+    /// An error of the device (`EIO`), once, of an operation that only reads. These have numbers of their own.
+    Read,
 }
 
 /// A real file system whose n-th operation fails.
@@ -32,6 +35,7 @@ pub struct Faulty {
     fault: Fault,
     nth: u64,
     count: Arc<AtomicU64>,
+    reads: Arc<AtomicU64>,
 }
 
 /// What an operation does, as far as it matters to a fault.
@@ -43,10 +47,11 @@ enum Kind {
 }
 
 impl Faulty {
-    /// Fails operation number `nth`, counted from 1, and for a full disk those after it that need room.
+    /// Fails operation number `nth`, counted from 1, and for a full disk those after it that need room; for
+    /// [`Fault::Read`] read number `nth`.
     #[must_use]
     pub fn new(fault: Fault, nth: u64) -> Self {
-        Self { fault, nth, count: Arc::default() }
+        Self { fault, nth, count: Arc::default(), reads: Arc::default() }
     }
 
     /// Never fails.
@@ -58,10 +63,13 @@ impl Faulty {
     /// Whether there were operations enough for the fault to happen.
     #[must_use]
     pub fn struck(&self) -> bool {
-        self.operations() >= self.nth
+        match self.fault {
+            Fault::Read => self.reads.load(Ordering::SeqCst) >= self.nth,
+            _ => self.operations() >= self.nth,
+        }
     }
 
-    /// How many operations were tried.
+    /// How many operations were tried, reads apart.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
@@ -76,6 +84,12 @@ impl Faulty {
             Fault::Torn if number > self.nth && kind == Kind::Growing => Err(no_room()),
             _ => Ok(()),
         }
+    }
+
+    /// Counts a read; the error that it has to end with, if any.
+    fn step_read(&self) -> io::Result<()> {
+        let number = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.fault == Fault::Read && number == self.nth { Err(device_error()) } else { Ok(()) }
     }
 }
 
@@ -116,6 +130,26 @@ impl Durable for FaultyFile {
 }
 
 impl FileSystem for Faulty {
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.step_read()?;
+        Disk.read(path, limit)
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.step_read()?;
+        Disk.metadata(path)
+    }
+
+    fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.step_read()?;
+        Disk.symlink_metadata(path)
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.step_read()?;
+        Disk.names(path)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
         self.step(Kind::Growing)?;
         Ok(Box::new(FaultyFile { file: Disk.create(path)?, faults: self.clone() }))
@@ -149,6 +183,11 @@ impl FileSystem for Faulty {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.step(Kind::Growing)?;
         Disk.create_dir(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.step(Kind::Other)?;
+        Disk.remove_dir(path)
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {

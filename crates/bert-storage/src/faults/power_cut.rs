@@ -334,6 +334,14 @@ impl FileSystem for PowerCut {
         Ok(())
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut model = self.step()?;
+        Disk.remove_dir(path)?;
+        let (folder, name) = self.place(&model, path);
+        model.change(vec![(folder, name, None)]);
+        Ok(())
+    }
+
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.remove_dir_all(path)?;

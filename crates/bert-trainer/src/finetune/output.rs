@@ -35,7 +35,7 @@ impl Output {
     pub(super) fn open(output: &Path) -> Result<Self, Error> {
         let folder = StagedFolder::new(&Disk, output);
         folder.refuse_if_in_use()?;
-        if folder.has(CONTENTS.last) {
+        if folder.has(CONTENTS.last)? {
             return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
         }
         let unfinished = Unfinished::begin(folder, CONTENTS, "choose another --output")?;

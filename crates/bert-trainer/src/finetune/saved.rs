@@ -89,7 +89,7 @@ impl<'a> SavedRuns<'a> {
     ) -> Result<Self, Error> {
         let folder = output.inside(FOLDER);
         let saved = Self { output, keeps_finished };
-        if resume && folder.has(RUN) {
+        if resume && folder.has(RUN)? {
             let elsewhere = compare(folder.path(), identity).map_err(|error| match error {
                 Error::RunDiffers { differences, .. } => {
                     FolderProblem::TuningDiffers(differences).at(saved.output.path()).into()

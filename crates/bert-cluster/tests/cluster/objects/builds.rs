@@ -102,7 +102,9 @@ fn a_build_from_and_to_a_store_has_the_bytes_of_one_on_a_disk() {
         build(&config.with_overwrite(true), &mut |_| {}).unwrap();
         assert_eq!(digests(&text.path("from-store")), digests(&text.path("local")));
     }
-    let error = build(&config, &mut |_| {}).unwrap_err();
+    // The same command again has nothing to do; another one is refused.
+    assert_eq!(build(&config, &mut |_| {}).unwrap().manifest, made.manifest);
+    let error = build(&config.clone().with_random_seed(7), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("already holds a finished data set"), "{error}");
     let missing = BuildConfig { input: vec![bucket.join("none/")], ..config.clone() };
     assert_eq!(build(&missing, &mut |_| {}).unwrap_err().exit_code(), 2);

@@ -3,26 +3,34 @@
 //! Only this process writes to a locked [`Output`]; parts of a build share the folder, each with its own lock. Files
 //! are made in a hidden work folder and moved to their names at the end. The manifest is written last. After a failure
 //! the work folder stays if there is something to keep, and the same command continues from there. A folder that holds
-//! anything else is refused and left as it is.
+//! anything else and nothing of a build is refused and left as it is.
 
 pub(crate) mod card;
 pub(crate) mod object_output;
 pub(crate) mod part_receipt;
+pub(crate) mod scratch;
 pub(crate) mod work_folder;
 
 use std::path::{Path, PathBuf};
 
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::object_output::ObjectOutput;
-use crate::builder::output::work_folder::{Identity, Work};
+use crate::builder::output::scratch::{clear_text, folder_in};
+use crate::builder::output::work_folder::{COMMITTING, Identity, Work};
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
-use bert_storage::{Disk, FileSystem, LOCK, OutputLock, StagedFolder, is_temporary};
+use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 
-/// The receipt that says that former files are cleared and everything in the work folder is complete.
-const COMMITTING: &str = "commit.json";
+/// What opening the output gives.
+#[derive(Debug)]
+pub(crate) enum Opened<'a> {
+    /// A folder to work in.
+    Output(Box<Output<'a>>),
+    /// A finished data set, which stays as it is.
+    Finished(Box<Manifest>),
+}
 
 /// An output folder, locked.
 #[derive(Debug)]
@@ -35,62 +43,91 @@ pub(crate) struct Output<'a> {
     text: StagedFolder<'a>,
     /// Whether the folder was made for this build.
     created: bool,
-    _locks: Vec<OutputLock>,
+    locks: Vec<OutputLock>,
 }
 
-/// The first name that belongs to somebody else.
+/// Whether a name belongs to neither user: file systems and desktops make such files in every folder, and schedulers
+/// write their logs beside the output.
+fn is_of_the_system(name: &str) -> bool {
+    let is_job_log = |name: &str| {
+        name.rsplit_once(['.']).is_some_and(|(stem, end)| {
+            let number = end.strip_prefix(['o', 'e']).unwrap_or_default();
+            let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            is_number || (stem.starts_with("slurm-") && ["out", "err"].contains(&end))
+        })
+    };
+    let known = ["lost+found", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "System Volume Information"];
+    name.starts_with('.') || known.contains(&name) || is_job_log(name)
+}
+
+/// The first name that belongs to somebody else, in a folder that holds nothing of a build.
 fn find_foreign(names: &[String]) -> Option<&String> {
     // Shards, a vocabulary and a data card are ours only beside a manifest, or what a build leaves that did not end.
+    // What else is there then came later, and stays.
     let ours = names
         .iter()
         .any(|name| name == MANIFEST || matches!(owner_of(name), Some(Owner::Work(_) | Owner::Receipt(_))));
-    names.iter().find(|name| {
-        let known = owner_of(name).is_some() || is_temporary(name) || *name == MANIFEST;
-        !(known || (ours && ([VOCABULARY, CARD].contains(&name.as_str()) || is_shard_name(name))))
-    })
+    names.iter().find(|name| !ours && owner_of(name).is_none() && !is_of_the_system(name))
 }
 
-/// Refuses a folder that cannot be used. Changes nothing.
-pub(crate) fn check(
+/// Refuses a folder that cannot be used. Returns the manifest of a finished data set in it, unless that may be replaced
+/// or this very command was stopped at its end. Changes nothing.
+fn check(
     folder: &StagedFolder<'_>,
     overwrite: bool,
     part: Part,
     identity: &Identity,
-) -> Result<()> {
+) -> Result<Option<Manifest>> {
     let path = folder.path();
-    if path.exists() && !path.is_dir() {
+    if folder.is_there()? && !path.is_dir() {
         return Err(OutputProblem::NotAFolder.at(path).into());
     }
     let names = folder.names()?;
     if let Some(found) = find_foreign(&names) {
         return Err(OutputProblem::HoldsOtherData(found.to_owned()).at(path).into());
     }
-    let committing = folder.inside(&part.work_name()).has(COMMITTING);
-    if folder.has(MANIFEST) {
-        // A manifest that is not one of ours belongs to somebody else.
+    let stays = !overwrite && !folder.inside(&part.work_name()).has(COMMITTING)?;
+    if folder.has(MANIFEST)? {
         match Manifest::read(path) {
+            // A manifest that is not one of ours belongs to somebody else.
             Err(Error::Manifest(Located { problem: ManifestProblem::Invalid(_), .. })) => {
                 return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).at(path).into());
             }
-            // It may be that of this very command, killed at its end.
-            _ if !overwrite && !committing => {
-                return Err(OutputProblem::Finished.at(path).into());
+            Err(Error::Manifest(error)) if stays => {
+                let differences = format!("its manifest cannot be used: {error}");
+                return Err(OutputProblem::Finished { differences }.at(path).into());
             }
-            _ => {}
+            // A damaged one may be replaced.
+            Err(Error::Manifest(_)) => {}
+            manifest => return Ok(Some(manifest?).filter(|_| stays)),
         }
     }
     for name in &names {
         let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
         if other.of != part.of && !overwrite {
-            let option = "--parts".to_owned();
-            let (found, expected) = (other.of.to_string(), part.of.to_string());
-            return Err(OutputProblem::Unfinished { option, found, expected }.at(path).into());
+            let differences = format!("--parts is {}, not {}", other.of, part.of);
+            return Err(OutputProblem::Unfinished { differences }.at(path).into());
         }
         if name.starts_with(".build") {
             work_folder::check(&folder.inside(name), identity, overwrite)?;
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// [`check`] of the folder, and of the store where the data set is to be.
+pub(crate) fn find_finished(
+    folder: &StagedFolder<'_>,
+    objects: Option<&ObjectOutput>,
+    overwrite: bool,
+    part: Part,
+    identity: &Identity,
+) -> Result<Option<Manifest>> {
+    let found = check(folder, overwrite, part, identity)?;
+    match objects {
+        Some(objects) if !folder.inside(&part.work_name()).has(COMMITTING)? => objects.finished(),
+        _ => Ok(found),
+    }
 }
 
 impl Drop for Output<'_> {
@@ -100,14 +137,18 @@ impl Drop for Output<'_> {
             return;
         }
         let _ = self.work.remove_all();
+        if self.text.path() != self.folder.path() {
+            let _ = self.text.remove_if_empty();
+        }
         if self.created && self.folder.names().is_ok_and(|names| names == [LOCK]) {
-            let _ = self.folder.remove_all();
+            let _ = self.folder.remove_unlocking(std::mem::take(&mut self.locks));
         }
     }
 }
 
 impl<'a> Output<'a> {
-    /// Makes the folder if need be, locks it, and opens its work folder: that of this build, or a new one.
+    /// Makes the folder if need be, locks it, and opens its work folder: that of this build, or a new one. Returns the
+    /// data set that another process has just finished here.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         folder: &Path,
@@ -116,32 +157,30 @@ impl<'a> Output<'a> {
         part: Part,
         identity: Identity,
         objects: Option<ObjectOutput>,
-    ) -> Result<Self> {
-        let text = StagedFolder::new(files, scratch.unwrap_or(folder));
+    ) -> Result<Opened<'a>> {
         let folder = StagedFolder::new(files, folder);
-        let created = !folder.path().exists();
+        let created = !folder.is_there()?;
         folder.create()?;
-        let mut locks = if part.is_whole() {
+        let locks = if part.is_whole() {
             vec![folder.lock(LOCK)?]
         } else {
             // Parts work side by side, each alone on its part.
             vec![folder.share()?, folder.lock(&part.lock_name())?]
         };
-        if text.path() != folder.path() {
-            text.create()?;
-            locks.push(text.lock(&part.lock_name())?);
-        }
-        // Again under the lock: another process may just have finished here.
-        check(&folder, overwrite, part, &identity)?;
-        if let Some(objects) = &objects {
-            objects.check(folder.inside(&part.work_name()).has(COMMITTING))?;
+        // Again under the lock.
+        if let Some(manifest) = find_finished(&folder, objects.as_ref(), overwrite, part, &identity)? {
+            return Ok(Opened::Finished(Box::new(manifest)));
         }
         if part.is_whole() {
             folder.remove_temporaries()?;
         }
+        let text = match scratch {
+            Some(scratch) => StagedFolder::new(files, &folder_in(scratch, folder.path())?),
+            None => folder.clone(),
+        };
         let name = part.work_name();
         let work = Work::open(folder.inside(&name), text.inside(&name), identity)?;
-        Ok(Self { folder, objects, work, text, created, _locks: locks })
+        Ok(Opened::Output(Box::new(Self { folder, objects, work, text, created, locks })))
     }
 
     /// Where the data set will be: a folder or a URL.
@@ -155,22 +194,24 @@ impl<'a> Output<'a> {
     }
 
     /// Whether an earlier run of this command got as far as moving its files.
-    pub(crate) fn is_committing(&self) -> bool {
-        self.work.folder.has(COMMITTING)
+    pub(crate) fn is_committing(&self) -> Result<bool> {
+        Ok(self.work.folder.has(COMMITTING)?)
     }
 
     /// Where a finished file is: in the work folder, or under its name already.
-    pub(crate) fn find(&self, name: &str) -> PathBuf {
-        let work = self.work.path(name);
-        if self.is_committing() && !work.exists() { self.folder.at(name) } else { work }
+    pub(crate) fn find(&self, name: &str) -> Result<PathBuf> {
+        let is_named = self.is_committing()? && !self.work.folder.has(name)?;
+        Ok(if is_named { self.folder.at(name) } else { self.work.path(name) })
     }
 
     /// Where an earlier run of this command got as far as the manifest: what it says. Only the work folder is left
     /// then.
-    pub(crate) fn committed(&self) -> Result<Option<Manifest>> {
-        let there =
-            || self.objects.as_ref().map_or(Ok(self.folder.has(MANIFEST)), |objects| objects.has(MANIFEST));
-        if !self.is_committing() || !there()? {
+    pub(crate) fn committed(&mut self) -> Result<Option<Manifest>> {
+        let there = || match &self.objects {
+            Some(objects) => objects.has(MANIFEST),
+            None => Ok(self.folder.has(MANIFEST)?),
+        };
+        if !self.is_committing()? || !there()? {
             return Ok(None);
         }
         let at = self.path();
@@ -184,7 +225,7 @@ impl<'a> Output<'a> {
     }
 
     /// Moves the files to their names, writes the manifest and removes the work folder.
-    pub(crate) fn commit(self, manifest: &Manifest, vocabulary: &[u8]) -> Result<()> {
+    pub(crate) fn commit(mut self, manifest: &Manifest, vocabulary: &[u8]) -> Result<()> {
         if let Some(objects) = &self.objects {
             self.start_publishing()?;
             objects.commit(manifest, vocabulary, &card(manifest))?;
@@ -192,7 +233,7 @@ impl<'a> Output<'a> {
         }
         self.work.folder.write_bytes(VOCABULARY, vocabulary)?;
         self.work.folder.write_bytes(CARD, card(manifest).as_bytes())?;
-        if !self.is_committing() {
+        if !self.is_committing()? {
             clear(&self.folder)?;
         }
         self.start_publishing()?;
@@ -203,49 +244,43 @@ impl<'a> Output<'a> {
     }
 
     /// Removes the work folder, and the one that it is in where the data set is elsewhere.
-    fn end(&self) -> Result<()> {
+    fn end(&mut self) -> Result<()> {
         self.work.remove_all()?;
         self.work.keep();
+        if self.text.path() != self.folder.path() {
+            // The folder is locked: no part of it is at work.
+            clear_text(&self.text)?;
+        }
         if self.objects.is_some() && self.folder.names()? == [LOCK] {
-            self.folder.remove_all()?;
+            self.folder.remove_unlocking(std::mem::take(&mut self.locks))?;
         }
         Ok(())
     }
 
     /// Says for good that from now on files move to their names.
     pub(crate) fn start_publishing(&self) -> Result<()> {
-        if !self.is_committing() {
+        if !self.is_committing()? {
             self.work.folder.note(COMMITTING, &self.work.identity)?;
             self.work.folder.sync()?;
         }
         Ok(())
     }
 
+    /// Removes the receipt of a part that has to be made again.
+    pub(crate) fn take_back(&self, part: Part) -> Result<()> {
+        self.folder.remove(&part.receipt_name())?;
+        Ok(self.folder.sync()?)
+    }
+
     /// Moves finished files to their names, as far as they are not there yet.
     pub(crate) fn publish<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
         for name in names {
-            if self.work.folder.has(name) {
+            if self.work.folder.has(name)? {
                 self.folder.take(&self.work.path(name), name)?;
             }
         }
         Ok(self.folder.sync()?)
     }
-}
-
-/// Removes the tokenized text that parts left in their scratch folder.
-///
-/// # Errors
-/// [`Error::Storage`].
-pub(crate) fn clear_scratch(folder: &Path) -> Result<()> {
-    // One that is not there was named by mistake.
-    std::fs::metadata(folder).map_err(Error::io("read folder", folder))?;
-    let folder = StagedFolder::new(&Disk, folder);
-    for name in folder.names()? {
-        if let Some(Owner::Work(_)) = owner_of(&name) {
-            work_folder::remove_text(&folder.inside(&name))?;
-        }
-    }
-    Ok(folder.clear(|name| matches!(owner_of(name), Some(Owner::Lock(_) | Owner::Folder)))?)
 }
 
 /// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts
@@ -266,4 +301,33 @@ pub(crate) fn clear_beside(folder: &StagedFolder<'_>, keep: &[&str]) -> Result<(
         None => is_shard_name(name) && !keep.contains(&name),
     })?;
     Ok(folder.sync()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_systems_and_schedulers_are_nobodys_data() {
+        for name in
+            [".nfs0000a1", "lost+found", ".snapshot", ".DS_Store", "slurm-17_3.out", "job.o123", "job.e123"]
+        {
+            assert_eq!(find_foreign(&[name.to_owned()]), None, "{name}");
+        }
+        for name in [
+            "thesis.tex",
+            "notes.out",
+            "model.o",
+            "slurm-17.csv",
+            "vocab.txt",
+            "train-00000-of-00001.parquet",
+        ] {
+            assert_eq!(find_foreign(&[name.to_owned()]).map(String::as_str), Some(name));
+            assert_eq!(
+                find_foreign(&[".build".to_owned(), name.to_owned()]),
+                None,
+                "{name} beside a work folder"
+            );
+        }
+    }
 }

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::card::CARD;
+use crate::builder::output::scratch::folder_in;
 use crate::config::check::conflict;
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, VOCABULARY};
 use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
 use bert_storage::sealed::{SealError, read_sealed, sealed};
-use bert_storage::{ObjectCache, digest_bytes, is_url, objects, size};
+use bert_storage::{ObjectCache, is_url, objects, size};
 
 /// Says to which build the shards beside it belong, until there is a manifest.
 const CLAIM: &str = ".build.json";
@@ -52,8 +53,7 @@ impl ObjectOutput {
             }
             None => ObjectCache::user_folder("builds"),
         };
-        let url = self.url.to_string_lossy();
-        Ok(folder.join(&digest_bytes(url.trim_end_matches('/').as_bytes())[..16]))
+        folder_in(&folder, &self.url)
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -74,12 +74,18 @@ impl ObjectOutput {
         }
     }
 
-    /// Refuses a finished data set. Changes nothing.
-    pub(crate) fn check(&self, committing: bool) -> Result<()> {
-        if !self.overwrite && !committing && self.has(MANIFEST)? {
-            return Err(OutputProblem::Finished.at(&self.url).into());
+    /// Returns the manifest of a finished data set, unless that may be replaced. Changes nothing.
+    pub(crate) fn finished(&self) -> Result<Option<Manifest>> {
+        match !self.overwrite && self.has(MANIFEST)? {
+            true => Manifest::read(&self.url).map(Some),
+            false => Ok(None),
         }
-        Ok(())
+    }
+
+    /// The error where another process has finished another data set meanwhile.
+    fn other_data_set(&self) -> Error {
+        let differences = "another process has just finished it".to_owned();
+        OutputProblem::Finished { differences }.at(&self.url).into()
     }
 
     /// Says that the shards here are those of this build from now on, or refuses those of another one. What is
@@ -108,7 +114,7 @@ impl ObjectOutput {
         } else if self.has(MANIFEST)? {
             // Of a build that ended since the first look.
             self.remove(CLAIM)?;
-            return Err(OutputProblem::Finished.at(&self.url).into());
+            return Err(self.other_data_set());
         }
         Ok(())
     }
@@ -145,7 +151,7 @@ impl ObjectOutput {
         let is_new = objects::put_new(&url, text).map_err(Error::io("write", &url))?;
         // It may be ours, of an attempt whose answer was lost, or of another process that did the same.
         if !is_new && Manifest::read(&self.url)?.shards != manifest.shards {
-            return Err(OutputProblem::Finished.at(&self.url).into());
+            return Err(self.other_data_set());
         }
         self.clear_beside(manifest)
     }

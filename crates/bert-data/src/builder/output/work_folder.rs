@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
+use crate::dataset::manifest::{Manifest, PROGRAM};
 use crate::error::{Locate, OutputProblem, Result};
 use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
 use bert_storage::{StagedFolder, digest_bytes};
 
 const IDENTITY: &str = "identity.json";
+/// The receipt that says that former files are cleared and everything in the work folder is complete.
+pub(crate) const COMMITTING: &str = "commit.json";
 
 /// What the names of the tokenized text's files begin with: the documents, where each begins, the receipts of both.
 pub(crate) const TEXT_FILES: [&str; 3] = ["documents", "index", "text"];
@@ -40,21 +43,79 @@ pub(crate) struct Identity {
 /// The options that are paths.
 const PATHS: [&str; 2] = ["input", "vocab"];
 
+/// Options that follow from others where they are not given. They are named last where a build differs from another.
+const DERIVED: [&str; 7] = [
+    "--max-predictions-per-seq",
+    "--do-whole-word-mask",
+    "--dupe-factor",
+    "--language",
+    "--masking",
+    "--num-shards",
+    "--text-column",
+];
+
+/// In what two builds differ: the name, and the values there and here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    name: String,
+    there: String,
+    here: String,
+}
+
+impl Difference {
+    /// The difference of builds that have all options in common.
+    pub(crate) fn text() -> Self {
+        Self {
+            name: "the text".to_owned(),
+            there: "another one".to_owned(),
+            here: "that of --input".to_owned(),
+        }
+    }
+}
+
+/// Names all differences in a sentence, those that a user gave before those that follow from them.
+pub(crate) fn all_differences(differences: &[Difference]) -> String {
+    let is_derived = |difference: &&Difference| DERIVED.contains(&difference.name.as_str());
+    let (derived, given): (Vec<_>, Vec<_>) = differences.iter().partition(is_derived);
+    let said = given
+        .into_iter()
+        .chain(derived)
+        .map(|Difference { name, there, here }| format!("{name} is {there}, not {here}"));
+    said.collect::<Vec<_>>().join(", and ")
+}
+
 impl Identity {
     pub(crate) fn new(options: ResolvedConfig, vocabulary: &[u8]) -> Self {
         let (format_version, streams_version) = (FORMAT_VERSION, STREAMS_VERSION);
         Self { format_version, streams_version, vocabulary: digest_bytes(vocabulary), options }
     }
 
+    /// The same with the number of shards that the text decides.
+    pub(crate) fn with_shards(&self, num_shards: usize) -> Self {
+        Self { options: ResolvedConfig { num_shards, ..self.options.clone() }, ..self.clone() }
+    }
+
     /// A short form of it.
     pub(crate) fn digest(&self) -> String {
         let decisive = Self { options: self.options.without_paths(), ..self.clone() };
-        digest_bytes(serde_json::to_string_pretty(&decisive).unwrap_or_default().as_bytes())
+        digest_bytes(serde_json::to_string_pretty(&decisive).expect("plain data").as_bytes())
     }
 
-    /// The first thing in which another identity differs: its name, and the values here and there.
-    fn difference(&self, other: &serde_json::Value) -> Option<(String, String, String)> {
-        let here = serde_json::to_value(self).unwrap_or_default();
+    /// In what it differs from the build that made a data set.
+    pub(crate) fn differences_from(&self, manifest: &Manifest) -> Vec<Difference> {
+        // A data set does not say the version of its streams; it follows from that of the program.
+        let streams_version = if manifest.program == PROGRAM { STREAMS_VERSION } else { 0 };
+        let there = Self {
+            format_version: manifest.format_version,
+            streams_version,
+            vocabulary: manifest.vocabulary.blake3.clone(),
+            options: manifest.config.clone(),
+        };
+        self.differences(&serde_json::to_value(there).expect("plain data"))
+    }
+
+    /// In what another identity differs.
+    fn differences(&self, other: &serde_json::Value) -> Vec<Difference> {
         let flat = |value: &serde_json::Value| -> Vec<(String, String)> {
             let mut flat = Vec::new();
             for (key, value) in value.as_object().into_iter().flatten() {
@@ -71,12 +132,14 @@ impl Identity {
             }
             flat
         };
+        let here = flat(&serde_json::to_value(self).expect("plain data"));
         let there = flat(other);
         let value_of = |name: &str| there.iter().find(|(other, _)| other == name).map(|(_, value)| value);
-        flat(&here).into_iter().find_map(|(name, value)| {
-            let other = value_of(&name).map_or("not there", String::as_str);
-            (other != value).then(|| (name, value, other.to_owned()))
-        })
+        let difference = |(name, here): (String, String)| {
+            let there = value_of(&name).map_or("not there", String::as_str).to_owned();
+            (there != here).then_some(Difference { name, there, here })
+        };
+        here.into_iter().filter_map(difference).collect()
     }
 }
 
@@ -93,20 +156,19 @@ pub(crate) struct Work<'a> {
 
 /// Refuses a work folder that another command left, unless it may be discarded.
 pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: bool) -> Result<()> {
-    let Some(found) = folder.noted(IDENTITY) else { return Ok(()) };
-    match identity.difference(&found) {
-        Some((option, expected, found)) if !overwrite => {
-            Err(OutputProblem::Unfinished { option, found, expected }.at(output_of(folder)).into())
-        }
-        _ => Ok(()),
+    let Some(found) = folder.noted(IDENTITY)? else { return Ok(()) };
+    let differences = identity.differences(&found);
+    if differences.is_empty() || overwrite {
+        return Ok(());
     }
+    let differences = all_differences(&differences);
+    Err(OutputProblem::Unfinished { differences }.at(output_of(folder)).into())
 }
 
-/// Removes the tokenized text from a folder, and the folder if it has nothing else.
+/// Removes the tokenized text from a folder, and the folder if it has nothing else: what somebody else put there stays.
 pub(crate) fn remove_text(folder: &StagedFolder<'_>) -> Result<()> {
     folder.clear(is_text_file)?;
-    // What somebody else put there stays.
-    let _ = std::fs::remove_dir(folder.path());
+    folder.remove_if_empty()?;
     Ok(())
 }
 
@@ -118,7 +180,7 @@ fn output_of<'f>(work: &'f StagedFolder<'_>) -> &'f Path {
 impl<'a> Work<'a> {
     /// Opens the work folder of this build, or makes it anew where there is none or another one, which is then removed.
     pub(crate) fn open(folder: StagedFolder<'a>, text: StagedFolder<'a>, identity: Identity) -> Result<Self> {
-        let same = folder.noted(IDENTITY).is_some_and(|found| identity.difference(&found).is_none());
+        let same = folder.noted(IDENTITY)?.is_some_and(|found| identity.differences(&found).is_empty());
         let work = Self { folder, text, identity, worth_keeping: AtomicBool::new(same) };
         if work.has_text_elsewhere() {
             work.text.create()?;
@@ -127,7 +189,7 @@ impl<'a> Work<'a> {
             work.folder.remove_temporaries()?;
             return Ok(work);
         }
-        if work.folder.path().exists() {
+        if work.folder.is_there()? {
             work.folder.remove_all()?;
         }
         work.folder.create()?;
@@ -140,16 +202,17 @@ impl<'a> Work<'a> {
     }
 
     /// The inputs as the command named them that began the folder, where it named others than this one does.
-    pub(crate) fn other_inputs(&self) -> Option<(String, String)> {
-        let found: serde_json::Value = self.folder.noted(IDENTITY)?;
-        let found = found.get("options")?.get("input")?.to_string();
-        let here = serde_json::to_string(&self.identity.options.input).unwrap_or_default();
-        (found != here).then_some((found, here))
+    pub(crate) fn other_inputs(&self) -> Result<Option<(String, String)>> {
+        let Some(found) = self.folder.noted::<serde_json::Value>(IDENTITY)? else { return Ok(None) };
+        let Some(found) = found.pointer("/options/input").map(ToString::to_string) else { return Ok(None) };
+        let here = serde_json::to_string(&self.identity.options.input).expect("plain data");
+        Ok((found != here).then_some((found, here)))
     }
 
     /// Removes what an earlier command left of other text, and goes on under the names that this one gives the inputs.
     pub(crate) fn begin_anew(&self) -> Result<()> {
-        self.clear()?;
+        self.clear_text()?;
+        self.clear_but(|_| false)?;
         self.text.create()?;
         Ok(self.folder.note(IDENTITY, &self.identity)?)
     }
@@ -184,16 +247,15 @@ impl<'a> Work<'a> {
         Ok(self.folder.clear(|name| name != IDENTITY && !stays(name))?)
     }
 
-    fn clear(&self) -> Result<()> {
-        if self.has_text_elsewhere() {
-            remove_text(&self.text)?;
-        }
-        self.clear_but(|_| false)
+    fn clear_text(&self) -> Result<()> {
+        if self.has_text_elsewhere() { remove_text(&self.text) } else { Ok(()) }
     }
 
-    /// Removes the folder: the identity last, so that what is left of it is known as ours.
+    /// Removes the folder: last what says whose it is and whether its files have their names, so that the same command
+    /// knows what is left of it.
     pub(crate) fn remove_all(&self) -> Result<()> {
-        self.clear()?;
+        self.clear_text()?;
+        self.clear_but(|name| name == COMMITTING)?;
         Ok(self.folder.remove_all()?)
     }
 }
