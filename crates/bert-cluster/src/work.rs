@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn paths_of_a_task_are_absolute() {
-        let config = BuildConfig::new(["text", "s3://bucket/text"], "v.txt", "out").with_scratch("file:///fast");
+        let config =
+            BuildConfig::new(["text", "s3://bucket/text"], "v.txt", "out").with_scratch("file:///fast");
         let config = Work::new(Stage::Tokenize, &config, 2).config;
         let here = std::env::current_dir().unwrap();
         assert_eq!(config.input, [here.join("text"), PathBuf::from("s3://bucket/text")]);

@@ -50,7 +50,9 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let engine = args.engine.with_patience(Duration::from_secs(args.executors_timeout));
     let manifest = build(&engine, &config, args.tasks, told).await?;
     let printed = serde_json::to_string(&manifest)? + "\n";
-    std::io::stdout().write_all(printed.as_bytes()).context("the data set is committed; cannot print its manifest")
+    std::io::stdout()
+        .write_all(printed.as_bytes())
+        .context("the data set is committed; cannot print its manifest")
 }
 
 #[tokio::main]
