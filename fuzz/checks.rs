@@ -50,11 +50,12 @@ pub(crate) fn clean_up() {
     let _ = std::fs::remove_dir_all(scratch());
 }
 
-/// The text reader: plain, gzip, zstd, bzip2, xz, JSON Lines and Parquet, as the first bytes say.
+/// The text reader: plain and compressed text, JSON, CSV, TSV and Parquet, as the first bytes say.
 pub(crate) fn text(bytes: &[u8]) {
     let path = file("text", bytes);
-    let magic: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", b"\xfd7zXZ\0"];
-    let compressed = magic.iter().any(|magic| bytes.starts_with(magic));
+    let magic: [&[u8]; 6] = [&[0x1f, 0x8b], b"BZh", b"\xfd7zXZ\0", b"\x5d\0\0", b"LZIP", b"\x28\xb5\x2f\xfd"];
+    let compressed = magic.iter().any(|magic| bytes.starts_with(magic))
+        || matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] | [0x25..=0x27, 0xb5, 0x2f, 0xfd, ..]);
     if let Ok(mut reader) = BlockReader::open(&path, 0, Format::Text) {
         let (mut all, mut lines) = (Vec::new(), 0);
         let whole = loop {
@@ -82,10 +83,17 @@ pub(crate) fn text(bytes: &[u8]) {
         }
         assert!(compressed || (whole && all == bytes), "plain text is read as it is");
     }
-    if bytes.starts_with(b"PAR1")
-        && let Ok(mut reader) = InputReader::open(&path, 0, "text")
-    {
-        while let Ok(Some(_)) = reader.next_block() {}
+    if let Ok(mut reader) = InputReader::open(&path, 0, "text") {
+        let mut next = 1;
+        while let Ok(Some(block)) = reader.next_block() {
+            assert_eq!(block.first_line, next);
+            let rows = if block.format.has_rows() { block.rows().count() } else { block.lines().count() };
+            next += rows as u64;
+            let lines = block.lines().filter(|_| block.format == Format::Jsonl);
+            for line in lines.filter_map(|(_, line)| std::str::from_utf8(line).ok()) {
+                let _ = json_text(line, &path, 1, "text");
+            }
+        }
     }
 }
 

@@ -60,11 +60,10 @@ fn plain_and_compressed() {
         bytes[end] ^= 4;
         bytes
     });
-    folder.write("trailing.gz", [gzip(&good), b"more".to_vec()].concat());
     folder.write("cut.zst", &zstd::encode_all(&good[..], 3).expect("zstd")[..100]);
     folder.write("fake.zst", b"\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff");
-    // A frame that asks for a window of a gigabyte.
-    folder.write("window.zst", b"\x28\xb5\x2f\xfd\x00\xa0\x01\x00\x00");
+    // A frame that asks for a window of four gigabytes.
+    folder.write("window.zst", b"\x28\xb5\x2f\xfd\x00\xb0\x01\x00\x00");
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     bomb(&mut encoder, 80);
     folder.write("bomb.gz", encoder.finish().expect("in memory"));
@@ -72,7 +71,6 @@ fn plain_and_compressed() {
     bomb(&mut encoder, 80);
     folder.write("bomb.zst", encoder.finish().expect("in memory"));
     folder.write("cut.bz2", &bzip2(&good)[..200]);
-    folder.write("trailing.bz2", [bzip2(&good), b"more".to_vec()].concat());
     folder.write("fake.bz2", b"BZh91AY&SY\xff\xff\xff\xff\xff\xff\xff\xff");
     folder.write("cut.xz", &xz(&good)[..100]);
     folder.write("trailing.xz", [xz(&good), b"more".to_vec()].concat());
@@ -124,16 +122,22 @@ fn plain_and_compressed() {
                 3,
                 "flipped.gz: damaged gzip data: corrupt gzip stream does not have a matching checksum",
             ),
-            ("trailing.gz", 3, "trailing.gz: damaged gzip data: ..."),
             ("cut.zst", 3, "cut.zst: damaged zstd data: ..."),
             ("fake.zst", 3, "fake.zst: damaged zstd data: ..."),
-            ("window.zst", 3, "window.zst: damaged zstd data: ..."),
+            (
+                "window.zst",
+                3,
+                "window.zst: this is zstd data with a window of 4096 MiB, which takes as much memory ...",
+            ),
             ("cut.bz2", 3, "cut.bz2: damaged bzip2 data: ..."),
-            ("trailing.bz2", 3, "trailing.bz2: damaged bzip2 data: ..."),
             ("fake.bz2", 3, "fake.bz2: damaged bzip2 data: ..."),
             ("cut.xz", 3, "cut.xz: damaged xz data: ..."),
             ("trailing.xz", 3, "trailing.xz: damaged xz data: ..."),
-            ("window.xz", 3, "window.xz: damaged xz data: ..."),
+            (
+                "window.xz",
+                3,
+                "window.xz: this is xz data with a window of 4096 MiB, which takes as much memory ...",
+            ),
             (
                 "bomb.bz2",
                 3,
@@ -162,7 +166,7 @@ fn plain_and_compressed() {
             ),
         ],
     );
-    assert_eq!(checked, 27);
+    assert_eq!(checked, 25);
 }
 
 /// What is no text, by its first bytes, as it is or compressed: for the builder and for `make-vocab`.
@@ -186,7 +190,7 @@ fn known_formats() {
         "a tar archive: unpack it first",
         "a tar archive: unpack it first",
         "a PDF document: extract its text first",
-        "a ZIP archive (.zip, .docx, .xlsx, .epub): unpack it first",
+        "a ZIP archive (.zip, .docx, .xlsx, .epub, .npz, .pt): unpack it first",
         "an Arrow stream: convert it to Parquet or JSON Lines",
         "a PNG image: it holds no text",
         "an XML dump of a wiki: extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)",

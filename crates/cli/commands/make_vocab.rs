@@ -14,7 +14,7 @@ use crate::progress::{Progress, say};
 /// Train a WordPiece vocabulary from text; the same text gives the same bytes.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON Lines (.jsonl, .ndjson, .json) and Parquet.
+    /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV (--text-column).
     /// Where the lines break does not matter.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH", value_delimiter = ',')]
     input: Vec<PathBuf>,

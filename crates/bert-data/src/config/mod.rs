@@ -102,7 +102,8 @@ pub enum Columns {
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
     /// Text: files, folders, patterns or URLs of an object store; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
-    /// or JSON Lines (.jsonl, .ndjson, .json) and Parquet with one document of running text in each row.
+    /// or JSON, Parquet, CSV and TSV with one document of running text in each row. Files are told apart by what they hold.
+    /// Decompressing takes as much memory as the file's window, 2 GiB at most (zstd --long=31).
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ','))]
     pub input: Vec<PathBuf>,
 
@@ -220,12 +221,12 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub split_sentences: bool,
 
-    /// Language of the text for --split-sentences (ISO 639 code); the rows of JSON Lines and Parquet are split always.
+    /// Language of the text for --split-sentences (ISO 639 code); the rows of JSON, Parquet, CSV and TSV are always split.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().language))]
     #[setters(into)]
     pub language: String,
 
-    /// The key or column with the text of JSON Lines and Parquet.
+    /// The key or column with the text of JSON, Parquet, CSV and TSV.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().text_column, value_name = "NAME"))]
     #[setters(into)]
     pub text_column: String,

@@ -10,6 +10,7 @@ pub(crate) mod casing;
 pub(crate) mod id_width;
 pub(crate) mod long_sentence;
 pub mod read;
+pub(crate) mod sentences;
 pub(crate) mod tally;
 
 use std::ops::Range;

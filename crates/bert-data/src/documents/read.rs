@@ -13,9 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::bucket::BUCKET_TOKENS;
 use crate::documents::long_sentence::piece_lengths;
+use crate::documents::sentences::SentenceSplitter;
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
 use crate::input::line_check::{BadLines, LineCheck};
+use crate::input::remarks::{Remark, Remarks};
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
 use crate::input::{BLOCK, Block, InputEntry};
@@ -61,6 +63,9 @@ pub struct ReadReport {
     /// What does not fit the text, as it was known before.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// What the user should know of the files.
+    #[serde(default, skip_serializing_if = "Remarks::is_empty")]
+    pub remarks: Remarks,
 }
 
 impl ReadReport {
@@ -80,11 +85,13 @@ impl ReadReport {
         }
         self.first_long_document = self.first_long_document.take().or(other.first_long_document);
         self.warnings.extend(other.warnings);
+        self.remarks.add(other.remarks);
     }
 
     /// What the user should know.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
+        warnings.extend(self.remarks.sentences());
         if let Some(file) = &self.first_long_document {
             let times = self.long_documents;
             warnings.push(format!(
@@ -99,6 +106,7 @@ impl ReadReport {
     pub(crate) fn without_paths(&self) -> Self {
         let mut seen = self.clone();
         seen.inputs.iter_mut().for_each(|input| input.path.clear());
+        seen.remarks.clear_names();
         seen
     }
 }
@@ -177,6 +185,7 @@ impl<'a> TextReader<'a> {
             },
         )?;
         joiner.report.inputs = source.inputs;
+        joiner.report.remarks.add(source.remarks);
         joiner.finish()
     }
 
@@ -219,12 +228,15 @@ pub(crate) struct Source<'a> {
     open: Option<InputReader>,
     /// The files that were read to their ends.
     pub(crate) inputs: Vec<InputEntry>,
+    /// What the user should know of them.
+    pub(crate) remarks: Remarks,
     bytes_before: u64,
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(files: &'a [PathBuf], text_column: &'a str) -> Self {
-        Self { files, text_column, open: None, inputs: Vec::new(), bytes_before: 0 }
+        let (inputs, remarks) = (Vec::new(), Remarks::default());
+        Self { files, text_column, open: None, inputs, remarks, bytes_before: 0 }
     }
 
     /// The blocks, as [`in_order`] takes them: each with its size and how many bytes were taken from disk by then.
@@ -246,6 +258,7 @@ impl<'a> Source<'a> {
                 return Ok(Some((block.bytes.len(), (block, self.bytes_before + reader.bytes_read()))));
             }
             self.bytes_before += reader.bytes_read();
+            self.remarks.add(reader.remarks(&self.files[self.inputs.len()], self.text_column));
             self.inputs.push(reader.entry()?);
             self.open = None;
         }
@@ -260,14 +273,12 @@ fn tokenize_block(
 ) -> Result<Tokenized> {
     let mut done = Tokenized { file: block.file, ends_file: block.ends_file, ..Tokenized::default() };
     let split = config.split_sentences || block.format.is_table();
-    let language = split.then(|| sentencex::language_factory(&config.language));
+    let splitter = split.then(|| SentenceSplitter::new(&config.language));
     let longest = config.longest_sentence();
-    let mut sentences = |line: &str, done: &mut Tokenized| match &language {
-        Some(language) => {
-            for sentence in language.segment(line) {
-                encode_sentence(sentence, encoder, longest, done);
-            }
-        }
+    let mut sentences = |line: &str, done: &mut Tokenized| match &splitter {
+        Some(splitter) => splitter.for_each(line, &mut |sentence| {
+            encode_sentence(sentence, encoder, longest, done);
+        }),
         None => encode_sentence(line, encoder, longest, done),
     };
     let (lines, null_rows) = each_text(block, path, config.text_rules(), |text, is_row| match text {
@@ -312,6 +323,8 @@ struct Joiner<'a> {
     /// The lines of the file that is read.
     lines: LineCheck,
     file: usize,
+    /// Tokens of the file so far.
+    file_tokens: usize,
     /// Whether the open document has had a line that is not blank.
     has_line: bool,
 }
@@ -324,7 +337,7 @@ impl<'a> Joiner<'a> {
         files: &'a [PathBuf],
     ) -> Self {
         let (report, lines, rules) = (ReadReport::default(), LineCheck::default(), config.text_rules());
-        Self { documents, report, unknown, rules, files, lines, file: 0, has_line: false }
+        Self { documents, report, unknown, rules, files, lines, file: 0, file_tokens: 0, has_line: false }
     }
 
     fn add(&mut self, block: Tokenized) -> Result<()> {
@@ -333,7 +346,17 @@ impl<'a> Joiner<'a> {
         self.report.invalid_utf8_lines += block.lines.bad;
         self.report.null_rows += block.null_rows;
         self.file = block.file;
-        self.lines.add_block(block.lines, &self.files[block.file], block.ends_file, self.rules.bad_lines)?;
+        let path = &self.files[block.file];
+        let mut remarks = self.lines.add_block(block.lines, path, block.ends_file, self.rules.bad_lines)?;
+        self.file_tokens += block.ids.len();
+        if block.ends_file {
+            // Even where there are characters, they may be such as no token is made of.
+            if remarks.is_without(Remark::NoText) {
+                remarks.see(Remark::NoText, path, u64::from(self.file_tokens == 0));
+            }
+            self.file_tokens = 0;
+        }
+        self.report.remarks.add(remarks);
         let mut ids = block.ids.as_slice();
         for event in block.events {
             match event {

@@ -80,9 +80,32 @@ pub enum InputProblem {
     /// A file is named twice among the inputs.
     #[error("this input is named twice")]
     Twice,
-    /// A compressed input is damaged or cut off; "gzip", "zstd", "bzip2" or "xz", and what the decoder says.
+    /// A compressed input is damaged or cut off; "gzip", "zstd", "bzip2", "xz", "lzma" or "lzip", and what the decoder says.
     #[error("damaged {0} data")]
     CorruptCompression(&'static str, #[source] std::io::Error),
+    /// A compressed input takes more memory to decompress than is allowed or there is.
+    #[error(
+        "{} to decompress it, and more than {} MiB are not used for that: decompress it first ({}), or compress it again \
+         with a smaller window ({})",
+        match window {
+            Some(bytes) => format!("this is {format} data with a window of {} MiB, which takes as much memory", bytes >> 20),
+            None => format!("this is {format} data with a large window, which takes as much memory"),
+        },
+        limit >> 20,
+        if *format == "zstd" { "zstd -d --long=31 --memory=4GB" } else { "xz -d" },
+        if *format == "zstd" { "zstd --long=27" } else { "xz -9" }
+    )]
+    Window {
+        /// "zstd", "xz", "lzma" or "lzip".
+        format: &'static str,
+        /// How much of the text the decoder has to remember, in bytes, where that is known.
+        window: Option<u64>,
+        /// The most that is used.
+        limit: u64,
+    },
+    /// A compressed input needs a dictionary of its own.
+    #[error("zstd data that was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)")]
+    Dictionary,
     /// A compressed input grows beyond what text can.
     #[error(
         "{compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it is \
@@ -96,7 +119,7 @@ pub enum InputProblem {
         /// Bytes of the file so far.
         compressed: u64,
     },
-    /// A row of a Parquet input is longer than any text should be.
+    /// A row of a table is longer than any text should be.
     #[error("row {row} is longer than {limit} bytes")]
     RowTooLong {
         /// The row, counted from 1.
@@ -108,11 +131,44 @@ pub enum InputProblem {
     #[error("compressed with {0}; snappy, gzip and zstd are read, and no compression")]
     Codec(String),
     /// A line is longer than any text should be; the most bytes that are accepted.
-    #[error("the line is longer than {0} bytes; break it between sentences or paragraphs")]
+    #[error(
+        "the line is longer than {0} bytes; break it between sentences or paragraphs, and write JSON with a row on each \
+         line (jq -c)"
+    )]
     LineTooLong(usize),
     /// A line is not UTF-8, and `--strict-utf8` is on.
     #[error("invalid UTF-8 (without --strict-utf8 it would be replaced and counted)")]
     InvalidUtf8,
+    /// A row of JSON holds half of a surrogate pair, and `--strict-utf8` is on.
+    #[error(
+        "half of a surrogate pair, as \"\\ud83d\" (without --strict-utf8 it would be replaced and counted)"
+    )]
+    HalfPair,
+    /// Most lines of a file hold carriage returns.
+    #[error(
+        "{returns} of {lines} lines hold carriage returns (\\r), which end lines in files of old Macs; end lines in \\n \
+         instead (tr '\\r' '\\n')"
+    )]
+    CarriageReturns {
+        /// Lines with carriage returns inside.
+        returns: u64,
+        /// Lines that are not blank.
+        lines: u64,
+    },
+    /// A row of a table of separated values has more or fewer fields than the header.
+    #[error(
+        "{found} field(s), but the header has {expected}; a separator within a field needs quotes around the field, and \
+         tab-separated fields hold neither tabs nor line ends"
+    )]
+    Fields {
+        /// Fields of the row.
+        found: u64,
+        /// Fields of the header.
+        expected: u64,
+    },
+    /// A file of separated values ends within quotes.
+    #[error("the quote that begins a field in this row is never closed")]
+    OpenQuote,
     /// A line holds a NUL byte, and `--strict-utf8` is on.
     #[error("a NUL byte (without --strict-utf8 it would be dropped and counted)")]
     NulByte,
@@ -129,7 +185,7 @@ pub enum InputProblem {
         /// The first bad line, counted from 1.
         first: u64,
     },
-    /// A file begins as one of a format that is no text.
+    /// A file begins as one of a format that is not text.
     #[error("this is {format}: {advice}")]
     KnownFormat {
         /// What it is, with its article.
@@ -156,10 +212,10 @@ pub enum InputProblem {
         /// What would be accepted.
         expected: &'static str,
     },
-    /// A line of a JSON Lines input is not JSON; where in the line and why.
+    /// A row of a JSON input is not an object; where in the row and why.
     #[error("not a JSON object (one object on each line is expected)")]
     Json(#[source] serde_json::Error),
-    /// A row of a JSON Lines or Parquet input has no text.
+    /// A row of a table has no text.
     #[error("{column:?} {problem} (see --text-column)")]
     Text {
         /// The key or column.
@@ -170,12 +226,12 @@ pub enum InputProblem {
 }
 
 /// What a row of an input has instead of text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextProblem {
-    /// The key is not there.
-    #[error("is missing")]
-    Missing,
+    /// The key is not there; which keys are, in words.
+    #[error("is missing ({0})")]
+    Missing(String),
     /// The value is null, and `--strict-rows` is on.
     #[error("is null, which --strict-rows refuses")]
     Null,

@@ -1,14 +1,16 @@
 //! Recognizes files that are not text by their first bytes.
 //!
-//! If a build took an archive, an image or a dump of markup for text, it would make training data of garbage, and
-//! nothing would look wrong. [`refuse`] names what such a file is and says what to do with it.
+//! If a build took an archive, an image or a page of HTML for text, it would make training data of garbage, and
+//! nothing would look wrong. [`refuse`] names what such a file is and says what to do with it. A signature of printable
+//! characters counts only where prose cannot begin like that: as a line of its own, or before bytes that no text has.
 
 use std::path::Path;
 
 use crate::error::{InputProblem, Locate, Result};
+use crate::input::decompress::compression_of;
 
 /// How many of a file's first bytes are looked at.
-pub(crate) const HEAD: usize = 1024;
+pub(crate) const HEAD: usize = 16 << 10;
 
 const UNPACK: &str = "unpack it first";
 const EXTRACT: &str = "extract its text first";
@@ -17,30 +19,49 @@ const RECODE_16: &str = "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)";
 const RECODE_32: &str = "convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)";
 const COMPRESS: &str = "compress it with gzip, zstd, bzip2 or xz instead, or not at all";
 const NO_TEXT: &str = "it holds no text";
+const TOKENS: &str =
+    "it holds tokens and no text; name the text with --input, and the vocabulary with --vocab";
+const FETCH: &str = "the data itself is missing; fetch it (git lfs pull)";
+const FETCH_ANNEX: &str = "the data itself is missing; fetch it (git annex get)";
+const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (with warcio or trafilatura)";
+const WIKI: &str =
+    "extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)";
+const DOC_TAGS: &str = "its tags would be text; run WikiExtractor with --json, whose JSON Lines are read";
 
-/// Where in a file which bytes stand, what the file then is, and what to do. The first that fits counts.
-const KNOWN: [(usize, &[u8], &str, &str); 36] = [
-    (0, b"PK\x03\x04", "a ZIP archive (.zip, .docx, .xlsx, .epub)", UNPACK),
+/// A place in a file, the bytes there, what the file then is, and what to do.
+type Signature = (usize, &'static [u8], &'static str, &'static str);
+
+/// Bytes that no text begins with. The first that fits counts.
+const BINARY: &[Signature] = &[
+    (0, b"PK\x03\x04", "a ZIP archive (.zip, .docx, .xlsx, .epub, .npz, .pt)", UNPACK),
     (0, b"PK\x05\x06", "an empty ZIP archive", NO_TEXT),
-    (257, b"ustar", "a tar archive", UNPACK),
+    (257, b"ustar\0", "a tar archive", UNPACK),
+    (257, b"ustar  \0", "a tar archive", UNPACK),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
     (0, b"Rar!\x1a\x07", "a RAR archive", UNPACK),
+    (0, b"MSCF\0\0\0\0", "a cabinet archive", UNPACK),
+    (0, b"\xed\xab\xee\xdb", "an RPM package", UNPACK),
     (0, b"\x04\x22\x4d\x18", "lz4 data", COMPRESS),
+    (0, b"\x02\x21\x4c\x18", "lz4 data", COMPRESS),
+    (0, b"\x89LZO\0\r\n\x1a\n", "lzo data", COMPRESS),
     (0, b"\xff\x06\0\0sNaPpY", "snappy data", COMPRESS),
-    (0, b"\x5d\0\0", "LZMA data", COMPRESS),
-    (0, b"LZIP\x01", "lzip data", COMPRESS),
     (0, b"\x1f\x9d", "data of compress (.Z)", COMPRESS),
-    (0, b"%PDF-", "a PDF document", EXTRACT),
-    (0, b"%!PS-Adobe", "a PostScript document", EXTRACT),
-    (0, b"{\\rtf", "an RTF document", EXTRACT),
+    (0, b"\x1f\xa0", "data of compress (.Z)", COMPRESS),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document (.doc, .xls, .ppt)", EXTRACT),
+    (0, b"\xffWPC", "a WordPerfect document", EXTRACT),
+    (0, b"ITSF\x03\0\0\0", "a help file (.chm)", EXTRACT),
+    (0, b"AT&TFORM\0", "a DjVu document", EXTRACT),
+    (60, b"BOOKMOBI\0", "a Kindle book", EXTRACT),
     (0, b"ARROW1\0\0", "an Arrow file (Feather)", TABLE),
     // What `save_to_disk` of datasets writes.
     (0, b"\xff\xff\xff\xff", "an Arrow stream", TABLE),
     (0, b"Obj\x01", "an Avro file", TABLE),
+    (0, b"SEQ\x06", "a Hadoop sequence file", TABLE),
     (0, b"SQLite format 3\0", "an SQLite database", TABLE),
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file", TABLE),
     (0, b"\x93NUMPY", "a NumPy array", TABLE),
+    (0, b"X\n\0\0\0", "an R file", TABLE),
+    (0, b"MMIDIDX\0\0", "an index of Megatron", TABLE),
     (0, b"\x80\x02", "a Python pickle", TABLE),
     (0, b"\x80\x03", "a Python pickle", TABLE),
     (0, b"\x80\x04\x95", "a Python pickle", TABLE),
@@ -51,39 +72,210 @@ const KNOWN: [(usize, &[u8], &str, &str); 36] = [
     (0, b"\xfe\xff", "text in UTF-16", RECODE_16),
     (0, b"\x89PNG\r\n\x1a\n", "a PNG image", NO_TEXT),
     (0, b"\xff\xd8\xff", "a JPEG image", NO_TEXT),
-    (0, b"GIF87a", "a GIF image", NO_TEXT),
-    (0, b"GIF89a", "a GIF image", NO_TEXT),
+    (0, b"II*\0", "a TIFF image", NO_TEXT),
+    (0, b"MM\0*", "a TIFF image", NO_TEXT),
     (0, b"OggS\0", "an Ogg file", NO_TEXT),
-    (4, b"ftyp", "an MPEG-4 file", NO_TEXT),
+    (0, b"ID3\x02", "an MP3 file", NO_TEXT),
+    (0, b"ID3\x03", "an MP3 file", NO_TEXT),
+    (0, b"ID3\x04", "an MP3 file", NO_TEXT),
+    (0, b"fLaC\0", "a FLAC file", NO_TEXT),
+    (0, b"\x1a\x45\xdf\xa3", "a Matroska or WebM file", NO_TEXT),
     (0, b"\x7fELF", "a program", NO_TEXT),
     (0, b"\0asm", "a program", NO_TEXT),
+    (0, b"MZ\x90\0", "a program", NO_TEXT),
+    (0, b"\xca\xfe\xba\xbe", "a program", NO_TEXT),
+    (0, b"\xcf\xfa\xed\xfe", "a program", NO_TEXT),
+    (0, b"GGUF\x02\0", "a model (GGUF)", NO_TEXT),
+    (0, b"GGUF\x03\0", "a model (GGUF)", NO_TEXT),
+    (0, b"\xba\x16\x4f\x2f", "a model of fastText", NO_TEXT),
 ];
 
-/// Refuses a file that begins as a known format that is no text; `head` has its first [`HEAD`] bytes, after
-/// decompression.
-pub(crate) fn refuse(path: &Path, head: &[u8]) -> Result<()> {
-    let known =
-        KNOWN.iter().find(|(at, bytes, ..)| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes)));
-    let (format, advice) = match known {
-        Some(&(_, _, format, advice)) => (format, advice),
-        None if is_media_wiki(head) => (
-            "an XML dump of a wiki",
-            "extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)",
-        ),
-        None => return Ok(()),
-    };
-    Err(InputProblem::KnownFormat { format, advice }.at(path).into())
+/// Printable bytes that name a format where bytes follow that no text has.
+const PRINTABLE: &[Signature] = &[
+    (0, b"%PDF-", "a PDF document", EXTRACT),
+    (0, b"ORC", "an ORC file", TABLE),
+    (8, b"DUCK", "a DuckDB database", TABLE),
+    (4, b"ftyp", "an MPEG-4 file", NO_TEXT),
+    (0, b"RIFF", "a sound, image or film (RIFF)", NO_TEXT),
+    (0, b"GIF87a", "a GIF image", NO_TEXT),
+    (0, b"GIF89a", "a GIF image", NO_TEXT),
+    (0, b"FEA1", "a Feather file", TABLE),
+    (0, b"RDX2\n", "an R file", TABLE),
+    (0, b"RDX3\n", "an R file", TABLE),
+    (0, b"MATLAB 5.0 MAT-file", "a MATLAB file", TABLE),
+];
+
+/// Beginnings of the first line that is not blank, in small letters, that no prose has.
+const BEGINNINGS: &[(&str, &str, &str)] = &[
+    ("version https://git-lfs.github.com/spec/", "a pointer of Git LFS", FETCH),
+    ("version https://hawser.github.com/spec/", "a pointer of Git LFS", FETCH),
+    ("version http://git-media.io/v/", "a pointer of Git LFS", FETCH),
+    ("/annex/objects/", "a pointer of git-annex", FETCH_ANNEX),
+    ("%!ps-adobe-", "a PostScript document", EXTRACT),
+    ("{\\rtf1", "an RTF document", EXTRACT),
+    ("filedesc://", "an ARC file of a web archive", ARCHIVE),
+    ("#version: 0.2", "the merges of a tokenizer", TOKENS),
+    ("webvtt -", "subtitles (WebVTT)", EXTRACT),
+    ("-- mysql dump", "a dump of an SQL database", TABLE),
+    ("-- mariadb dump", "a dump of an SQL database", TABLE),
+    ("-- postgresql database dump", "a dump of an SQL database", TABLE),
+    ("pragma foreign_keys=", "a dump of an SQL database", TABLE),
+    ("<doc id=\"", "output of WikiExtractor with <doc> tags", DOC_TAGS),
+    ("<doc id='", "output of WikiExtractor with <doc> tags", DOC_TAGS),
+];
+
+/// Whole first lines that are not blank, in small letters.
+const FIRST_LINES: &[(&str, &str, &str)] = &[
+    ("warc/0.17", "a WARC or WET file of a web archive", ARCHIVE),
+    ("warc/0.18", "a WARC or WET file of a web archive", ARCHIVE),
+    ("warc/1.0", "a WARC or WET file of a web archive", ARCHIVE),
+    ("warc/1.1", "a WARC or WET file of a web archive", ARCHIVE),
+    ("%pdf-1.3", "a PDF document", EXTRACT),
+    ("%pdf-1.4", "a PDF document", EXTRACT),
+    ("%pdf-1.5", "a PDF document", EXTRACT),
+    ("%pdf-1.6", "a PDF document", EXTRACT),
+    ("%pdf-1.7", "a PDF document", EXTRACT),
+    ("%pdf-2.0", "a PDF document", EXTRACT),
+    ("webvtt", "subtitles (WebVTT)", EXTRACT),
+    ("!<arch>", "an archive of ar", UNPACK),
+];
+
+/// Refuses a file that begins as a known format that is not text; `head` has its first [`HEAD`] bytes, after
+/// decompression by `compression`.
+///
+/// # Errors
+/// [`InputProblem::KnownFormat`].
+pub(crate) fn refuse(path: &Path, head: &[u8], compression: Option<&'static str>) -> Result<()> {
+    match known(path, head, compression) {
+        Some((format, advice)) => Err(InputProblem::KnownFormat { format, advice }.at(path).into()),
+        None => Ok(()),
+    }
 }
 
-/// Whether a file begins as the dumps of Wikipedia do, which are text to the eye but markup.
-fn is_media_wiki(head: &[u8]) -> bool {
-    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
-    let behind_declaration = head
-        .starts_with(b"<?xml")
-        .then(|| head.windows(2).position(|pair| pair == b"?>"))
-        .flatten()
-        .map_or(head, |end| head[end + 2..].trim_ascii_start());
-    behind_declaration.starts_with(b"<mediawiki")
+fn known(path: &Path, head: &[u8], compression: Option<&str>) -> Option<(&'static str, &'static str)> {
+    let fits = |at: usize, bytes: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+    let of = |table: &[Signature]| {
+        table.iter().find(|(at, bytes, ..)| fits(*at, bytes)).map(|&(_, _, format, advice)| (format, advice))
+    };
+    if compression.is_some() && head.starts_with(b"PAR1") {
+        return Some(("Parquet inside compressed data", "decompress it; Parquet is compressed within"));
+    }
+    if compression.is_some() && compression_of(head).is_some() {
+        return Some(("data that was compressed twice", "decompress it once"));
+    }
+    let found = of(BINARY).or_else(|| is_tar(head).then_some(("a tar archive", UNPACK)));
+    let found = found.or_else(|| of_text(path, &String::from_utf8_lossy(head)));
+    found.or_else(|| match head.iter().any(|&byte| is_control(byte)) {
+        true => of(PRINTABLE).or_else(|| of_structure(path, head)),
+        false => None,
+    })
+}
+
+/// Whether a byte is a control character that no text has, in whatever encoding.
+fn is_control(byte: u8) -> bool {
+    matches!(byte, 0..=8 | 0x0e..=0x1a | 0x7f)
+}
+
+/// What a file of printable characters is, by how it begins.
+fn of_text(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    let mut lines = head.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty());
+    let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    // Dumps of SQL begin with a line of nothing but the sign of a comment.
+    let line = if first == "--" { &second } else { &first };
+    let beginning = BEGINNINGS.iter().find(|(begins, ..)| line.starts_with(begins));
+    let whole = || FIRST_LINES.iter().find(|(whole, ..)| line == whole);
+    if let Some(&(_, format, advice)) = beginning.or_else(whole) {
+        return Some((format, advice));
+    }
+    if is_token(&first) && is_token(&second) {
+        return Some(("a vocabulary", TOKENS));
+    }
+    let keys = ["\"version\"", "\"truncation\"", "\"padding\"", "\"added_tokens\""];
+    let beginning = head.get(..400).unwrap_or(head);
+    if head.starts_with('{') && keys.iter().all(|key| beginning.contains(key)) {
+        return Some(("a tokenizer.json", TOKENS));
+    }
+    of_markup(path, head)
+}
+
+/// Whether a line is a special token of a vocabulary, alone or with its score.
+fn is_token(line: &str) -> bool {
+    let word = line.split('\t').next().unwrap_or_default();
+    matches!(word, "[pad]" | "[unk]" | "[cls]" | "[sep]" | "[mask]" | "<s>" | "</s>" | "<pad>" | "<unk>")
+        || word.strip_prefix("[unused").is_some_and(|rest| rest.ends_with(']'))
+}
+
+/// What a file is that begins as HTML or XML does, which are text to the eye but markup.
+fn of_markup(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
+    let lower = head.to_lowercase();
+    let mut rest = lower.as_str();
+    let mut is_xml = false;
+    // Declarations and comments come before the first element.
+    loop {
+        let end = match rest {
+            _ if rest.starts_with("<?xml") => "?>",
+            _ if rest.starts_with("<!--") => "-->",
+            _ => break,
+        };
+        is_xml |= end == "?>";
+        let Some(at) = rest.find(end) else { break };
+        rest = rest[at + end.len()..].trim_start();
+    }
+    let begins =
+        |tag: &str| rest.strip_prefix(tag).is_some_and(|rest| rest.starts_with([' ', '>', '\n', '\r', '\t']));
+    let end = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let named_html = ["html", "htm", "xhtml"].contains(&end.as_str()) && rest.starts_with('<');
+    if begins("<mediawiki") {
+        Some(("an XML dump of a wiki", WIKI))
+    } else if ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| begins(tag)) || named_html {
+        Some(("a page of HTML", EXTRACT))
+    } else if is_xml || rest.starts_with("<!doctype ") || begins("<svg") {
+        Some(("an XML document", EXTRACT))
+    } else {
+        None
+    }
+}
+
+/// What a file of bytes that are not text is, by how its first bytes hang together, or else by its name.
+fn of_structure(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)> {
+    let eight = head.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
+        return Some(("a BMP image", NO_TEXT));
+    }
+    if eight.is_some_and(|length| length < 100 << 20) && head[8..].starts_with(b"{\"") {
+        return Some(("a model (safetensors)", NO_TEXT));
+    }
+    // The first piece of a protocol buffer: two lengths, then the name of a special token.
+    if let [0x0a, _, 0x0a, length, word @ ..] = head
+        && word.get(..usize::from(*length)).is_some_and(|word| word.starts_with(b"<") && word.ends_with(b">"))
+    {
+        return Some(("a model of SentencePiece", TOKENS));
+    }
+    // The length of a record, its sum, and a protocol buffer.
+    if eight.is_some_and(|length| (8..1 << 32).contains(&length)) && head.get(12) == Some(&0x0a) {
+        return Some(("a TFRecord file", TABLE));
+    }
+    let end = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    match end.as_str() {
+        "br" => Some(("brotli data", COMPRESS)),
+        "zlib" | "deflate" => Some(("deflated data", COMPRESS)),
+        "lz4" => Some(("lz4 data", COMPRESS)),
+        "snappy" | "sz" => Some(("snappy data", COMPRESS)),
+        "pkl" | "pickle" => Some(("a Python pickle", TABLE)),
+        "mp3" | "wav" | "mp4" | "jpg" | "jpeg" | "ico" => Some(("a sound, image or film", NO_TEXT)),
+        _ => None,
+    }
+}
+
+/// Whether a file begins with the header of a tar archive of any age: its sum is right.
+fn is_tar(head: &[u8]) -> bool {
+    let Some(header) = head.get(..512) else { return false };
+    let field = header[148..156].split(|byte| *byte == 0 || *byte == b' ').find(|part| !part.is_empty());
+    let said = field.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
+    // The field itself counts as blanks.
+    said == Some(sum(&header[..148]) + 8 * u32::from(b' ') + sum(&header[156..]))
 }
 
 #[cfg(test)]
@@ -91,43 +283,86 @@ mod tests {
     use super::*;
 
     fn refused(head: &[u8]) -> Option<String> {
-        refuse(Path::new("it"), head).err().map(|error| error.to_string())
+        refuse(Path::new("it"), head, None).err().map(|error| error.to_string())
     }
 
     #[test]
     fn every_known_format_is_named() {
-        for (at, bytes, format, advice) in KNOWN {
-            let head = [&vec![b'a'; at], bytes, b"and so on"].concat();
-            assert_eq!(refused(&head), Some(format!("it: this is {format}: {advice}")), "{bytes:?}");
-            assert_eq!(
-                refused(&head[..at + bytes.len() - 1]).is_some(),
-                bytes == b"\xff\xfe\0\0",
-                "cut {bytes:?}"
-            );
+        for (table, behind) in [(BINARY, &b"and so on"[..]), (PRINTABLE, b"\0\x01\xff")] {
+            for (at, bytes, format, advice) in table {
+                let head = [&vec![b'a'; *at], *bytes, behind].concat();
+                let said = refused(&head).unwrap_or_default();
+                let kind = |name: &str| name.split(' ').take(2).collect::<Vec<_>>().join(" ");
+                assert!(said.starts_with(&format!("it: this is {}", kind(format))), "{bytes:?}: {said}");
+                assert!(said.ends_with(advice), "{bytes:?}: {said}");
+            }
+        }
+        for (begins, format, advice) in BEGINNINGS.iter().chain(FIRST_LINES) {
+            let said = refused(format!("\u{feff}{begins}\r\nand more\n").as_bytes());
+            assert_eq!(said, Some(format!("it: this is {format}: {advice}")), "{begins}");
         }
     }
 
     #[test]
-    fn dumps_of_a_wiki_are_markup() {
-        for dump in [
-            "<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\">\n",
-            "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\n  <mediawiki>",
-        ] {
-            assert!(refused(dump.as_bytes()).unwrap().contains("an XML dump of a wiki"), "{dump}");
+    fn printable_signatures_alone_are_text() {
+        for (at, bytes, ..) in BINARY {
+            let printable = std::str::from_utf8(bytes).is_ok() && !bytes.iter().any(|&byte| is_control(byte));
+            assert!(!printable, "at {at}: {bytes:?} could be text");
         }
+        for (at, bytes, ..) in PRINTABLE {
+            let text = [&vec![b'a'; *at], *bytes, b" is how such files begin.\n"].concat();
+            assert_eq!(refused(&text), None, "{bytes:?}");
+        }
+        for (line, ..) in FIRST_LINES {
+            assert_eq!(refused(format!("{line} is how such files begin.\n").as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn markup_is_named_by_its_first_element() {
+        for (head, format) in [
+            ("<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\">\n", "an XML dump of a wiki"),
+            ("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\n  <mediawiki>", "an XML dump of a wiki"),
+            ("\n<!DOCTYPE HTML PUBLIC \"-//W3C//DTD\">", "a page of HTML"),
+            ("<!-- saved -->\n<Html lang=en>", "a page of HTML"),
+            ("<?xml version=\"1.0\"?>\n<!DOCTYPE html>\n<html>", "a page of HTML"),
+            ("<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code></Error>", "an XML document"),
+        ] {
+            assert!(refused(head.as_bytes()).unwrap_or_default().contains(format), "{head}");
+        }
+    }
+
+    #[test]
+    fn files_of_tokens_are_named() {
+        for head in ["[PAD]\n[unused0]\n", "[PAD]\n[UNK]\nthe\n", "<unk>\t0\n<s>\t0\n</s>\t0\n▁the\t-3.1\n"]
+        {
+            assert!(refused(head.as_bytes()).unwrap_or_default().contains("a vocabulary"), "{head}");
+        }
+        let json = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": [";
+        assert!(refused(json.as_bytes()).unwrap().contains("tokenizer.json"));
+        let pieces = b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x03<s>";
+        assert!(refused(pieces).unwrap().contains("SentencePiece"));
     }
 
     #[test]
     fn text_is_not_refused() {
+        let custard = format!("{}custard, mustard and ustar \n", "x".repeat(251));
         for text in [
             "",
             "P",
             "PK",
+            &custard,
             "The <mediawiki> tag",
-            "<?xml version=\"1.0\"?>\n<p>",
+            "# A title\n\n<p align=\"center\">Some Markdown</p>\n",
+            "<p align=\"center\">Some Markdown</p>\n\n# A title\n",
+            "<headline> is no tag of HTML",
+            "[1] A reference\n[2] Another\n",
+            "version 1 of the text\n",
+            "<doc> is a tag\n",
             "BZ",
             "{\"text\": 1}",
             "\u{feff}a",
+            "[MASK] is a token of BERT\n[SEP] is another\n",
         ] {
             assert_eq!(refused(text.as_bytes()), None, "{text}");
         }

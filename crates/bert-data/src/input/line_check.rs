@@ -7,12 +7,16 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::{InputProblem, Locate, Result};
-use crate::input::{Block, Format};
+use crate::input::Block;
+use crate::input::remarks::{Remark, Remarks};
 
 /// One in so many lines of a file may be bad.
 const GOOD_PER_BAD: u64 = 20;
 /// From so many lines on a file is refused before its end, where more than half of them are bad.
 const ENOUGH: u64 = 20;
+
+/// One in so many lines of text may begin with a tag before it is said.
+const TEXTS_PER_TAG: u64 = 4;
 
 /// What to do with lines that are not text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,13 +53,21 @@ pub(crate) struct LineCheck {
     nul: bool,
     /// The number of the first bad one.
     first: u64,
+    /// Texts that are not blank: lines, or rows of tables.
+    pub(crate) texts: u64,
+    /// Lines of text with carriage returns inside.
+    returns: u64,
+    /// Lines of text that begin with a tag.
+    tags: u64,
+    /// Rows of JSON with half of a surrogate pair.
+    half_pairs: u64,
 }
 
 impl LineCheck {
     /// The lines of a block of text or JSON.
     pub(crate) fn of(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
         let mut check = Self::default();
-        for (number, line) in block.lines().take_while(|_| block.format != Format::Parquet) {
+        for (number, line) in block.lines().take_while(|_| !block.format.has_rows()) {
             check.decode(line, (path, number), bad_lines)?;
         }
         Ok(check)
@@ -78,8 +90,29 @@ impl LineCheck {
             let problem = if valid { InputProblem::NulByte } else { InputProblem::InvalidUtf8 };
             return Err(problem.at_line(path, number).into());
         }
-        self.add(Self { lines: 0, bad: 1, nul, first: number });
+        self.add(Self { bad: 1, nul, first: number, ..Self::default() });
         Ok(text)
+    }
+
+    /// Looks at a line of text, without its end, for what other line ends and markup leave there.
+    pub(crate) fn look_at_text(&mut self, line: &[u8]) {
+        self.returns += u64::from(line.contains(&b'\r'));
+        let is_tag = matches!(line.trim_ascii_start(), [b'<', b'/' | b'a'..=b'z' | b'A'..=b'Z', ..]);
+        self.tags += u64::from(is_tag && line.contains(&b'>'));
+    }
+
+    /// Counts a row of JSON that held half of a surrogate pair, if it did, or refuses it.
+    pub(crate) fn see_half_pair(
+        &mut self,
+        half_pair: bool,
+        (path, row): (&Path, u64),
+        bad_lines: BadLines,
+    ) -> Result<()> {
+        if half_pair && bad_lines == BadLines::None {
+            return Err(InputProblem::HalfPair.at_line(path, row).into());
+        }
+        self.half_pairs += u64::from(half_pair);
+        Ok(())
     }
 
     /// Adds the lines that follow.
@@ -90,31 +123,46 @@ impl LineCheck {
         self.lines += next.lines;
         self.bad += next.bad;
         self.nul |= next.nul;
+        self.texts += next.texts;
+        self.returns += next.returns;
+        self.tags += next.tags;
+        self.half_pairs += next.half_pairs;
     }
 
-    /// Adds the lines of the next block and refuses a file with too many bad ones; behind its last block it begins anew.
+    /// Adds the lines of the next block and refuses a file with too many bad ones. Behind its last block this returns what
+    /// the user should know of the file, and begins with the next one.
     pub(crate) fn add_block(
         &mut self,
         block: Self,
         path: &Path,
         ends_file: bool,
         bad_lines: BadLines,
-    ) -> Result<()> {
+    ) -> Result<Remarks> {
         self.add(block);
         self.check(path, ends_file, bad_lines)?;
+        let mut remarks = Remarks::default();
         if ends_file {
-            *self = Self::default();
+            let file = std::mem::take(self);
+            remarks.see(Remark::CarriageReturns, path, file.returns);
+            remarks.see(Remark::HalfSurrogates, path, file.half_pairs);
+            let many_tags = file.tags * TEXTS_PER_TAG > file.lines;
+            remarks.see(Remark::Tags, path, if many_tags { file.tags } else { 0 });
+            remarks.see(Remark::NoText, path, u64::from(file.texts == 0));
         }
-        Ok(())
+        Ok(remarks)
     }
 
-    /// Refuses a file with too many bad lines: in the end more than one in twenty, before it more than half. A single
+    /// Refuses a file with too many bad lines, or with carriage returns inside most of its lines: in the end more than one in twenty, before it more than half. A single
     /// line is no reason, unless it holds a NUL, which no encoding of text but UTF-16 and UTF-32 has.
     fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
         let many = match at_end {
             true => self.bad * GOOD_PER_BAD > self.lines,
             false => self.lines >= ENOUGH && self.bad * 2 > self.lines,
         };
+        if at_end && self.returns * 2 > self.lines {
+            let (returns, lines) = (self.returns, self.lines);
+            return Err(InputProblem::CarriageReturns { returns, lines }.at(path).into());
+        }
         if bad_lines != BadLines::Few || !many || (self.bad < 2 && !self.nul) {
             return Ok(());
         }

@@ -1,32 +1,38 @@
 //! Finds the input files and reads them as blocks of whole lines.
 //!
 //! [`expand`] lists the files that paths, folders and patterns name, each argument's files in bytewise order.
-//! [`BlockReader`] reads a file as [`Block`]s in bounded memory and gives its size, line count and digest. Plain text,
-//! gzip, zstd, bzip2 and xz are told apart by their first bytes. A block is bytes, neither decoded nor split. [`table`]
-//! reads files whose rows are documents. As in the reference, only `\n` ends a line. Unlike there, inputs are sorted
-//! and a missing one is an error.
+//! [`BlockReader`] reads a file as [`Block`]s in bounded memory and gives its size, line count and digest. Plain and
+//! compressed text, JSON and tables are told apart by what they hold. A block is bytes, neither decoded nor split.
+//! [`table`] reads files whose rows are documents. As in the reference, only `\n` ends a line. Unlike there, inputs are
+//! sorted and a missing one is an error.
 
 mod blocks;
+mod decompress;
 mod expand;
+mod json;
+mod json_values;
 pub(crate) mod known_format;
 pub mod line_check;
+mod recognize;
+pub mod remarks;
+mod separated;
 pub mod table;
 pub(crate) mod texts;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use bert_storage::{digest_file, is_url, open_stream};
+use bert_storage::{digest_file, is_url};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use blocks::refuse_bomb;
 pub use blocks::{Block, BlockReader};
 pub(crate) use expand::refuse_too_many;
 pub use expand::{expand, first_duplicate};
 
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{InputProblem, Locate, Result};
+use crate::input::decompress::Source;
 use crate::input::known_format::HEAD;
+use crate::input::recognize::{Head, Layout};
 use crate::parallel::pool;
 
 /// How much text a block holds before it is closed at the next line end.
@@ -44,43 +50,73 @@ pub enum Format {
     /// Lines of text, a blank line between documents.
     #[default]
     Text,
-    /// JSON Lines: an object on each line, one document in one of its values.
+    /// JSON: objects on a line each, in an array or one after another; one document in one of the values of each.
     Jsonl,
     /// Parquet: one document in each row of a text column.
     Parquet,
+    /// Comma-separated values with a header: one document in each row of a text column.
+    Csv,
+    /// Tab-separated values with a header: one document in each row of a text column.
+    Tsv,
 }
 
 impl Format {
-    /// Recognizes a file: Parquet by its first bytes, JSON Lines by its name (`.jsonl`, `.ndjson`, `.json`, also with
-    /// `.gz`, `.zst`, `.bz2` or `.xz` behind it); everything else is text, unless its first bytes say what else it is.
+    /// Recognizes a file by what it holds, after decompression: Parquet, JSON, a table of separated values, or else text.
+    /// Its name (`.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv`, also with the ending of a way to compress behind it) counts
+    /// where that leaves a doubt.
     ///
     /// # Errors
-    /// [`Error::Storage`]; [`InputProblem::NotParquet`] for a file that has only the name of one;
-    /// [`InputProblem::KnownFormat`].
+    /// [`Error::Storage`](crate::Error::Storage) and those of decompression; [`InputProblem::NotParquet`] for a file that
+    /// has only the name of one; [`InputProblem::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
-        let mut head = Vec::new();
-        open_stream(path)
-            .and_then(|file| file.take(HEAD as u64).read_to_end(&mut head))
-            .map_err(Error::io("open", path))?;
-        if head.starts_with(b"PAR1") {
-            return Ok(Self::Parquet);
-        }
-        let name =
-            path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        if name.ends_with(".parquet") {
-            return Err(InputProblem::NotParquet.at(path).into());
-        }
-        known_format::refuse(path, &head)?;
-        let packed = [".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz"];
-        let name = packed.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
-        let is_json = [".jsonl", ".ndjson", ".json"].iter().any(|end| name.ends_with(end));
-        Ok(if is_json { Self::Jsonl } else { Self::Text })
+        Ok(match Opened::of(path)? {
+            Opened::Parquet => Self::Parquet,
+            Opened::Text(_, Layout::Lines) => Self::Text,
+            Opened::Text(_, Layout::JsonLines | Layout::JsonValues) => Self::Jsonl,
+            Opened::Text(_, Layout::Separated(b'\t')) => Self::Tsv,
+            Opened::Text(_, Layout::Separated(_)) => Self::Csv,
+        })
+    }
+
+    /// Whether blocks hold rows, and not lines.
+    #[must_use]
+    pub fn has_rows(self) -> bool {
+        matches!(self, Self::Parquet | Self::Csv | Self::Tsv)
     }
 
     /// Whether each row is a document of running text.
     #[must_use]
     pub fn is_table(self) -> bool {
         self != Self::Text
+    }
+}
+
+/// An input file, open and recognized.
+enum Opened {
+    /// Parquet, which is opened in its own way.
+    Parquet,
+    /// Text in some layout.
+    Text(Box<Source>, Layout),
+}
+
+impl Opened {
+    /// Opens and recognizes a file.
+    ///
+    /// # Errors
+    /// Those of [`Format::of`].
+    fn of(path: &Path) -> Result<Self> {
+        let source = Source::open(path)?;
+        if source.raw_head.starts_with(b"PAR1") {
+            return Ok(Self::Parquet);
+        }
+        known_format::refuse(path, &source.head, source.compression)?;
+        if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet")) {
+            return Err(InputProblem::NotParquet.at(path).into());
+        }
+        let text = String::from_utf8_lossy(&source.head);
+        let head = Head::new(&text, source.head.len() < HEAD);
+        let layout = recognize::layout(path, &head);
+        Ok(Self::Text(Box::new(source), layout))
     }
 }
 

@@ -1,10 +1,9 @@
-//! Reads tables of text: JSON Lines and Parquet, where one row is one document.
+//! Reads tables of text: JSON, Parquet, CSV and TSV, where one row is one document.
 //!
 //! Such files come from `datasets` and from exports of Wikipedia. Only the column with the text is looked at.
-//! [`InputReader`] reads every kind of input as [`Block`]s in bounded memory. [`json_text`] gives the text of a line of
+//! [`InputReader`] reads every kind of input as [`Block`]s in bounded memory. [`json_text`] gives the text of a row of
 //! JSON. The reference reads plain text only.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
@@ -13,10 +12,16 @@ use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
-use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, refuse_bomb};
+pub use crate::input::json::json_text;
+
+use crate::config::TEXT_COLUMN;
+use crate::error::{Error, InputProblem, Locate, Result};
+use crate::input::blocks::refuse_bomb;
+use crate::input::recognize::Layout;
+use crate::input::remarks::{Remark, Remarks};
+use crate::input::separated::SeparatedReader;
+use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, Opened};
 use crate::parquet::open::{Batches, ParquetFile};
 use bert_storage::{digest_file, open_file};
 
@@ -34,18 +39,28 @@ pub enum InputReader {
     Lines(BlockReader),
     /// A Parquet file.
     Rows(RowReader),
+    /// A file of comma- or tab-separated values.
+    Separated(Box<SeparatedReader>),
 }
 
 impl InputReader {
-    /// Opens a file; `file` is its place in the list, `text_column` matters for Parquet only.
+    /// Opens a file; `file` is its place in the list, `text_column` the column of tables but JSON.
     ///
     /// # Errors
-    /// Those of [`Format::of`], [`BlockReader::open`] and [`RowReader::open`].
+    /// Those of [`Format::of`] and [`RowReader::open`]; [`InputProblem::Column`].
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
-        match Format::of(path)? {
-            Format::Parquet => RowReader::open(path, file, text_column).map(Self::Rows),
-            format => BlockReader::open(path, file, format).map(Self::Lines),
-        }
+        let (source, layout) = match Opened::of(path)? {
+            Opened::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
+            Opened::Text(source, layout) => (*source, layout),
+        };
+        Ok(match layout {
+            Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
+            Layout::JsonLines => Self::Lines(BlockReader::new(path, file, Format::Jsonl, source)),
+            Layout::JsonValues => Self::Lines(BlockReader::of_values(path, file, source)),
+            Layout::Separated(by) => {
+                Self::Separated(Box::new(SeparatedReader::new(path, file, source, by, text_column)?))
+            }
+        })
     }
 
     /// The next block, or `None` after the one that ends the file.
@@ -56,6 +71,7 @@ impl InputReader {
         match self {
             Self::Lines(reader) => reader.next_block(),
             Self::Rows(reader) => reader.next_block(),
+            Self::Separated(reader) => reader.next_block(),
         }
     }
 
@@ -67,6 +83,7 @@ impl InputReader {
         match self {
             Self::Lines(reader) => Ok(reader.entry()),
             Self::Rows(reader) => reader.entry(),
+            Self::Separated(reader) => Ok(reader.entry()),
         }
     }
 
@@ -76,7 +93,22 @@ impl InputReader {
         match self {
             Self::Lines(reader) => reader.bytes_read(),
             Self::Rows(reader) => reader.bytes_read(),
+            Self::Separated(reader) => reader.bytes_read(),
         }
+    }
+
+    /// What the user should know of the file, once the last block is out; `text_column` is the one that was named.
+    pub(crate) fn remarks(&self, path: &Path, text_column: &str) -> Remarks {
+        let mut remarks = Remarks::default();
+        let (ignored, rows) = match self {
+            Self::Lines(reader) => (reader.ignored(), 0),
+            Self::Rows(_) => (0, 0),
+            Self::Separated(reader) => reader.counts(),
+        };
+        remarks.see(Remark::IgnoredBytes, path, ignored);
+        // Who names a column knows that there are columns.
+        remarks.see(Remark::Table, path, if text_column == TEXT_COLUMN { rows } else { 0 });
+        remarks
     }
 }
 
@@ -187,101 +219,5 @@ impl RowReader {
             0 => self.bytes,
             rows => (u128::from(self.bytes) * u128::from(self.rows_read) / u128::from(rows)) as u64,
         }
-    }
-}
-
-/// The text of one line of JSON Lines, none for a null; `path`, `line` and `column` are named in errors.
-///
-/// # Errors
-/// [`InputProblem::Json`] when the line is no object; [`InputProblem::Text`] when `column` is missing or no text.
-pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Option<String>> {
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    let found = (&mut deserializer)
-        .deserialize_map(TextOf(column))
-        .and_then(|found| deserializer.end().map(|()| found))
-        .map_err(|source| InputProblem::Json(source).at_line(path, line))?;
-    let problem = match found {
-        Some(Ok(text)) => return Ok(text),
-        Some(Err(kind)) => TextProblem::NotText(kind),
-        None => TextProblem::Missing,
-    };
-    Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
-}
-
-/// Looks for one key of an object and passes over the rest. Of a repeated key the last value counts, as in Python.
-struct TextOf<'c>(&'c str);
-
-impl<'de> Visitor<'de> for TextOf<'_> {
-    type Value = Option<Value>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(key) = map.next_key::<String>()? {
-            if key == self.0 {
-                found = Some(map.next_value_seed(AnyValue)?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// The text of a value, none for a null; what it is where it is no text.
-type Value = Result<Option<String>, &'static str>;
-
-struct AnyValue;
-
-impl<'de> DeserializeSeed<'de> for AnyValue {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Ok(Some(text.to_owned())))
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Ok(None))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Err("a truth value"))
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
-        Ok(Err("a number"))
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
-        Ok(Err("a number"))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
-        Ok(Err("a number"))
-    }
-
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Err("a list"))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Err("an object"))
     }
 }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
+use crate::input::json::read_row;
 use crate::input::line_check::{BadLines, LineCheck};
-use crate::input::table::json_text;
 use crate::input::{Block, Format};
-use crate::tokenization::python_str::python_strip;
+use crate::tokenization::python_str::{is_python_space, python_strip};
 
 /// Which lines and rows are refused, and where the text of a row stands.
 #[derive(Clone, Copy, Debug)]
@@ -28,45 +28,67 @@ pub(crate) fn each_text(
     mut see: impl FnMut(&str, bool),
 ) -> Result<(LineCheck, u64)> {
     let (mut lines, mut null_rows) = (LineCheck::default(), 0);
-    let mut see_row = |row: Option<&str>, number: u64, see: &mut dyn FnMut(&str, bool)| {
+    let mut see_row = |row: Option<&str>, number: u64, lines: &mut LineCheck| {
         if rules.strict_rows {
             refuse_empty(row, (path, number), rules.text_column)?;
         }
         null_rows += u64::from(row.is_none());
-        row.iter().for_each(|row| see(row, true));
+        if let Some(row) = row {
+            lines.texts += u64::from(!python_strip(row).is_empty());
+            see(row, true);
+        }
         Ok::<(), Error>(())
     };
-    for (number, row) in block.rows() {
-        see_row(row.map(String::from_utf8_lossy).as_deref(), number, &mut see)?;
+    if block.format.has_rows() {
+        for (number, row) in block.rows() {
+            let row = match block.format {
+                // Its reader has looked at it.
+                Format::Parquet => row.map(String::from_utf8_lossy),
+                _ => row.map(|row| lines.decode(row, (path, number), rules.bad_lines)).transpose()?,
+            };
+            see_row(row.as_deref(), number, &mut lines)?;
+        }
+        return Ok((lines, null_rows));
     }
-    // A block of Parquet has rows and no lines.
-    for (number, raw) in block.lines().take_while(|_| block.format != Format::Parquet) {
-        let raw = tidy(raw, number, rules.reference);
+    if block.format == Format::Jsonl {
+        for (number, raw) in block.lines() {
+            let text = lines.decode(raw, (path, number), rules.bad_lines)?;
+            let line = text.trim_matches(|c| is_python_space(c) || c == MARK);
+            if !line.is_empty() {
+                let row = read_row(line, path, number, rules.text_column)?;
+                lines.see_half_pair(row.half_pair, (path, number), rules.bad_lines)?;
+                see_row(row.text.as_deref(), number, &mut lines)?;
+            }
+        }
+        return Ok((lines, null_rows));
+    }
+    for (number, raw) in block.lines() {
+        let raw = tidy(raw, rules.reference);
+        lines.look_at_text(&raw);
         let text = lines.decode(&raw, (path, number), rules.bad_lines)?;
         let line = python_strip(&text);
-        match block.format {
-            Format::Jsonl if line.is_empty() => {}
-            Format::Jsonl => {
-                let row = json_text(line, path, number, rules.text_column)?;
-                see_row(row.as_deref(), number, &mut see)?;
-            }
-            _ => see(line, false),
-        }
+        lines.texts += u64::from(!line.is_empty());
+        see(line, false);
     }
     Ok((lines, null_rows))
 }
 
-/// Line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the tokenizer.
-fn tidy(raw: &[u8], number: u64, reference: bool) -> Cow<'_, [u8]> {
+/// The byte-order mark, which some programs write at the beginning of a file. Where such files are joined, it is at the
+/// beginning of a line.
+const MARK: char = '\u{feff}';
+
+/// Takes off line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the
+/// tokenizer.
+fn tidy(raw: &[u8], reference: bool) -> Cow<'_, [u8]> {
     if reference {
         if raw.contains(&b'\r') {
             return raw.iter().copied().filter(|&byte| byte != b'\r').collect::<Vec<_>>().into();
         }
         return raw.into();
     }
-    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-    let raw = if number == 1 { raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw) } else { raw };
-    raw.into()
+    let end = raw.iter().rposition(|&byte| byte != b'\r').map_or(0, |at| at + 1);
+    let raw = &raw[..end];
+    raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw).into()
 }
 
 /// Refuses a row that is null or blank.

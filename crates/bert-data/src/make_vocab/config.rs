@@ -49,11 +49,11 @@ pub struct VocabConfig {
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "strict_utf8"))]
     pub lossy_utf8: bool,
 
-    /// Refuse null and empty rows of JSON Lines and Parquet instead of skipping them.
+    /// Refuse null and empty rows of JSON, Parquet, CSV and TSV instead of skipping them.
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
-    /// The key or column with the text of JSON Lines and Parquet.
+    /// The key or column with the text of JSON, Parquet, CSV and TSV.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().text_column, value_name = "NAME"))]
     #[setters(into)]
     pub text_column: String,

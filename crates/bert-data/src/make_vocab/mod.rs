@@ -108,7 +108,12 @@ impl Text<'_> {
                 Ok((made, lines, (block.file, block.ends_file), done))
             },
             |(made, (lines, nulls), (of, ends), done)| {
-                file_lines.add_block(lines, &files[of], ends, config.text_rules().bad_lines)?;
+                read.remarks.add(file_lines.add_block(
+                    lines,
+                    &files[of],
+                    ends,
+                    config.text_rules().bad_lines,
+                )?);
                 read.invalid_utf8_lines += lines.bad;
                 read.null_rows += nulls;
                 take(made);
@@ -116,6 +121,7 @@ impl Text<'_> {
             },
             |done| done.into_iter().for_each(|done| progress(done, all)),
         )?;
+        read.remarks.add(source.remarks);
         Ok((source.inputs.iter().map(|input| input.lines).sum(), read))
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::input::remarks::Remarks;
+
 /// A vocabulary and what the text it was trained on is under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainedVocabulary {
@@ -14,7 +16,7 @@ pub struct TrainedVocabulary {
 }
 
 /// What was seen in the text of a vocabulary and what was left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VocabReport {
     /// Tokens that the text becomes.
     pub text_tokens: u64,
@@ -30,6 +32,8 @@ pub struct VocabReport {
     pub invalid_utf8_lines: u64,
     /// Rows of tables that are null; left out.
     pub null_rows: u64,
+    /// What the user should know of the files.
+    pub remarks: Remarks,
 }
 
 impl VocabReport {
@@ -60,6 +64,6 @@ impl fmt::Display for VocabReport {
                 write!(f, "\n{count} {what}")?;
             }
         }
-        Ok(())
+        self.remarks.sentences().try_for_each(|remark| write!(f, "\n{remark}"))
     }
 }

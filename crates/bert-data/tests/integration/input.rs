@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use bert_data::input::table::InputReader;
 use bert_data::input::{BlockReader, Format, expand};
 use bert_data::{BuildConfig, DataReport, Error, InputProblem, Located, dry_run};
 
@@ -31,11 +32,7 @@ fn compressed_files_are_read_whole() {
     let folder = tempfile::tempdir().unwrap();
     let text: String = (0..200_000).map(|line| format!("line {line} of a long text\n")).collect();
     let half = text.len() / 2;
-    let gzip = |text: &str| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(text.as_bytes()).unwrap();
-        encoder.finish().unwrap()
-    };
+    let gzip = |text: &str| gzip(text.as_bytes());
     let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
     let (bzip2, xz) = (|text: &str| bzip2(text.as_bytes()), |text: &str| xz(text.as_bytes()));
     let members = |pack: &dyn Fn(&str) -> Vec<u8>| [pack(&text[..half]), pack(&text[half..])].concat();
@@ -67,6 +64,146 @@ fn compressed_files_are_read_whole() {
         assert_eq!((entry.lines, entry.bytes), (200_000, bytes.len() as u64), "{name}");
         assert_eq!(entry.blake3, bert_storage::digest_bytes(&bytes), "{name}");
     }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// All text of a file, and what it was taken for.
+fn read_all(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text");
+    std::fs::write(&path, bytes).unwrap();
+    let (mut reader, mut text) = (InputReader::open(&path, 0, "text")?, Vec::new());
+    while let Some(block) = reader.next_block()? {
+        text.extend(block.bytes);
+    }
+    assert_eq!(
+        reader.entry()?.blake3,
+        bert_storage::digest_bytes(bytes),
+        "all bytes are read, those ignored too"
+    );
+    Ok(text)
+}
+
+#[test]
+fn whatever_the_tools_accept_is_read() {
+    let skip = [&[0x5e, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], b"abcd"].concat();
+    let zstd = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+    let lzma = |text: &[u8]| {
+        let options = liblzma::stream::LzmaOptions::new_preset(1).unwrap();
+        let stream = liblzma::stream::Stream::new_lzma_encoder(&options).unwrap();
+        let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (a, b) = (&b"the cat\n"[..], &b"sat\n"[..]);
+    for (name, bytes) in [
+        ("pzstd", [&skip[..], &zstd(a), &skip, &zstd(b)].concat()),
+        ("a skippable frame behind", [&zstd(&[a, b].concat())[..], &skip].concat()),
+        ("skippable frames between", [&zstd(a)[..], &skip, &skip, &zstd(b)].concat()),
+        ("an empty frame", [&zstd(b"")[..], &zstd(a), &zstd(b)].concat()),
+        ("zeros behind gzip", [&gzip(&[a, b].concat())[..], &[0; 200_000]].concat()),
+        ("zeros between members", [&gzip(a)[..], &[0; 512], &gzip(b)].concat()),
+        ("other bytes behind gzip", [&gzip(&[a, b].concat())[..], b"more"].concat()),
+        ("an empty member", [&gzip(b"")[..], &gzip(a), &gzip(b), &gzip(b"")].concat()),
+        ("other bytes behind bzip2", [&bzip2(a)[..], &bzip2(b), b"BZ"].concat()),
+        ("streams of xz", [&xz(a)[..], &[0; 4], &xz(b""), &xz(b), &[0; 8]].concat()),
+        ("lzma", lzma(&[a, b].concat())),
+    ] {
+        assert_eq!(read_all(&bytes).unwrap(), b"the cat\nsat\n", "{name}");
+    }
+}
+
+#[test]
+fn bytes_behind_compressed_data_are_said() {
+    let bytes = [&gzip(b"the cat\nsat\n\nthe dog\nran\n")[..], b"more"].concat();
+    let said = report(&[&bytes], |config| config).warnings.join("\n");
+    assert!(said.contains("4 byte(s) of 0.txt follow the compressed data and were ignored"), "{said}");
+}
+
+/// Windows of up to 2 GiB are read, in as much memory as there is text.
+#[test]
+fn long_windows_are_read_or_named() {
+    let window = |log: u8| {
+        let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.write_all(b"the cat\nsat\n").unwrap();
+        let mut bytes = encoder.finish().unwrap();
+        // The window is behind the descriptor of a frame whose size is not known.
+        bytes[5] = (log - 10) << 3;
+        bytes
+    };
+    for log in [27, 28, 31] {
+        assert_eq!(read_all(&window(log)).unwrap(), b"the cat\nsat\n", "2^{log}");
+    }
+    let said = read_all(&window(32)).unwrap_err().to_string();
+    let parts =
+        ["zstd data with a window of 4096 MiB", "more than 2048 MiB", "zstd -d --long=31", "zstd --long=27"];
+    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    let dictionary = [0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x58, 0x07, 0x01, 0, 0];
+    let said = read_all(&dictionary).unwrap_err().to_string();
+    assert!(said.contains("compressed with a dictionary"), "{said}");
+}
+
+/// JSON in files of any name and layout gives the same rows.
+#[test]
+fn json_of_any_layout_is_read() {
+    let row = |text: &str| format!("{{\"n\": NaN, \"text\": \"{text}\"}}");
+    let (a, b) = (row("The cat sat. The dog ran."), row("Far away."));
+    let said = |bytes: &[u8]| {
+        let report = report(&[bytes], |config| BuildConfig { dupe_factor: 1, ..config });
+        (report.documents, report.sentences, report.unknown_tokens)
+    };
+    for json in [
+        format!("{a}\n{b}\n"),
+        format!("\u{feff}{a}\n\u{feff}{b}\n"),
+        format!("[{a},{b}]"),
+        format!("[\n {a},\n {b}\n]\n").replace(", \"", ",\n \""),
+        format!("{a}{b}"),
+        format!("{a}\r\n\r\n{b}"),
+    ] {
+        assert_eq!(said(json.as_bytes()), (2, 3, 0), "{json}");
+        assert_eq!(said(&gzip(json.as_bytes())), (2, 3, 0), "{json}");
+    }
+    let half = format!("{}\n{b}\n", a.replace("dog", "\\ud83d dog"));
+    assert_eq!(said(half.as_bytes()), (2, 3, 0));
+    let counted = report(&[half.as_bytes()], |config| config).warnings.join("\n");
+    assert!(counted.contains("1 row(s) of 0.txt held half of a surrogate pair"), "{counted}");
+    let strict = |config| BuildConfig { strict_utf8: true, ..config };
+    let error = build_of(&[half.as_bytes()], strict).unwrap_err().to_string();
+    assert!(error.contains("0.txt:1: half of a surrogate pair"), "{error}");
+}
+
+#[test]
+fn files_without_a_token_are_named() {
+    let good = &b"the cat\nsat\n\nthe dog\nran\n"[..];
+    let empty = gzip(b"");
+    let said =
+        report(&[good, b"", b" \n\n", &empty, "\u{200b}\n".as_bytes()], |config| config).warnings.join("\n");
+    assert!(said.contains("4 input file(s) gave no text, 1.txt the first"), "{said}");
+    assert!(!report(&[good], |config| config).warnings.join("\n").contains("gave no text"));
+}
+
+#[test]
+fn carriage_returns_alone_are_refused_or_said() {
+    let mac = b"the cat\rsat\r\rthe dog\rran\r";
+    let error = build_of(&[mac], |config| config).unwrap_err();
+    assert!(error.to_string().contains("1 of 1 lines hold carriage returns (\\r)"), "{error}");
+    assert_eq!(error.exit_code(), 3);
+    let few = b"the cat\r\r\nsat\r\n\r\nthe\rdog\nran\n";
+    let found = report(&[few], |config| config);
+    assert_eq!((found.documents, found.sentences, found.tokens), (2, 4, 6));
+    assert!(found.warnings.join("\n").contains("1 line(s) of 0.txt hold carriage returns"));
+}
+
+#[test]
+fn lines_of_tags_are_said() {
+    let markup = b"<p>the cat</p>\n<p>sat</p>\n\nthe dog\nran\n";
+    let said = report(&[markup], |config| config).warnings.join("\n");
+    assert!(said.contains("2 line(s) of 0.txt begin with a tag of markup"), "{said}");
 }
 
 fn bzip2(text: &[u8]) -> Vec<u8> {
@@ -188,11 +325,6 @@ fn text_in_another_encoding_is_refused() {
 #[test]
 fn known_formats_are_refused_also_when_compressed() {
     let tar = [b"notes.txt".to_vec(), vec![0; 248], b"ustar\x0000".to_vec(), vec![0; 300]].concat();
-    let gzip = |bytes: &[u8]| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    };
     let dump = b"<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\" xml:lang=\"en\">\n  <page>\n";
     for (content, format) in [
         (tar.clone(), "a tar archive"),
@@ -201,6 +333,9 @@ fn known_formats_are_refused_also_when_compressed() {
         (b"PK\x03\x04\x14\0".to_vec(), "a ZIP archive"),
         (b"\xff\xfet\0h\0e\0".to_vec(), "text in UTF-16"),
         (bzip2(dump), "an XML dump of a wiki"),
+        (gzip(&gzip(b"the cat")), "data that was compressed twice"),
+        (gzip(b"PAR1"), "Parquet inside compressed data"),
+        (b"WARC/1.0\r\nWARC-Type: warcinfo\r\n".to_vec(), "a WARC or WET file"),
     ] {
         // Not even what repairs all lines takes these.
         let error = build_of(&[b"the cat\n\nthe dog\n", &content], lossy).unwrap_err();

@@ -183,7 +183,7 @@ fn rows_without_text_are_named() {
         }
     };
     let missing = problem("a.jsonl", "{\"body\": \"x\"}", &["a.jsonl:3", "\"text\" is missing"]);
-    assert_eq!(missing, TextProblem::Missing);
+    assert_eq!(missing, TextProblem::Missing("keys: body".to_owned()));
     for value in ["3", "-3", "0.5", "true", "[\"the\"]", "{\"a\": 1}"] {
         let found = problem("c.jsonl", &format!("{{\"text\": {value}}}"), &["c.jsonl:3", "expected text"]);
         assert!(matches!(found, TextProblem::NotText(_)), "{value}");
@@ -260,6 +260,72 @@ fn rows_without_text_are_skipped_and_counted() {
         assert!(block.null_rows.len() < 70_000, "blocks of nulls are bounded");
     }
     world.fails(&world.config("nulls.parquet"), &["the input holds no text: 1 file(s), 200000 line(s)"]);
+}
+
+/// Tables of separated values give the rows that Parquet gives, by the column that is named.
+#[test]
+fn separated_values_are_read_by_their_column() {
+    let world = World::new();
+    let (rows, _) = texts(300);
+    write_parquet(&world.at("a.parquet"), "text", some(&rows), Compression::SNAPPY);
+    let expected = world.build("a.parquet").1;
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let table = |column: &str, by: char| {
+        let row = |(id, text): (usize, &String)| format!("{id}{by}{}{by}x\r\n", quoted(text));
+        format!("id{by}{column}{by}\"the end\"\r\n") + &rows.iter().enumerate().map(row).collect::<String>()
+    };
+    world.file("a.csv", table("text", ',').as_bytes());
+    world.file("b.csv.gz", &{
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(format!("\u{feff}{}", table("text", ';')).as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    });
+    world.file("c", table("text", ',').as_bytes());
+    for (name, format) in [("a.csv", Format::Csv), ("b.csv.gz", Format::Csv), ("c", Format::Csv)] {
+        let (outcome, found) = world.build(name);
+        assert!(found == expected, "{name}");
+        assert_eq!((outcome.manifest.inputs[0].format, outcome.manifest.inputs[0].lines), (format, 300));
+        let said = outcome.manifest.report.warnings.join("\n");
+        assert!(said.contains("300 row(s) of") && said.contains("CSV or TSV table"), "{said}");
+    }
+    world.file("d.csv", table("body", ',').as_bytes());
+    let error = world.fails(
+        &world.config("d.csv"),
+        &["d.csv", "\"text\" is missing", "id, body, the end", "--text-column"],
+    );
+    assert_eq!(error.exit_code(), 3);
+    let body = BuildConfig { text_column: "body".to_owned(), overwrite: true, ..world.config("d.csv") };
+    let report = run(&body).unwrap().manifest.report;
+    assert_eq!((report.documents, report.warnings.join("").contains("table")), (300, false));
+    // Tab-separated files know no quotes.
+    world.file("e.tsv", b"id\ttext\n1\t\"The cat\n2\tsat. The \"dog\" ran.\n\n3\t\"\"\"Far,\"\" away.\"\n");
+    let report = world.build("e.tsv").0.manifest.report;
+    assert_eq!((report.documents, report.tokens), (3, 17));
+    let vocab = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
+    let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap().tokens;
+    assert_eq!(from("a.csv"), from("a.parquet"));
+}
+
+#[test]
+fn bad_tables_of_separated_values_are_named() {
+    let world = World::new();
+    let fails = |name: &str, text: &str, says: &[&str]| {
+        world.file(name, text.as_bytes());
+        assert_eq!(world.fails(&world.config(name), says).exit_code(), 3, "{name}");
+    };
+    fails(
+        "a.csv",
+        "id,text\n1,the cat\n2,the dog, the mat\n",
+        &["a.csv:3", "3 field(s), but the header has 2"],
+    );
+    fails("b.csv", "id,text\n1,the cat\n2,\"the dog\n3,the mat\n", &["b.csv:3", "never closed"]);
+    fails("c.tsv", "id\ttext\n1\tthe\tcat\n", &["c.tsv:2", "3 field(s), but the header has 2"]);
+    fails("d.txt", "1\tthe cat\n2\tthe dog\n3\tthe mat\n", &["d.txt", "1, the cat", "--text-column"]);
+    fails("e.csv", "the cat sat on the mat\nthe dog ran\n", &["e.csv", "\"text\" is missing"]);
+    let long = format!("id,text\n1,\"{}\n", "the cat\n".repeat(9 << 20));
+    fails("f.csv", &long, &["f.csv", "row 1 is longer than 67108864 bytes"]);
+    world.file("g.csv", b"text\nthe \xff cat\nthe \xfe dog\n");
+    world.fails(&world.config("g.csv"), &["g.csv: 2 of 2 lines are not UTF-8 text"]);
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! Splits lines of running text into sentences, in time that grows with the length of the line and not with its square.
+//!
+//! The rules of sentences are sentencex's. It searches back and forth within what it is given, for the ends of quotes
+//! and for the beginnings of words, so a line of megabytes would take hours. A longer line is therefore handed over in
+//! stretches: each but the first begins where a sentence does. Lines of at most [`STRETCH`] bytes are handed over whole.
+
+use sentencex::languages::Language;
+
+/// The most bytes that are handed over at a time.
+const STRETCH: usize = 16 << 10;
+/// A stretch is cut at white space, if there is some in so many of its last bytes.
+const LAST: usize = 1 << 10;
+
+/// A splitter for one language.
+pub(crate) struct SentenceSplitter(Box<dyn Language>);
+
+impl SentenceSplitter {
+    /// Returns the splitter of a language, by its ISO 639 code.
+    pub(crate) fn new(language: &str) -> Self {
+        Self(sentencex::language_factory(language))
+    }
+
+    /// Shows `see` the sentences of a line, in order. Together they are the line.
+    pub(crate) fn for_each<'t>(&self, line: &'t str, see: &mut impl FnMut(&'t str)) {
+        // Where the sentence begins that is open, and where the text begins that was not looked at.
+        let (mut open, mut unread) = (0, 0);
+        while line.len() - unread > STRETCH {
+            let stretch = &line[unread..cut(line, unread + STRETCH)];
+            let ends = self.ends(stretch);
+            let sure = sure_end(&ends, stretch.len());
+            for end in ends.into_iter().take_while(|&end| Some(end) <= sure) {
+                see(&line[open..unread + end]);
+                open = unread + end;
+            }
+            // A sentence that fills most of a stretch goes on in the next one. So every round takes at least a quarter.
+            let far = sure.filter(|&end| end >= stretch.len() / 4);
+            unread += far.unwrap_or(stretch.len());
+        }
+        for end in self.ends(&line[unread..]) {
+            see(&line[open..unread + end]);
+            open = unread + end;
+        }
+        if open < line.len() {
+            see(&line[open..]);
+        }
+    }
+
+    /// Where sentences end in a text; the last one need not.
+    fn ends(&self, text: &str) -> Vec<usize> {
+        let mut end = 0;
+        let mut ends: Vec<usize> = self
+            .0
+            .segment(text)
+            .into_iter()
+            .map(|sentence| {
+                end += sentence.len();
+                end
+            })
+            .collect();
+        ends.pop();
+        ends
+    }
+}
+
+/// The last end that is taken from a stretch: one with a quarter of the stretch behind it, so that a quote that is open
+/// there may be closed; where there is none, the last one.
+fn sure_end(ends: &[usize], length: usize) -> Option<usize> {
+    let before = ends.iter().rev().find(|&&end| end <= length - length / 4);
+    before.filter(|&&end| end >= length / 4).or(ends.last()).copied()
+}
+
+/// Where to cut a text, at `most` or a little before it.
+fn cut(text: &str, most: usize) -> usize {
+    let most = text.floor_char_boundary(most);
+    let last = text.floor_char_boundary(most - LAST);
+    text[last..most].rfind(char::is_whitespace).filter(|&at| at > 0).map_or(most, |at| last + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn sentences<'t>(language: &str, text: &'t str) -> Vec<&'t str> {
+        let mut sentences = Vec::new();
+        SentenceSplitter::new(language).for_each(text, &mut |sentence| sentences.push(sentence));
+        sentences
+    }
+
+    /// A line of ordinary text: names, abbreviations, numbers, quotes, lists.
+    fn ordinary(bytes: usize) -> String {
+        let some = [
+            "The mill was built in 1891 by Dr. A. Smith of St. Ives. ",
+            "\"Is it far?\" he asked. She said: \"It is. Take the 3.15 train.\" ",
+            "Costs rose by 2.5 percent (see p. 12; cf. Fig. 3). ",
+            "It rained all day! Nobody came... until noon. ",
+        ];
+        (0..)
+            .map(|n| some[n * n % 7 % 4])
+            .scan(0, |length, text| {
+                *length += text.len();
+                (*length <= bytes).then_some(text)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn long_lines_give_the_sentences_of_whole_lines() {
+        for bytes in [0, 100, STRETCH, STRETCH + 40, 100_000] {
+            let text = ordinary(bytes);
+            assert_eq!(sentences("en", &text), sentencex::language_factory("en").segment(&text), "{bytes}");
+        }
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpora/almanac/train");
+        for name in ["culture.txt", "nature.txt", "science.txt"] {
+            let text = std::fs::read_to_string(folder.join(name)).unwrap().replace('\n', " ");
+            assert!(text.len() > 3 * STRETCH);
+            assert!(sentences("en", &text) == sentencex::language_factory("en").segment(&text), "{name}");
+        }
+        let polish = "Rzekł: „Dobrze. Idziemy.” I poszli. ".repeat(2000);
+        assert_eq!(sentences("pl", &polish), sentencex::language_factory("pl").segment(&polish));
+    }
+
+    #[test]
+    fn no_byte_of_a_line_is_lost() {
+        let blob = "x".repeat(100_000);
+        assert_eq!(sentences("en", &blob), [&blob], "a sentence may be longer than a stretch");
+        for unit in ["é", "“a ", "(a. B) ", "A. ", "„Ja. ", "。", "\"", "it is. It was "] {
+            let text = unit.repeat(150_000 / unit.len());
+            for language in ["en", "zh", "de", "xx"] {
+                let found = sentences(language, &text);
+                assert!(found.concat() == text && !found.contains(&""), "{language}: {unit}");
+            }
+        }
+    }
+
+    /// The time for eight times the text is about eight times as long; it was 64 times and more.
+    #[test]
+    fn time_grows_with_the_length_of_a_line() {
+        for (language, unit) in [
+            ("zh", "磨坊在河上它很古老"),
+            ("pl", "Rzekł: „Dobrze” i „nie” tak. "),
+            ("en", "“a "),
+            ("en", "The mill (of \"Mr. Mill (etc.)\") is \"in (the\" lake). "),
+        ] {
+            let time = |bytes: usize| {
+                let text = unit.repeat(bytes / unit.len());
+                let one = |_| {
+                    let start = Instant::now();
+                    sentences(language, &text);
+                    start.elapsed().as_secs_f64()
+                };
+                (0..3).map(one).fold(f64::MAX, f64::min)
+            };
+            let (short, long) = (time(60_000), time(480_000));
+            assert!(long < 24.0 * short + 0.05, "{unit}: {short} s and {long} s");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Decompresses gzip, zstd, bzip2, xz, lzma and lzip in bounded memory, as the tools of these names do.
+//!
+//! A file may consist of several members, streams or frames. `gzip` and `bzip2` pass over what follows the last one, with
+//! a warning, and so does this module ([`Source::ignored`]). A window or dictionary may take [`MEMORY`] bytes: that is
+//! the largest window of `zstd --long=31`. No more of it is used than there is text.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use bert_storage::objects::is_transient;
+use bert_storage::open_stream;
+use bzip2::bufread::BzDecoder;
+use flate2::bufread::GzDecoder;
+use liblzma::stream::Stream;
+
+use super::known_format::HEAD;
+use crate::error::{Error, InputProblem, Locate, Result};
+use crate::parallel::lock;
+
+/// The most memory that a window or a dictionary may take.
+const MEMORY: u64 = 2 << 30;
+/// The base-2 logarithm of the largest zstd window, 2 GiB.
+const WINDOW_LOG: u32 = 31;
+/// What liblzma takes beside the dictionary.
+const LZMA_STATE: u64 = 1 << 20;
+const BUFFER: usize = 1 << 17;
+
+/// The name of a way to compress, by the first bytes of a file.
+pub(super) fn compression_of(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        // A frame, one of zstd 0.5 to 0.7, or one that is to be skipped, with which pzstd begins.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x25..=0x27, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some("zstd"),
+        // "BZh", the size of blocks, and the first byte of a block or of the end.
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some("bzip2"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
+        [0x5d, 0, 0, ..] => Some("lzma"),
+        [b'L', b'Z', b'I', b'P', 0 | 1, ..] => Some("lzip"),
+        _ => None,
+    }
+}
+
+/// The bytes that came from disk, and what became of them. Behind a lock because a reader may change threads.
+#[derive(Default)]
+struct Seen {
+    hasher: blake3::Hasher,
+    bytes: u64,
+    ignored: u64,
+}
+
+/// The text of a file, decompressed, with its first bytes at hand.
+pub(super) struct Source {
+    /// How the file is compressed.
+    pub(super) compression: Option<&'static str>,
+    /// The first bytes of the file, as it is.
+    pub(super) raw_head: Vec<u8>,
+    /// The first bytes of the text.
+    pub(super) head: Vec<u8>,
+    text: Option<Box<dyn BufRead + Send>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Source {
+    /// Opens a file, whatever it holds.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when it cannot be read; [`InputProblem::CorruptCompression`] and
+    /// [`InputProblem::Window`] when it cannot be decompressed.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let file = open_stream(path).map_err(Error::io("open", path))?;
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let mut raw = Raw::new(Tee { file, seen: seen.clone() });
+        let raw_head = raw.peek(HEAD).map_err(Error::io("read", path))?.to_vec();
+        let compression = compression_of(&raw_head);
+        let failed = |source| damaged(path, compression, &raw_head)(source);
+        let mut text = decompressed(raw, compression, &seen).map_err(failed)?;
+        let mut head = Vec::new();
+        text.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
+        let text = Some(Box::new(io::Cursor::new(head.clone()).chain(text)) as _);
+        Ok(Self { compression, raw_head, head, text, seen })
+    }
+
+    /// The text, from its beginning. It can be taken once.
+    pub(super) fn take_text(&mut self) -> Box<dyn BufRead + Send> {
+        self.text.take().unwrap_or_else(|| Box::new(io::empty()))
+    }
+
+    /// Bytes taken from disk so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        lock(&self.seen).bytes
+    }
+
+    /// The BLAKE3 digest of the bytes taken from disk so far.
+    pub(super) fn digest(&self) -> String {
+        lock(&self.seen).hasher.finalize().to_hex().to_string()
+    }
+
+    /// How many bytes follow the compressed data and are no part of it.
+    pub(super) fn ignored(&self) -> u64 {
+        lock(&self.seen).ignored
+    }
+
+    /// The error of a file that cannot be read, or not be decompressed.
+    pub(super) fn damaged(&self, path: &Path, source: io::Error) -> Error {
+        damaged(path, self.compression, &self.raw_head)(source)
+    }
+}
+
+/// Counts and digests the bytes that come from disk.
+struct Tee {
+    file: Box<dyn Read + Send>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Read for Tee {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        let mut seen = lock(&self.seen);
+        seen.hasher.update(&buffer[..length]);
+        seen.bytes += length as u64;
+        Ok(length)
+    }
+}
+
+/// The bytes of a file, with a look ahead of any length.
+struct Raw {
+    file: Tee,
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Raw {
+    fn new(file: Tee) -> Self {
+        Self { file, buffer: Vec::with_capacity(BUFFER), start: 0 }
+    }
+
+    /// The next bytes: as many as were asked for or more, and fewer only at the end of the file.
+    fn peek(&mut self, least: usize) -> io::Result<&[u8]> {
+        while self.buffer.len() - self.start < least {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            let room = (BUFFER - self.buffer.len()) as u64;
+            match self.file.by_ref().take(room).read_to_end(&mut self.buffer)? {
+                0 => break,
+                _ => continue,
+            }
+        }
+        Ok(&self.buffer[self.start..])
+    }
+}
+
+impl Read for Raw {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(into)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for Raw {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.peek(1)
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.start += length;
+    }
+}
+
+/// Returns the text of a file, of all members or streams one after another.
+fn decompressed(
+    raw: Raw,
+    compression: Option<&str>,
+    seen: &Arc<Mutex<Seen>>,
+) -> io::Result<Box<dyn BufRead + Send>> {
+    fn buffered(decoder: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+        Box::new(BufReader::with_capacity(BUFFER, decoder))
+    }
+    let lzma = |raw, stream: Stream| buffered(liblzma::bufread::XzDecoder::new_stream(raw, stream));
+    let (memory, several) = (MEMORY + LZMA_STATE, liblzma::stream::CONCATENATED);
+    Ok(match compression {
+        None => Box::new(raw),
+        Some("gzip") => buffered(Members::new(GzDecoder::new(raw), seen.clone())),
+        Some("bzip2") => buffered(Members::new(BzDecoder::new(raw), seen.clone())),
+        Some("zstd") => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
+            decoder.window_log_max(WINDOW_LOG)?;
+            buffered(decoder)
+        }
+        Some("lzma") => lzma(raw, Stream::new_lzma_decoder(memory)?),
+        Some("lzip") => lzma(raw, Stream::new_lzip_decoder(memory, several)?),
+        Some(_) => lzma(raw, Stream::new_stream_decoder(memory, several)?),
+    })
+}
+
+/// A decoder of one member of a file, which gives back the bytes behind it.
+trait Member: Read + Sized {
+    fn into_raw(self) -> Raw;
+    fn of_raw(raw: Raw) -> Self;
+    /// Whether a member begins with these bytes.
+    fn begins(head: &[u8]) -> bool;
+    /// What may fill up a file behind its last member.
+    const PADDING: Option<u8>;
+}
+
+impl Member for GzDecoder<Raw> {
+    const PADDING: Option<u8> = Some(0);
+
+    fn into_raw(self) -> Raw {
+        self.into_inner()
+    }
+
+    fn of_raw(raw: Raw) -> Self {
+        Self::new(raw)
+    }
+
+    fn begins(head: &[u8]) -> bool {
+        head.starts_with(&[0x1f, 0x8b])
+    }
+}
+
+impl Member for BzDecoder<Raw> {
+    const PADDING: Option<u8> = None;
+
+    fn into_raw(self) -> Raw {
+        self.into_inner()
+    }
+
+    fn of_raw(raw: Raw) -> Self {
+        Self::new(raw)
+    }
+
+    fn begins(head: &[u8]) -> bool {
+        head.starts_with(b"BZh")
+    }
+}
+
+/// All members of a file, one after another. Other bytes behind a member are passed over and counted.
+struct Members<M> {
+    member: Option<M>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl<M: Member> Members<M> {
+    fn new(member: M, seen: Arc<Mutex<Seen>>) -> Self {
+        Self { member: Some(member), seen }
+    }
+
+    /// Begins the next member, if there is one.
+    fn advance(&mut self, mut raw: Raw) -> io::Result<()> {
+        while let Some(padding) = M::PADDING {
+            let zeros = raw.fill_buf()?.iter().take_while(|&&byte| byte == padding).count();
+            if zeros == 0 {
+                break;
+            }
+            raw.consume(zeros);
+        }
+        if M::begins(raw.peek(3)?) {
+            self.member = Some(M::of_raw(raw));
+        } else {
+            // Read all the same, for the digest of the file.
+            lock(&self.seen).ignored = io::copy(&mut raw, &mut io::sink())?;
+        }
+        Ok(())
+    }
+}
+
+impl<M: Member> Read for Members<M> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = self.member.as_mut().filter(|_| !into.is_empty()) {
+            match member.read(into)? {
+                0 => {}
+                length => return Ok(length),
+            }
+            if let Some(member) = self.member.take() {
+                self.advance(member.into_raw())?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Returns the error of a file that cannot be read, or not be decompressed; `head` has its first bytes.
+fn damaged(
+    path: &Path,
+    compression: Option<&'static str>,
+    head: &[u8],
+) -> impl FnOnce(io::Error) -> Error + use<> {
+    let (path, window) = (path.to_owned(), compression.and_then(|format| window_of(format, head)));
+    move |source| match compression {
+        Some(format) if !is_transient(&source) => match source.to_string() {
+            text if is_of_memory(&text) => {
+                InputProblem::Window { format, window, limit: MEMORY }.at(&path).into()
+            }
+            text if text.contains("ictionary mismatch") => InputProblem::Dictionary.at(&path).into(),
+            _ => InputProblem::CorruptCompression(format, source).at(&path).into(),
+        },
+        _ => Error::io("read", &path)(source),
+    }
+}
+
+/// Whether zstd or liblzma says that there is too little memory, or more would be needed than is allowed.
+fn is_of_memory(error: &str) -> bool {
+    let error = error.to_lowercase();
+    ["too much memory", "not enough memory", "memory limit", "allocate memory"]
+        .iter()
+        .any(|said| error.contains(said))
+}
+
+/// Returns the bytes of text that a decoder has to remember, where the first bytes of a file say so.
+fn window_of(format: &str, head: &[u8]) -> Option<u64> {
+    match format {
+        "zstd" => zstd_window(head),
+        // The last filter of a block is LZMA2: its number, the size of its properties, its dictionary.
+        "xz" => {
+            let header = head.get(12..12 + 4 * (1 + usize::from(*head.get(12)?)))?;
+            let at = header.windows(2).position(|pair| pair == [0x21, 1])?;
+            let size = u64::from(*header.get(at + 2)? & 63);
+            Some((2 | size & 1) << (size / 2 + 11))
+        }
+        "lzma" => Some(u64::from(u32::from_le_bytes(head.get(1..5)?.try_into().ok()?))),
+        _ => None,
+    }
+}
+
+/// Returns the window of the first frame of zstd that is not to be skipped (RFC 8878, 3.1.1).
+fn zstd_window(mut head: &[u8]) -> Option<u64> {
+    while let [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] = head {
+        head = rest.get(u32::from_le_bytes([*a, *b, *c, *d]) as usize..)?;
+    }
+    let &[0x28, 0xb5, 0x2f, 0xfd, descriptor, window, ..] = head else { return None };
+    // A frame of a single segment has its size there, and needs no more than that.
+    (descriptor & 0x20 == 0).then(|| {
+        let base = 1u64 << (10 + (window >> 3));
+        base + base / 8 * u64::from(window & 7)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_read_from_headers() {
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 0xa8 | 1];
+        let skipped = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3], &frame[..]].concat();
+        assert_eq!(zstd_window(&frame), Some((2 << 30) + (2 << 27)));
+        assert_eq!(zstd_window(&skipped), zstd_window(&frame));
+        assert_eq!(window_of("lzma", &[0x5d, 0, 0, 0, 0x40]), Some(1 << 30));
+        let options = liblzma::stream::LzmaOptions::new_preset(6).unwrap();
+        let mut filters = liblzma::stream::Filters::new();
+        filters.lzma2(&options);
+        let stream = Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32).unwrap();
+        let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+        io::Write::write_all(&mut encoder, b"some text").unwrap();
+        assert_eq!(window_of("xz", &encoder.finish().unwrap()), Some(8 << 20), "of preset 6");
+    }
+}

@@ -1,0 +1,318 @@
+//! Reads the text of a row of JSON, as Python's `json` reads it.
+//!
+//! Unlike the standard, Python and JavaScript write NaN and Infinity, and half of a surrogate pair where a text was cut
+//! within an emoji; DuckDB reads a comma behind the last value. Such a row is repaired and read again. Only the value of
+//! one key is looked at.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::error::{InputProblem, Locate, Result, TextProblem};
+
+/// As many keys are listed where the right one is missing.
+const KEYS: usize = 16;
+/// What a half of a surrogate pair becomes: U+FFFD.
+const REPLACED: &str = "\\ufffd";
+
+/// The text of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JsonText {
+    /// The text; none for a null.
+    pub(crate) text: Option<String>,
+    /// Whether the row held half of a surrogate pair, which was replaced.
+    pub(crate) half_pair: bool,
+}
+
+/// Returns the text of one row of JSON, none for a null; `path`, `line` and `column` are named in errors.
+///
+/// # Errors
+/// [`InputProblem::Json`] when the row is not an object; [`InputProblem::Text`] when `column` is missing or not text.
+pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Option<String>> {
+    read_row(json, path, line, column).map(|row| row.text)
+}
+
+/// [`json_text`], and whether it had to be repaired.
+pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Result<JsonText> {
+    let (mut found, mut half_pair) = (find(json, column), false);
+    if let Err(error) = found {
+        let repaired = repaired(json);
+        half_pair = repaired.half_pair;
+        // Where it is no better, the first error counts: its column is right.
+        found = match find(&repaired.json, column) {
+            Ok(found) => Ok(found),
+            Err(_) => Err(error),
+        };
+    }
+    let found = found.map_err(|source| InputProblem::Json(source).at_line(path, line))?;
+    let problem = match found {
+        Found::Text(text) => return Ok(JsonText { text, half_pair }),
+        Found::Other(kind) => TextProblem::NotText(kind),
+        Found::Missing(keys) => {
+            TextProblem::Missing(format!("keys: {}{}", listed(&keys), rows_within(json, column)))
+        }
+    };
+    Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
+}
+
+/// Says where the rows are, if they are within a row.
+fn rows_within(json: &str, column: &str) -> String {
+    let object: Map<String, Value> = serde_json::from_str(&repaired(json).json).unwrap_or_default();
+    let is_plain = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let inside = object.iter().filter(|(key, _)| is_plain(key)).find_map(|(key, value)| match value {
+        Value::Array(rows) if rows.first().is_some_and(Value::is_object) => Some(format!("{key}[]")),
+        Value::Object(row) if row.contains_key(column) => Some(key.clone()),
+        _ => None,
+    });
+    inside.map(|path| format!("; one object on each line is expected: jq -c '.{path}'")).unwrap_or_default()
+}
+
+/// Returns names in words: the first of them, and how many more there are.
+pub(crate) fn listed(names: &[String]) -> String {
+    let shown = |name: &String| match name.char_indices().nth(40) {
+        Some((end, _)) => format!("{}...", name[..end].escape_debug()),
+        None => name.escape_debug().to_string(),
+    };
+    let mut list = names.iter().take(KEYS).map(shown).collect::<Vec<_>>().join(", ");
+    if names.len() > KEYS {
+        list += &format!(", and {} more", names.len() - KEYS);
+    }
+    list
+}
+
+fn find(json: &str, column: &str) -> serde_json::Result<Found> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let found = (&mut deserializer).deserialize_map(TextOf(column))?;
+    deserializer.end().map(|()| found)
+}
+
+/// JSON as the standard wants it.
+pub(crate) struct Repaired<'a> {
+    pub(crate) json: Cow<'a, str>,
+    pub(crate) half_pair: bool,
+}
+
+/// Returns JSON in which NaN and infinite numbers are nulls, halves of surrogate pairs are U+FFFD, and commas before a
+/// closing bracket are blanks.
+pub(crate) fn repaired(json: &str) -> Repaired<'_> {
+    let (mut out, mut half_pair) = (String::with_capacity(json.len()), false);
+    let mut rest = json;
+    while let Some(first) = rest.chars().next() {
+        let taken = match first {
+            '"' => {
+                let (taken, halves) = copy_string(rest, &mut out);
+                half_pair |= halves;
+                taken
+            }
+            ',' if rest[1..].trim_start().starts_with(['}', ']']) => {
+                out.push(' ');
+                1
+            }
+            c if c.is_ascii_alphanumeric() || c == '-' || c == '+' => {
+                let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.');
+                let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
+                let number = word.trim_start_matches(['-', '+']).to_ascii_lowercase();
+                let is_odd = matches!(number.as_str(), "nan" | "inf" | "infinity");
+                out.push_str(if is_odd { "null" } else { word });
+                word.len()
+            }
+            c => {
+                out.push(c);
+                c.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    Repaired { json: out.into(), half_pair }
+}
+
+/// Copies the string with which some JSON begins. Returns its length there, and whether a half pair was replaced.
+fn copy_string(json: &str, out: &mut String) -> (usize, bool) {
+    let (mut at, mut halves) = (1, false);
+    out.push('"');
+    while let Some(c) = json[at..].chars().next() {
+        let rest = &json[at..];
+        let taken = match (c, unit(rest)) {
+            ('"', _) => {
+                out.push('"');
+                return (at + 1, halves);
+            }
+            ('\\', Some(0xd800..=0xdbff))
+                if matches!(rest.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) =>
+            {
+                12
+            }
+            ('\\', Some(0xd800..=0xdfff)) => {
+                (at, halves) = (at + 6, true);
+                out.push_str(REPLACED);
+                continue;
+            }
+            // Whatever is escaped, a quote or a backslash often.
+            ('\\', _) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            _ => c.len_utf8(),
+        };
+        out.push_str(&rest[..taken]);
+        at += taken;
+    }
+    (at, halves)
+}
+
+/// The number of an escape as `\u00e9`, if a text begins with one.
+fn unit(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+/// What an object has under a key.
+enum Found {
+    /// The text, none for a null.
+    Text(Option<String>),
+    /// A value that is not text, in words.
+    Other(&'static str),
+    /// Other keys only: these.
+    Missing(Vec<String>),
+}
+
+/// Looks for one key of an object and passes over the rest. Of a repeated key the last value counts, as in Python.
+struct TextOf<'c>(&'c str);
+
+impl<'de> Visitor<'de> for TextOf<'_> {
+    type Value = Found;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+        let (mut found, mut keys) = (None, Vec::new());
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.0 {
+                found = Some(map.next_value_seed(AnyValue)?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+                keys.push(key);
+            }
+        }
+        Ok(found.unwrap_or(Found::Missing(keys)))
+    }
+}
+
+struct AnyValue;
+
+impl<'de> DeserializeSeed<'de> for AnyValue {
+    type Value = Found;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Found;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Found, E> {
+        Ok(Found::Text(Some(text.to_owned())))
+    }
+
+    fn visit_unit<E>(self) -> Result<Found, E> {
+        Ok(Found::Text(None))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Found, E> {
+        Ok(Found::Other("a truth value"))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Found, E> {
+        Ok(Found::Other("a number"))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Found, E> {
+        Ok(Found::Other("a number"))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Found, E> {
+        Ok(Found::Other("a number"))
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Found, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Found::Other("a list"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Found::Other("an object"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<JsonText> {
+        read_row(json, Path::new("a.jsonl"), 3, "text")
+    }
+
+    #[test]
+    fn rows_are_read_as_python_reads_them() {
+        for json in [
+            r#"{"score": NaN, "text": "a b"}"#,
+            r#"{"text": "a b", "low": -Infinity, "high": [Infinity, 1e-5, {"x": inf}]}"#,
+            r#"{"text": "a b", "list": [1, 2, ], }"#,
+            "\t{\"n\": 123456789012345678901234567890, \"f\": 1e999, \"text\": \"a b\"}\r",
+            r#"{"NaN": "NaN, ]", "text": 1, "text": "a b"}"#,
+        ] {
+            let row = read(json).unwrap();
+            assert_eq!((row.text.as_deref(), row.half_pair), (Some("a b"), false), "{json}");
+        }
+        assert_eq!(read(r#"{"text": NaN}"#).unwrap().text, None, "what pandas writes for a missing text");
+    }
+
+    #[test]
+    fn halves_of_surrogate_pairs_are_replaced() {
+        for (json, text) in [
+            (r#"{"text": "a\ud83d b\\ud83d"}"#, "a\u{fffd} b\\ud83d"),
+            (r#"{"text": "\udcb2\ud83d\ude00\ud83d"}"#, "\u{fffd}\u{1f600}\u{fffd}"),
+            (r#"{"text": "\ud83d\ud83d\ude00\\\ud83d\n\u00e9"}"#, "\u{fffd}\u{1f600}\\\u{fffd}\n\u{e9}"),
+            (r#"{"\ud83d": NaN, "text": "\uD83D"}"#, "\u{fffd}"),
+        ] {
+            let row = read(json).unwrap();
+            assert_eq!((row.text.as_deref(), row.half_pair), (Some(text), true), "{json}");
+        }
+    }
+
+    #[test]
+    fn missing_keys_list_those_that_exist() {
+        let said = |json: &str| read(json).unwrap_err().to_string();
+        assert_eq!(
+            said(r#"{"id": 1, "body\u001b": {"text": "x"}}"#),
+            "a.jsonl:3: \"text\" is missing (keys: id, body\\u{1b}) (see --text-column)"
+        );
+        assert!(said("{}").contains("is missing (keys: )"));
+        assert!(
+            said(r#"{"n": NaN, "data": [{"text": "x"}]}"#)
+                .contains("(keys: n, data; one object on each line")
+        );
+        assert!(said(r#"{"data": [{"text": "x"}]}"#).contains("jq -c '.data[]'"));
+        assert!(said(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("jq -c '.doc'"));
+        let many: String = (0..40).map(|n| format!("\"k{n}\": {n}, ")).collect();
+        assert!(said(&format!("{{{many}\"z\": 0}}")).contains("k15, and 25 more"));
+    }
+
+    #[test]
+    fn what_is_not_json_keeps_its_column() {
+        for json in
+            ["{\"text\": \"a \"quote\" b\"}", "{\"text\": NaN", "[NaN]", "{\"a\": \"\\ud8\"}", "{\"a\": +}"]
+        {
+            let error = read(json).unwrap_err();
+            assert!(error.to_string().contains("a.jsonl:3: not a JSON object"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Turns JSON of any layout into JSON Lines: an array of objects, objects one after another, each over many lines.
+//!
+//! `json.dump`, pandas, DuckDB and `jq` write such files. Nothing is parsed but strings and brackets, so memory is
+//! bounded; every value becomes a line, and its number is that of the value.
+
+use std::io::{self, BufRead, Read};
+
+/// Reads JSON and gives JSON Lines.
+pub(super) struct JsonValues<R> {
+    json: R,
+    lines: Vec<u8>,
+    given: usize,
+    /// How many brackets are open within a value.
+    depth: u64,
+    place: Place,
+    /// Whether the array around the values is open.
+    in_array: bool,
+    ended: bool,
+}
+
+/// Where in the JSON the next byte is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Between values.
+    Between,
+    /// Within an object or an array.
+    Inside,
+    /// Within a string.
+    String,
+    /// Behind a backslash in a string.
+    Escaped,
+    /// Within a number or a word between brackets.
+    Word,
+}
+
+impl<R: BufRead> JsonValues<R> {
+    pub(super) fn new(json: R) -> Self {
+        let (lines, place) = (Vec::new(), Place::Between);
+        Self { json, lines, given: 0, depth: 0, place, in_array: false, ended: false }
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.place = match (self.place, byte) {
+            (Place::Between, b'[') if !self.in_array => {
+                self.in_array = true;
+                return;
+            }
+            (Place::Between, b']') => {
+                self.in_array = false;
+                return;
+            }
+            // Blanks, the bytes of a byte-order mark, and the record separator of RFC 7464.
+            (Place::Between, b',' | b' ' | b'\t' | b'\r' | b'\n' | 0x1e | 0xef | 0xbb | 0xbf) => return,
+            (Place::String, b'\\') => Place::Escaped,
+            (Place::Escaped, _) => Place::String,
+            (Place::String, b'"') => Place::Inside,
+            (Place::String, _) => Place::String,
+            (_, b'"') => Place::String,
+            (_, b'{' | b'[') => {
+                self.depth += 1;
+                Place::Inside
+            }
+            (Place::Word, b']') if self.depth == 0 => {
+                self.end_value();
+                self.in_array = false;
+                return;
+            }
+            (_, b'}' | b']') => {
+                self.depth = self.depth.saturating_sub(1);
+                Place::Inside
+            }
+            (Place::Word, b',' | b' ' | b'\t' | b'\r' | b'\n') => return self.end_value(),
+            (Place::Inside, _) => Place::Inside,
+            (Place::Between | Place::Word, _) => Place::Word,
+        };
+        let is_end_of_line = matches!(byte, b'\n' | b'\r') && self.place != Place::String;
+        self.lines.push(if is_end_of_line { b' ' } else { byte });
+        if self.depth == 0 && self.place == Place::Inside {
+            self.end_value();
+        }
+    }
+
+    fn end_value(&mut self) {
+        self.lines.push(b'\n');
+        self.place = Place::Between;
+    }
+}
+
+impl<R: BufRead> BufRead for JsonValues<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.given == self.lines.len() && !self.ended {
+            self.lines.clear();
+            self.given = 0;
+            let json = self.json.fill_buf()?.to_vec();
+            self.json.consume(json.len());
+            json.iter().for_each(|&byte| self.step(byte));
+            self.ended = json.is_empty();
+            if self.ended && self.in_array && self.place == Place::Between {
+                // The file is cut off: this row says so.
+                self.lines.extend_from_slice(b"{\n");
+            }
+        }
+        Ok(&self.lines[self.given..])
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.given += length;
+    }
+}
+
+impl<R: BufRead> Read for JsonValues<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(into)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(json: &str) -> String {
+        // Buffers of any size end anywhere.
+        let read = |size| {
+            let mut lines = String::new();
+            let json = io::BufReader::with_capacity(size, json.as_bytes());
+            JsonValues::new(json).read_to_string(&mut lines).unwrap();
+            lines
+        };
+        let whole = read(1000);
+        assert!((1..9).all(|size| read(size) == whole), "{json}");
+        whole
+    }
+
+    #[test]
+    fn every_value_becomes_a_line() {
+        let two = "{\"a\": \"x, ]}\\\"\"}\n{\"b\": [{}]}\n";
+        for json in [
+            "[{\"a\": \"x, ]}\\\"\"}, {\"b\": [{}]}]",
+            "\u{feff} [\n\t{\"a\": \"x, ]}\\\"\"}\n,{\"b\": [{}]}\n]\n",
+            "{\"a\": \"x, ]}\\\"\"}{\"b\": [{}]}",
+            "[{\"a\": \"x, ]}\\\"\"}]\n[{\"b\": [{}]}]",
+            "\u{1e}{\"a\": \"x, ]}\\\"\"}\r\u{1e}{\"b\": [{}]}\r",
+        ] {
+            assert_eq!(lines(json), two, "{json}");
+        }
+        assert_eq!(lines("{\n \"a\":\r\n 1\n}\n\n{\n}"), "{  \"a\":   1 }\n{ }\n");
+        assert_eq!(lines("[\"a, b\", 3, null,[1]]"), "\"a, b\"\n3\nnull\n[1]\n");
+        assert_eq!(lines("[]"), "");
+    }
+
+    #[test]
+    fn json_that_is_cut_off_ends_in_a_bad_row() {
+        assert_eq!(lines("[{}, {\"a\": 1"), "{}\n{\"a\": 1");
+        assert_eq!(lines("[{},"), "{}\n{\n");
+    }
+}

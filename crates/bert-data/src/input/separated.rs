@@ -1,0 +1,244 @@
+//! Reads tables of comma- or tab-separated values: a header, and one document in a column of each row.
+//!
+//! CSV is read by the crate `csv`: a field in quotes may hold separators and line ends. A row of another length than the
+//! header is refused, for its text would be another column's. Tab-separated files know no quotes, as for `finetune`;
+//! only a field whose inner quotes are doubled loses them.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use csv::{ByteRecord, ErrorKind};
+
+use super::blocks::refuse_bomb;
+use super::decompress::Source;
+use super::json::listed;
+use super::{BLOCK, Block, Format, InputEntry, LONGEST_LINE};
+use crate::error::{InputProblem, Locate, Result};
+
+/// What the reader may hold of the file beyond a row.
+const AHEAD: usize = 1 << 16;
+/// The most rows of a block.
+const ROWS: usize = 1 << 16;
+
+/// Reads the text column of a table of separated values as blocks.
+pub struct SeparatedReader {
+    path: PathBuf,
+    file: usize,
+    format: Format,
+    source: Source,
+    rows: csv::Reader<Limited>,
+    limits: Limits,
+    /// Where the text is in a row.
+    column: usize,
+    rows_read: u64,
+    text_bytes: u64,
+    done: bool,
+    /// Whether fields may be in quotes.
+    knows_quotes: bool,
+    /// Where the last row begins, if its last field has several lines.
+    many_lines: Option<u64>,
+}
+
+impl SeparatedReader {
+    /// Reads the header and finds the text column.
+    ///
+    /// # Errors
+    /// [`InputProblem::Column`] where there is none of this name; those of [`Self::next_block`].
+    pub(super) fn new(
+        path: &Path,
+        file: usize,
+        mut source: Source,
+        separator: u8,
+        column: &str,
+    ) -> Result<Self> {
+        let tabs = separator == b'\t';
+        // Where all names are in quotes, so are the values.
+        let head = source.head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source.head);
+        let knows_quotes = !tabs || head.starts_with(b"\"");
+        let limits = Limits::default();
+        let rows = csv::ReaderBuilder::new()
+            .delimiter(separator)
+            .quoting(knows_quotes)
+            .buffer_capacity(AHEAD)
+            .from_reader(Limited { text: source.take_text(), limits: limits.clone() });
+        let format = if tabs { Format::Tsv } else { Format::Csv };
+        let path = path.to_owned();
+        let mut reader = Self {
+            path,
+            file,
+            format,
+            source,
+            rows,
+            limits,
+            column: 0,
+            rows_read: 0,
+            text_bytes: 0,
+            done: false,
+            knows_quotes,
+            many_lines: None,
+        };
+        reader.limits.begin_row();
+        let header = match reader.rows.byte_headers() {
+            Ok(header) => header.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect(),
+            Err(error) => return Err(reader.failed(error)),
+        };
+        let header: Vec<String> = header;
+        // An empty file has no rows and needs no columns.
+        let found = header.iter().position(|name| name == column).or(header.is_empty().then_some(0));
+        reader.column = found.ok_or_else(|| {
+            let found = format!("missing (columns of its first line: {})", listed(&header));
+            let (column, expected) =
+                (column.to_owned(), "text: this is a table of separated values (see --text-column)");
+            InputProblem::Column { column, found, expected }.at(&reader.path)
+        })?;
+        Ok(reader)
+    }
+
+    /// The next block of whole rows, or `None` after the one that ends the file.
+    ///
+    /// # Errors
+    /// [`InputProblem::Fields`], [`InputProblem::OpenQuote`], [`InputProblem::RowTooLong`], [`InputProblem::Bomb`], and
+    /// those of decompression.
+    pub(super) fn next_block(&mut self) -> Result<Option<Block>> {
+        if self.done {
+            return Ok(None);
+        }
+        let first_line = self.rows_read + 1;
+        let (mut bytes, mut row_ends, mut record) = (Vec::new(), Vec::new(), ByteRecord::new());
+        while bytes.len() < BLOCK && row_ends.len() < ROWS && !self.done {
+            self.limits.begin_row();
+            match self.rows.read_byte_record(&mut record) {
+                Ok(is_row) => self.done = !is_row,
+                Err(error) => return Err(self.failed(error)),
+            }
+            if self.done {
+                self.refuse_open_quote()?;
+                break;
+            }
+            let text = record.get(self.column).unwrap_or_default();
+            bytes.extend_from_slice(&if self.knows_quotes { Cow::Borrowed(text) } else { unquoted(text) });
+            row_ends.push(bytes.len());
+            self.rows_read += 1;
+            let many_lines = record.iter().last().is_some_and(|field| field.contains(&b'\n'));
+            self.many_lines = record.position().filter(|_| many_lines).map(csv::Position::line);
+        }
+        self.text_bytes += bytes.len() as u64;
+        if let Some(format) = self.source.compression {
+            refuse_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
+        }
+        let (file, format, null_rows) = (self.file, self.format, Vec::new());
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
+    }
+
+    /// What was read, once the last block is out.
+    pub(super) fn entry(&self) -> InputEntry {
+        InputEntry {
+            path: self.path.to_string_lossy().into_owned(),
+            bytes: self.source.bytes_read(),
+            format: self.format,
+            lines: self.rows_read,
+            blake3: self.source.digest(),
+        }
+    }
+
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
+    }
+
+    /// Bytes behind compressed data that were ignored, and rows that were read by the column of this name.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.source.ignored(), self.rows_read)
+    }
+
+    /// Refuses a file that ends within a field in quotes, which is most of the file then.
+    fn refuse_open_quote(&self) -> Result<()> {
+        match self.many_lines {
+            Some(line) if self.knows_quotes && self.limits.quotes.load(Relaxed) % 2 == 1 => {
+                Err(InputProblem::OpenQuote.at_line(&self.path, line).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&self, error: csv::Error) -> crate::Error {
+        let row = self.rows_read + 1;
+        match error.into_kind() {
+            ErrorKind::Io(error) if error.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
+                InputProblem::RowTooLong { row, limit: LONGEST_LINE }.at(&self.path).into()
+            }
+            ErrorKind::Io(error) => self.source.damaged(&self.path, error),
+            ErrorKind::UnequalLengths { pos, expected_len: expected, len: found } => {
+                let line = pos.map_or(row, |pos| pos.line());
+                InputProblem::Fields { found, expected }.at_line(&self.path, line).into()
+            }
+            other => self.source.damaged(&self.path, io::Error::other(format!("{other:?}"))),
+        }
+    }
+}
+
+/// Returns a field without its quotes where those within it are doubled, as pandas and DuckDB write them.
+fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
+    let inside = field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or_default();
+    let inside = String::from_utf8_lossy(inside);
+    let single = inside.replace("\"\"", "\"");
+    match inside.len() > single.len() && !inside.replace("\"\"", "").contains('"') {
+        true => single.into_bytes().into(),
+        false => field.into(),
+    }
+}
+
+/// How much of the file a row may still take, and how many quotes there were. Shared with the reader within `csv`.
+#[derive(Clone, Default)]
+struct Limits {
+    left: Arc<AtomicU64>,
+    quotes: Arc<AtomicU64>,
+}
+
+impl Limits {
+    fn begin_row(&self) {
+        self.left.store((LONGEST_LINE + AHEAD) as u64, Relaxed);
+    }
+}
+
+/// A row is longer than any text.
+#[derive(Debug, thiserror::Error)]
+#[error("the row is too long")]
+struct TooLong;
+
+/// A reader that gives no more than a row may take.
+struct Limited {
+    text: Box<dyn BufRead + Send>,
+    limits: Limits,
+}
+
+impl Read for Limited {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.limits.left.load(Relaxed);
+        if left == 0 {
+            return Err(io::Error::other(TooLong));
+        }
+        let most = into.len().min(left as usize);
+        let length = self.text.read(&mut into[..most])?;
+        self.limits.left.store(left - length as u64, Relaxed);
+        let quotes = into[..length].iter().filter(|&&byte| byte == b'"').count();
+        self.limits.quotes.fetch_add(quotes as u64, Relaxed);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_doubled_quotes_are_taken_off_where_quotes_mean_nothing() {
+        let of = |field: &str| String::from_utf8(unquoted(field.as_bytes()).into_owned()).unwrap();
+        assert_eq!(of("\"He said \"\"no\"\"\""), "He said \"no\"");
+        for field in ["", "\"", "\"\"", "\"Hello\"", "5\" disk", "\"a\"\"b\" c\"", "\"No", "no\""] {
+            assert_eq!(of(field), field);
+        }
+    }
+}
