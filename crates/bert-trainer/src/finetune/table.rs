@@ -4,7 +4,9 @@ use bert_storage::{Locate, Located};
 
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
-use crate::tasks::{Labels, Split, SplitFile, TaskError, TaskProblem, describe_table, find_split};
+use crate::tasks::{
+    DescribedTable, Labels, Split, SplitFile, TaskError, TaskProblem, describe_table, find_split,
+};
 
 impl FinetuneConfig {
     /// The file of a split: the one that is named, or the one in `--data`.
@@ -28,13 +30,13 @@ impl FinetuneConfig {
         }
     }
 
-    /// The same with the classes or the range of a table found; any other task is as it is.
+    /// The same with the classes or the range of a table found, and remarks on its labels; any other task is as it is.
     ///
     /// # Errors
     /// Every way in which the table's files can be bad, with the line.
-    pub(super) fn described(&self) -> Result<Self, Error> {
+    pub(super) fn described(&self) -> Result<(Self, Vec<String>), Error> {
         if !self.is_table() {
-            return Ok(self.clone());
+            return Ok((self.clone(), Vec::new()));
         }
         let path = |split| self.find_split(split).map(|file| file.path);
         let (train, dev) = (path(Split::Train)?, path(Split::Dev)?);
@@ -49,7 +51,8 @@ impl FinetuneConfig {
             true => Labels::Scores,
             false => Labels::Classes(&self.labels),
         };
-        let task = describe_table(&self.columns, labels, &train, &dev, test.as_deref())?;
-        Ok(Self { task, ..self.clone() })
+        let DescribedTable { task, notes } =
+            describe_table(&self.columns, labels, &train, &dev, test.as_deref())?;
+        Ok((Self { task, ..self.clone() }, notes))
     }
 }

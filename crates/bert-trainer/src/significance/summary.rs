@@ -51,21 +51,23 @@ pub struct SeedSummary {
     pub interval: Option<Interval>,
     /// Number of degenerate runs.
     pub degenerate_runs: usize,
-    /// Scores of the majority class of train ([`crate::tasks::majority_baseline`]).
+    /// Scores of the most frequent class of the evaluated set ([`crate::tasks::majority_baseline`]).
     pub majority_baseline: Scores,
 }
 
 impl SeedSummary {
-    /// Summarizes runs that were all scored on the same `examples` examples.
+    /// Summarizes runs that were all scored on the same `examples` examples, by the metrics of the task that all of them
+    /// have (reports of earlier versions lack some).
     ///
     /// # Panics
-    /// When there are no runs, or one lacks a metric of the task.
+    /// When there are no runs.
     pub fn new(task: Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
         let statistics = |metric| {
             let value = |run: &SeedRun| run.scores.get(metric).expect("scores of this task");
             Statistics::of(&runs.iter().map(value).collect::<Vec<f64>>())
         };
-        let metrics: Vec<MetricSummary> = (task.spec().metrics.iter())
+        let have = |metric: &&Metric| runs.iter().all(|run| run.scores.get(**metric).is_some());
+        let metrics: Vec<MetricSummary> = (task.spec().metrics.iter().filter(have))
             .map(|&metric| MetricSummary { metric, statistics: statistics(metric) })
             .collect();
         let accuracy = metrics.iter().find(|m| m.metric == Metric::Accuracy);

@@ -6,29 +6,29 @@ use super::metrics::score;
 use super::scores::Scores;
 use super::task::Task;
 
-/// Scores on dev of the answer that asks no model: the class most frequent in train (of equals the lower
-/// number), or the mean score of train.
+/// Scores of the best answer that looks at no example: the most frequent class of the scored set (of equals the lower
+/// number), or the mean of its scores.
 ///
 /// # Panics
-/// When either set is empty or of the wrong kind for the task.
-pub fn majority_baseline(task: Task, train_labels: &[Label], dev_labels: &[Label]) -> Scores {
-    assert!(!train_labels.is_empty(), "no training labels");
+/// When the set is empty.
+pub fn majority_baseline(task: Task, labels: &[Label]) -> Scores {
+    assert!(!labels.is_empty(), "no labels");
     let mut counts = vec![0usize; task.spec().num_labels()];
     let mut sum = 0.0;
-    for label in train_labels {
+    for label in labels {
         match label {
             Label::Class(class) => counts[*class] += 1,
             Label::Score(score) => sum += f64::from(*score),
         }
     }
-    let answer = match train_labels[0] {
+    let answer = match labels[0] {
         Label::Class(_) => {
             let most = (0..counts.len()).rev().max_by_key(|class| counts[*class]);
             Label::Class(most.unwrap_or(0))
         }
-        Label::Score(_) => Label::Score((sum / train_labels.len() as f64) as f32),
+        Label::Score(_) => Label::Score((sum / labels.len() as f64) as f32),
     };
-    score(task, &vec![answer; dev_labels.len()], dev_labels)
+    score(task, &vec![answer; labels.len()], labels)
 }
 
 /// Standard error of an accuracy measured on `examples` examples, as a fraction: `sqrt(p (1 - p) / n)`.
@@ -49,14 +49,14 @@ mod tests {
     use crate::tasks::Metric;
 
     #[test]
-    fn the_majority_is_of_train_not_of_dev() {
+    fn the_majority_is_of_the_scored_set() {
         let [a, b, c] = [0, 1, 2].map(Label::Class);
-        let scores = majority_baseline(Task::Mnli, &[a, b, b], &[a, a, b, c]);
-        assert_eq!(scores.get(Metric::Accuracy), Some(0.25));
-        // Of equals the lower number.
-        let scores = majority_baseline(Task::Mnli, &[c, b, a, c, b], &[c, c, b, c]);
-        assert_eq!(scores.get(Metric::Accuracy), Some(0.25));
-        let scores = majority_baseline(Task::Mrpc, &[b, b, a], &[b, b, a, b]);
+        let scores = majority_baseline(Task::Mnli, &[a, a, b, c]);
+        assert_eq!(scores.get(Metric::Accuracy), Some(0.5));
+        // Of equals the lower number: F1 of class 1 is 0 then.
+        let scores = majority_baseline(Task::Mrpc, &[b, a, a, b]);
+        assert_eq!((scores.get(Metric::Accuracy), scores.get(Metric::F1)), (Some(0.5), Some(0.0)));
+        let scores = majority_baseline(Task::Mrpc, &[b, b, a, b]);
         assert_eq!(scores.get(Metric::Accuracy), Some(0.75));
         assert_eq!(scores.get(Metric::F1), Some(6.0 / 7.0));
     }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_constant_score_correlates_with_nothing() {
         let labels = [1.0, 2.5, 4.3].map(Label::Score);
-        let scores = majority_baseline(Task::Stsb, &labels, &labels);
+        let scores = majority_baseline(Task::Stsb, &labels);
         assert_eq!(scores.get(Metric::Pearson), Some(0.0));
         assert_eq!(scores.get(Metric::Spearman), Some(0.0));
     }

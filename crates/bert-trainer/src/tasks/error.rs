@@ -92,10 +92,36 @@ pub enum TaskProblem {
     #[error("no column \"{column}\" in the header (columns here: {})", header.join(", "))]
     MissingColumn {
         /// The column's name.
-        column: &'static str,
+        column: String,
         /// The columns that are there.
         header: Vec<String>,
     },
+
+    /// A header that has the name of a needed column twice.
+    #[error("two columns are called \"{0}\"; rename one of them")]
+    ColumnTwice(String),
+
+    /// A line of tagged words with another number of columns than the first one.
+    #[error("{found} columns, the first word of the file has {expected}")]
+    RaggedColumns {
+        /// Columns of this line.
+        found: usize,
+        /// Columns of the first word.
+        expected: usize,
+    },
+
+    /// A file whose words are in the second column.
+    #[error(
+        "the first column counts words, as in CoNLL-U; here the word is in the first column and its tag in the last"
+    )]
+    CountedWords,
+
+    /// A tag of a scheme that is not known, so that no entities can be found.
+    #[error(
+        "the tag {0:?} is of no known scheme: O, or a letter, a hyphen and a kind, as in B-PER; the letters are B, I, E \
+         and S (IOB, IOE, IOBES), L and U (BILOU), M and W (BMEWO)"
+    )]
+    UnknownScheme(String),
 
     /// A row has more or fewer columns than the header, or than any known layout of the task.
     #[error("{found} {separator}-separated columns, expected {expected}")]

@@ -76,6 +76,10 @@ pub(crate) enum Weighted {
     Pearson { predictions: Vec<f64>, labels: Vec<f64> },
     /// Spearman correlation: Pearson's of the ranks, equal values sharing their mean rank.
     Spearman { predictions: Ranked, labels: Ranked },
+    /// Root of the mean of these squares.
+    RootMean(Vec<f64>),
+    /// Mean of these.
+    Mean(Vec<f64>),
 }
 
 impl Weighted {
@@ -102,6 +106,13 @@ impl Weighted {
                 let (predictions, labels) = (Ranked::new(&predictions), Ranked::new(&labels));
                 Some(Self::Spearman { predictions, labels })
             }
+            (Metric::Rmse | Metric::Mae, Some(predictions), Some(labels)) => {
+                let errors = predictions.iter().zip(&labels).map(|(p, l)| (p - l).abs());
+                Some(match metric {
+                    Metric::Mae => Self::Mean(errors.collect()),
+                    _ => Self::RootMean(errors.map(|error| error * error).collect()),
+                })
+            }
             _ => None,
         }
     }
@@ -123,8 +134,16 @@ impl Weighted {
                 pearson_of(&predictions.ranks(weights), &labels.ranks(weights), weights)
             }
             Self::Spearman { .. } => 0.0,
+            Self::RootMean(squares) => weighted_mean(squares, weights).sqrt(),
+            Self::Mean(errors) => weighted_mean(errors, weights),
         }
     }
+}
+
+/// The mean of values, each counted as often as its weight says.
+fn weighted_mean(values: &[f64], weights: &[u32]) -> f64 {
+    let sum: f64 = values.iter().zip(weights).map(|(value, &n)| value * f64::from(n)).sum();
+    sum / f64::from(weights.iter().sum::<u32>())
 }
 
 /// How many of `flags` are 1, each counted as often as its weight says.
@@ -319,6 +338,15 @@ mod tests {
         let (x, y) = ([1.0, 2.0, 2.0, 4.0, 5.0], [2.0, 1.0, 3.0, 3.0, 5.0]);
         close(pearson(&x, &y), 0.8000946913656627);
         close(spearman(&x, &y), 0.7631578947368421);
+    }
+
+    #[test]
+    fn errors_by_hand() {
+        let (p, l) = ([1.0, 2.0, 4.0], [1.0, 4.0, 3.0]);
+        close(value(Metric::Rmse, scores(&p), scores(&l)), (5.0f64 / 3.0).sqrt());
+        close(value(Metric::Mae, scores(&p), scores(&l)), 1.0);
+        let errors = Weighted::new(Metric::Mae, &scores(&p), &scores(&l)).unwrap();
+        close(errors.value(&[0, 3, 1]), 7.0 / 4.0);
     }
 
     /// glibc's old linear congruential generator, upper 15 bits.

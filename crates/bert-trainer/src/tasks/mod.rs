@@ -52,5 +52,7 @@ pub use pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
 pub use predictions::{write_errors, write_labels, write_predictions, write_probabilities};
 pub use scores::{Metric, Scores, Statistics};
 pub use spec::{Columns, Defaults, Kind, TaskSpec};
-pub use table::{Labels, describe as describe_table};
+pub(crate) use table::records_of;
+pub use table::{DescribedTable, Labels, describe as describe_table};
 pub use task::{TableDescription, TableTask, Task};
+pub(crate) use tsv::{Positions, official_places, place, same_columns};

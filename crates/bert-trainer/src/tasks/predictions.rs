@@ -11,7 +11,8 @@ use super::task::Task;
 /// Writes predictions in the form of the task's own community. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, the form
 /// of minBERT's output, and of its input. All others: rows `index<TAB>prediction` under that header, as GLUE's server
 /// wants them: the labels' words for RTE, QNLI and MNLI, 0 or 1 for the other classifications, for STS-B the score
-/// within its range and with 3 decimals. GLUE's name of the file is [`super::TaskSpec::submission_file_name`].
+/// within its range and with 3 decimals. GLUE's name of the file is [`super::TaskSpec::submission_file_name`]. Scores of
+/// other tasks are within the range, too, and have every digit.
 ///
 /// # Errors
 /// Those of the writer.
@@ -108,7 +109,12 @@ pub fn write_errors(
     for (measure, example, prediction) in wrong {
         let label = in_file(task, example.label.expect("checked above"));
         let prediction = in_file(task, prediction);
-        write!(out, "{}\t{label}\t{prediction}\t{measure:.4}\t{}", example.index, in_field(&example.text_a))?;
+        // An error has the unit of the scores, which may be small.
+        let measure = match task.spec().submissions.is_empty() && task.spec().labels().is_empty() {
+            true => measure.to_string(),
+            false => format!("{measure:.4}"),
+        };
+        write!(out, "{}\t{label}\t{prediction}\t{measure}\t{}", example.index, in_field(&example.text_a))?;
         match task.spec().pair {
             true => writeln!(out, "\t{}", in_field(example.text_b.as_deref().unwrap_or_default()))?,
             false => writeln!(out)?,
@@ -129,9 +135,10 @@ fn in_field(text: &str) -> Cow<'_, str> {
 fn in_file(task: Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
         (Kind::Classification { labels }, Label::Class(class)) => in_field(labels[class]).into_owned(),
-        (Kind::Regression { min, max }, Label::Score(score)) => {
-            format!("{:.3}", score.clamp(min, max))
-        }
+        (Kind::Regression { min, max }, Label::Score(score)) => match task.spec().submissions.is_empty() {
+            true => score.clamp(min, max).to_string(),
+            false => format!("{:.3}", score.clamp(min, max)),
+        },
         _ => panic!("a prediction of the wrong kind for task {task}"),
     }
 }
@@ -202,6 +209,14 @@ mod tests {
         assert_eq!(
             written(Task::Stsb, &[Label::Score(1.23456), Label::Score(2.0)]),
             "index\tprediction\n7\t1.235\n9\t2.000\n"
+        );
+    }
+
+    #[test]
+    fn scores_of_other_tasks_have_every_digit() {
+        assert_eq!(
+            written(Task::SickR, &[1.000_02, 7.5].map(Label::Score)),
+            "index\tprediction\n7\t1.00002\n9\t5\n"
         );
     }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// A metric. All are fractions (1.0 is best), correlations run from -1.
+/// A metric. Most are fractions (1.0 is best), correlations run from -1, and errors have the unit of the scores (0 is
+/// best).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
@@ -29,6 +30,10 @@ pub enum Metric {
     Precision,
     /// Share of the real entities that are predicted.
     Recall,
+    /// Root of the mean squared error.
+    Rmse,
+    /// Mean absolute error.
+    Mae,
 }
 
 impl fmt::Display for Metric {

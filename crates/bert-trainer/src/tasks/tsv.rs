@@ -7,7 +7,7 @@
 
 use super::error::TaskProblem;
 use super::example::{Example, Label};
-use super::spec::Kind;
+use super::spec::{Columns, Kind};
 use super::task::Task;
 
 /// Makes examples of the lines of one file.
@@ -108,15 +108,23 @@ struct Layout {
 }
 
 /// The place of a column in a header.
-pub(super) fn place(header: &[impl AsRef<str>], column: &'static str) -> Result<usize, TaskProblem> {
-    header.iter().position(|field| field.as_ref() == column).ok_or_else(|| TaskProblem::MissingColumn {
-        column,
-        header: header.iter().map(|field| field.as_ref().to_string()).collect(),
-    })
+///
+/// # Errors
+/// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
+pub(crate) fn place(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
+    let mut places = (0..header.len()).filter(|&at| header[at].as_ref() == column);
+    match (places.next(), places.next()) {
+        (Some(at), None) => Ok(at),
+        (Some(_), Some(_)) => Err(TaskProblem::ColumnTwice(column.to_string())),
+        (None, _) => Err(TaskProblem::MissingColumn {
+            column: column.to_string(),
+            header: header.iter().map(|field| field.as_ref().to_string()).collect(),
+        }),
+    }
 }
 
 /// A row must have as many columns as the first one.
-pub(super) fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
+pub(crate) fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
     match found == columns {
         true => Ok(()),
         false => {
@@ -131,12 +139,12 @@ const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
 
 /// Positions of the columns in rows of `columns` columns.
 #[derive(Clone, Copy)]
-pub(super) struct Positions {
-    pub(super) columns: usize,
-    pub(super) index: Option<usize>,
-    pub(super) text_a: usize,
-    pub(super) text_b: Option<usize>,
-    pub(super) label: Option<usize>,
+pub(crate) struct Positions {
+    pub(crate) columns: usize,
+    pub(crate) index: Option<usize>,
+    pub(crate) text_a: usize,
+    pub(crate) text_b: Option<usize>,
+    pub(crate) label: Option<usize>,
 }
 
 const fn pair(columns: usize, texts: (usize, usize), label: Option<usize>) -> Positions {
@@ -224,6 +232,19 @@ fn layout(task: Task) -> Option<&'static Layout> {
     }
 }
 
+impl Task {
+    /// The columns of texts and label under the header of the task's tables.
+    pub(crate) fn text_columns(self) -> Option<Columns> {
+        let of_layout = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
+        self.spec().columns.or_else(|| layout(self).map(of_layout))
+    }
+}
+
+/// Where the texts are in rows of so many columns without a header, as in some official files of a task.
+pub(crate) fn official_places(task: Task, columns: usize) -> Option<Positions> {
+    layout(task)?.by_count(columns, false).ok()
+}
+
 impl Layout {
     /// Whether line 1 is a header: whether any of its fields is the name of a column.
     fn is_header(&self, fields: &[&str]) -> bool {
@@ -237,7 +258,11 @@ impl Layout {
         let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
         Ok(Positions {
             columns: fields.len(),
-            index: INDEX.iter().find_map(|name| place(fields, name).ok()),
+            index: INDEX
+                .iter()
+                .find(|name| fields.contains(name))
+                .map(|name| place(fields, name))
+                .transpose()?,
             text_a: place(fields, self.text_a)?,
             text_b: self.text_b.map(|name| place(fields, name)).transpose()?,
             label: has_labels.then(|| place(fields, label)).transpose()?,

@@ -26,27 +26,30 @@ enum State {
 /// line between records is none.
 pub(in crate::tasks) fn for_each_record(
     path: &Path,
-    each: impl FnMut(u64, &[String]) -> Result<(), TaskProblem>,
-) -> Result<(), TaskError> {
-    records_of(open_file(path)?, path, each)
-}
-
-fn records_of(
-    reader: impl BufRead,
-    path: &Path,
     mut each: impl FnMut(u64, &[String]) -> Result<(), TaskProblem>,
 ) -> Result<(), TaskError> {
+    records_of(open_file(path)?, path, |line, fields| {
+        each(line, fields).map_err(|problem| problem.at_line(path, line).into())
+    })
+}
+
+/// [`for_each_record`] for anything that is read, of any length; `path` is named in errors.
+pub(crate) fn records_of<E: From<TaskError>>(
+    reader: impl BufRead,
+    path: &Path,
+    mut each: impl FnMut(u64, &[String]) -> Result<(), E>,
+) -> Result<(), E> {
     let mut record = Record { state: State::FieldStart, line: 0, fields: Vec::new(), field: String::new() };
-    lines_of(reader, path, |line, text| -> Result<(), TaskError> {
-        let fields = record.take(line, text).map_err(|problem| problem.at_line(path, line))?;
+    let wrong = |problem: TaskProblem, line| TaskError::from(problem.at_line(path, line));
+    lines_of(reader, path, |line, text| -> Result<(), E> {
+        let fields = record.take(line, text).map_err(|problem| wrong(problem, line))?;
         if record.state == State::Quoted && record.field.len() > MAX_FIELD_BYTES {
-            return Err(TaskProblem::OpenQuote.at_line(path, record.line).into());
+            return Err(wrong(TaskProblem::OpenQuote, record.line).into());
         }
-        let taken = fields.map_or(Ok(()), |fields| each(record.line, &fields));
-        taken.map_err(|problem| problem.at_line(path, record.line).into())
+        fields.map_or(Ok(()), |fields| each(record.line, &fields))
     })?;
     match record.state {
-        State::Quoted => Err(TaskProblem::OpenQuote.at_line(path, record.line).into()),
+        State::Quoted => Err(wrong(TaskProblem::OpenQuote, record.line).into()),
         _ => Ok(()),
     }
 }
@@ -117,7 +120,7 @@ mod tests {
         let mut records = Vec::new();
         let read = records_of(text.as_bytes(), Path::new("x.csv"), |line, fields| {
             records.push((line, fields.to_vec()));
-            Ok(())
+            Ok::<(), TaskError>(())
         });
         read.map(|()| records).map_err(|error| error.to_string())
     }

@@ -6,9 +6,12 @@
 //! like any other task.
 
 mod csv;
+mod label_form;
+mod notes;
 mod rows;
 
 pub(super) use csv::for_each_record;
+pub(crate) use csv::records_of;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,6 +26,7 @@ use super::scores::Metric;
 use super::spec::{Columns, Kind, TaskSpec};
 use super::task::{TableDescription, TableTask, Task};
 use super::tsv::label_of;
+use label_form::canonical;
 use rows::{FORMS, Row, read_rows};
 
 /// More classes than this are most likely no classes.
@@ -83,7 +87,7 @@ fn specification(description: &TableDescription) -> TaskSpec {
     match description.range {
         Some((min, max)) => TaskSpec {
             kind: Kind::Regression { min, max },
-            metrics: &[Metric::Pearson, Metric::Spearman],
+            metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
             primary: Metric::Pearson,
             ..common
         },
@@ -91,8 +95,18 @@ fn specification(description: &TableDescription) -> TaskSpec {
     }
 }
 
+/// A table's task, and remarks on its labels that a user should read.
+#[derive(Debug, Clone)]
+pub struct DescribedTable {
+    /// The task.
+    pub task: Task,
+    /// What may be a slip in the labels.
+    pub notes: Vec<String>,
+}
+
 /// The task of a table: its classes or its range found in `train` (the range in the other files too), unless they are
-/// given. `files` are the other labelled files, `test` the one that may have labels.
+/// given. `test` may have labels. Labels are taken in one written form: without blanks around them, `1.0` as `1` and
+/// `True` as `true`.
 ///
 /// # Errors
 /// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and every way in which a file can be bad, with its line.
@@ -102,7 +116,7 @@ pub fn describe(
     train: &Path,
     dev: &Path,
     test: Option<&Path>,
-) -> Result<Task, TaskError> {
+) -> Result<DescribedTable, TaskError> {
     let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
     let unread = TableTask::new(&description)?;
     let Some(names) = unread.spec.columns else {
@@ -112,25 +126,36 @@ pub fn describe(
         let rows = read_rows(test, names, false)?;
         description.test_has_labels = rows.iter().all(|row| row.label.is_some());
     }
-    match labels {
-        Labels::Classes([]) => {
-            let rows = read_rows(train, names, true)?;
-            description.labels = classes(rows, train, names)?;
-        }
-        Labels::Classes(given) => description.labels = given.to_vec(),
-        Labels::Scores => {
-            let test = test.filter(|_| description.test_has_labels);
-            let mut range = (f32::INFINITY, f32::NEG_INFINITY);
-            for path in [Some(train), Some(dev), test].into_iter().flatten() {
-                for row in read_rows(path, names, true)? {
-                    let score = score(&row, path, names)?;
-                    range = (range.0.min(score), range.1.max(score));
-                }
+    let test = test.filter(|_| description.test_has_labels);
+    let files = [Some(train), Some(dev), test].into_iter().flatten();
+    let mut notes = Vec::new();
+    if let Labels::Classes(given) = labels {
+        description.labels = given.iter().map(|label| canonical(label)).collect();
+        for path in files {
+            let rows = read_rows(path, names, true)?;
+            notes.extend([notes::blanks(path, &rows), notes::spellings(path, &rows)].into_iter().flatten());
+            if description.labels.is_empty() {
+                description.labels = classes(rows, path, names)?;
             }
-            description.range = Some(range);
+        }
+        let found = &description.labels;
+        notes.extend([notes::near_twins(found), notes::scores_as_classes(found)].into_iter().flatten());
+    } else {
+        description.range = Some(range(files, names)?);
+    }
+    Ok(DescribedTable { task: Task::Table(TableTask::new(&description)?), notes })
+}
+
+/// The lowest and the highest score of some files.
+fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns) -> Result<(f32, f32), TaskError> {
+    let mut range = (f32::INFINITY, f32::NEG_INFINITY);
+    for path in files {
+        for row in read_rows(path, names, true)? {
+            let score = score(&row, path, names)?;
+            range = (range.0.min(score), range.1.max(score));
         }
     }
-    Ok(Task::Table(TableTask::new(&description)?))
+    Ok(range)
 }
 
 /// The different labels, as numbers or else as text in order.
@@ -209,7 +234,7 @@ mod tests {
         let names = columns(&["text", "label"]);
         let describe =
             |labels| describe(&names, labels, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")));
-        let task = describe(Labels::Classes(&[])).unwrap();
+        let task = describe(Labels::Classes(&[])).unwrap().task;
         let spec = task.spec();
         assert_eq!((spec.labels(), spec.num_labels(), spec.pair), (&["no", "yes"][..], 2, false));
         assert_eq!(spec.class_names[1], "yes");
@@ -218,16 +243,16 @@ mod tests {
             (&[Metric::Accuracy, Metric::MacroF1][..], Metric::Accuracy)
         );
         assert!(!spec.has_labels(Split::Test));
-        assert_eq!(describe(Labels::Classes(&[])).unwrap(), task);
-        assert!(std::ptr::eq(describe(Labels::Classes(&[])).unwrap().spec(), spec));
+        assert_eq!(describe(Labels::Classes(&[])).unwrap().task, task);
+        assert!(std::ptr::eq(describe(Labels::Classes(&[])).unwrap().task.spec(), spec));
         let examples = read_file(task, &at("train.csv"), true).unwrap();
         assert_eq!(examples[1].label, Some(Label::Class(0)));
         assert!(read_file(task, &at("dev.csv"), false).unwrap()[0].label.is_none());
 
         let (three, two) = (columns(&["yes", "no", "maybe"]), columns(&["yes", "maybe"]));
-        let other = describe(Labels::Classes(&three)).unwrap();
+        let other = describe(Labels::Classes(&three)).unwrap().task;
         assert!(other != task && other.spec().labels() == ["yes", "no", "maybe"]);
-        let fewer = describe(Labels::Classes(&two)).unwrap();
+        let fewer = describe(Labels::Classes(&two)).unwrap().task;
         let error = read_file(fewer, &at("train.csv"), true).unwrap_err().to_string();
         assert!(
             error.ends_with("train.csv:3: unknown label \"no\"; the labels of task table are yes, maybe")
@@ -242,6 +267,7 @@ mod tests {
                 text_a: "a".into(),
                 text_b: None,
                 label: Some(label.to_string()),
+                written: None,
             };
             labels.iter().map(row).collect::<Vec<Row>>()
         };
@@ -255,12 +281,35 @@ mod tests {
     }
 
     #[test]
+    fn one_class_in_every_form_of_file() {
+        let folder = folder(&[
+            ("train.csv", "text,label\na,True\nb,FALSE\nc, true\n"),
+            ("dev.jsonl", "{\"text\":\"a\",\"label\":true}\n{\"text\":\"b\",\"label\":false}\n"),
+        ]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["text", "label"]);
+        let labels = columns(&["False", "TRUE"]);
+        let described =
+            describe(&names, Labels::Classes(&labels), &at("train.csv"), &at("dev.jsonl"), None).unwrap();
+        assert_eq!(described.task.spec().labels(), ["false", "true"]);
+        let classes = |name: &str| -> Vec<Option<Label>> {
+            read_file(described.task, &at(name), true).unwrap().iter().map(|example| example.label).collect()
+        };
+        assert_eq!(classes("train.csv"), [1, 0, 1].map(|class| Some(Label::Class(class))));
+        assert_eq!(classes("dev.jsonl"), [1, 0].map(|class| Some(Label::Class(class))));
+        assert!(
+            described.notes[0].ends_with("train.csv: 1 labels have blanks around them, which do not count")
+        );
+        assert!(described.notes[1].ends_with("labels in several forms are one class: true (True, true)"));
+    }
+
+    #[test]
     fn a_regression_has_the_range_of_its_files() {
         let folder =
             folder(&[("train.tsv", "a\tb\ts\nx\ty\t1\nx\ty\t2.5\n"), ("dev.tsv", "a\tb\ts\nx\ty\t-1\n")]);
         let at = |name: &str| folder.path().join(name);
         let names = columns(&["a", "b", "s"]);
-        let task = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap();
+        let task = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap().task;
         assert_eq!(task.spec().kind, Kind::Regression { min: -1.0, max: 2.5 });
         assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
         std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();

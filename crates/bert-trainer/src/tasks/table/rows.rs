@@ -12,6 +12,7 @@ use super::super::lines::{for_each_line, some};
 use super::super::spec::Columns;
 use super::super::tsv::{Positions, place, same_columns};
 use super::csv::for_each_record;
+use super::label_form::canonical;
 
 /// The endings of the names that are looked for in a folder.
 pub(super) const FORMS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
@@ -23,8 +24,10 @@ pub(super) struct Row {
     pub(super) line: u64,
     pub(super) text_a: String,
     pub(super) text_b: Option<String>,
-    /// Where the column is there and has a value.
+    /// Where the column is there and has a value; in its one form ([`canonical`]).
     pub(super) label: Option<String>,
+    /// The label as it is in the file.
+    pub(super) written: Option<String>,
 }
 
 /// All rows of a file; with `labelled` each must have a label.
@@ -131,7 +134,8 @@ impl Table {
             filled(label, name, LABEL)?;
         }
         let owned = |text: Option<&str>| text.map(str::to_string);
-        self.rows.push(Row { line, text_a: text_a.to_string(), text_b: owned(text_b), label: owned(label) });
+        let (text_a, text_b) = (text_a.to_string(), owned(text_b));
+        self.rows.push(Row { line, text_a, text_b, label: label.map(canonical), written: owned(label) });
         Ok(())
     }
 }
@@ -168,7 +172,7 @@ mod tests {
 
     fn row(line: u64, text_a: &str, text_b: Option<&str>, label: Option<&str>) -> Row {
         let owned = |text: Option<&str>| text.map(str::to_string);
-        Row { line, text_a: text_a.into(), text_b: owned(text_b), label: owned(label) }
+        Row { line, text_a: text_a.into(), text_b: owned(text_b), label: owned(label), written: owned(label) }
     }
 
     #[test]
@@ -234,6 +238,11 @@ mod tests {
                 "a.jsonl",
                 "{\"text\": \"a\", \"label\": [1]}\n",
                 "a.jsonl:1: \"label\" is a list or an object, expected a label",
+            ),
+            (
+                "a.csv",
+                "text,label,text\na,1,b\n",
+                "a.csv:1: two columns are called \"text\"; rename one of them",
             ),
             ("a.csv", "text,label\n", "a.csv: no examples in this file"),
             ("a.xlsx", "", "a.xlsx: a table's name ends in .csv, .tsv, .jsonl, .ndjson or .parquet"),
