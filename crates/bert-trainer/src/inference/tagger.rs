@@ -5,22 +5,30 @@ use std::path::Path;
 use bert_model::BertForTokenClassification;
 use serde::Serialize;
 
-use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::inference::model_folder::{Tuned, class_names, line_of};
+use crate::inference::trained::ModelOptions;
 use crate::tasks::{Example, TaskError, TaskProblem};
 use crate::token_classification::conll::Sentence;
-use crate::token_classification::entities::entities;
+use crate::token_classification::entities::{Entity, entities, is_known};
 use crate::token_classification::inputs::EncodedSentences;
 use bert_storage::Locate;
 
 /// The tags of a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaggedText {
-    /// One for each word; words stand between blanks.
+    /// One for each word; blanks separate words.
     pub tags: Vec<String>,
-    /// The entities that they make.
-    pub entities: Vec<NamedEntity>,
+    /// The entities that they make; none where the model's tags are of no known scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entities: Option<Vec<NamedEntity>>,
+    /// Words at the end that the model did not see, because the text is too long: their tag is `O`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub words_not_read: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Some words of one kind.
@@ -43,9 +51,9 @@ impl Tagger {
     /// positions.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has not so many positions as `max_length`.
-    pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let tuned: Tuned<BertForTokenClassification> = Tuned::open(folder, max_length, usize::MAX, device)?;
+    /// When it cannot be read, or the model has not so many positions as `options` asks for.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let tuned: Tuned<BertForTokenClassification> = Tuned::open(folder, options, usize::MAX)?;
         let names = class_names(&tuned.config);
         Ok(Self { tuned, names })
     }
@@ -70,12 +78,14 @@ impl Tagger {
         let Tuned { model, text, device, max_length, .. } = &self.tuned;
         let encoded = EncodedSentences::new(&sentences, text, *max_length);
         let tags = encoded.tags(&sentences, model, &self.names, device);
-        let tagged = sentences.into_iter().zip(tags).map(|(sentence, tags)| {
-            let named = entities(&tags).into_iter().map(|entity| NamedEntity {
+        let has_scheme = self.names.iter().all(|tag| is_known(tag));
+        let tagged = sentences.into_iter().zip(tags).enumerate().map(|(at, (sentence, tags))| {
+            let named = |entity: Entity| NamedEntity {
                 words: sentence.words[entity.first..=entity.last].join(" "),
                 kind: entity.kind,
-            });
-            TaggedText { entities: named.collect(), tags }
+            };
+            let entities = has_scheme.then(|| entities(&tags).into_iter().map(named).collect());
+            TaggedText { entities, words_not_read: encoded.beyond(at, sentence.words.len()), tags }
         });
         Ok(tagged.collect())
     }

@@ -1,11 +1,15 @@
 //! Reads files in the form of CoNLL-2003: one word per line with its tag in the last column, and an empty line
 //! after every sentence.
 //!
-//! Blanks or tabs separate the columns. Lines that begin with `-DOCSTART-` divide documents and are left out.
+//! Tabs separate the columns of a line that has any, else blanks do; every word has as many columns as the first one.
+//! Lines that begin with `-DOCSTART-` divide documents and are left out, and so are comments before a sentence: lines
+//! that begin with `#` and are no word with a tag, as in MultiCoNER (`# id 17 domain=train`).
 
 use std::path::Path;
 
 use crate::tasks::{TaskError, TaskProblem, for_each_line, some};
+use crate::token_classification::entities::is_known;
+use bert_storage::Locate;
 
 /// A sentence and the tags of its words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,27 +25,32 @@ pub struct Sentence {
 /// Reads the sentences of a file. Without `has_tags` a line may be a word alone, and tags are left alone.
 ///
 /// # Errors
-/// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::NoExamples`], and those of reading
-/// lines.
+/// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::RaggedColumns`],
+/// [`TaskProblem::CountedWords`], [`TaskProblem::NoExamples`], and those of reading lines.
 pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
+    let width = width(path)?;
     let mut sentences = Vec::new();
     let mut sentence = Sentence::default();
     for_each_line(path, |line, text| {
-        let mut columns = text.split([' ', '\t']).filter(|column| !column.is_empty());
-        let Some(word) = columns.next() else {
+        let columns = columns(text);
+        let Some(&word) = columns.first() else {
             if !sentence.words.is_empty() {
                 sentences.push(std::mem::take(&mut sentence));
             }
             return Ok(());
         };
-        if word == "-DOCSTART-" {
+        let begins = sentence.words.is_empty();
+        if word == "-DOCSTART-" || (begins && is_comment(&columns, width, has_tags)) {
             return Ok(());
         }
         if has_tags {
-            let missing = || TaskProblem::MissingTag(word.into());
-            sentence.tags.push(columns.next_back().ok_or_else(missing)?.to_string());
+            let tag = columns[1..].last().ok_or_else(|| TaskProblem::MissingTag(word.into()))?;
+            sentence.tags.push(tag.to_string());
         }
-        if sentence.words.is_empty() {
+        if columns.len() != width {
+            return Err(TaskProblem::RaggedColumns { found: columns.len(), expected: width });
+        }
+        if begins {
             sentence.line = line;
         }
         sentence.words.push(word.to_string());
@@ -50,7 +59,54 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
     if !sentence.words.is_empty() {
         sentences.push(sentence);
     }
-    some(sentences, path)
+    match width > 1 && sentences.iter().all(counts_words) && !sentences.is_empty() {
+        true => Err(TaskProblem::CountedWords.at(path).into()),
+        false => some(sentences, path),
+    }
+}
+
+/// The columns of a line; none of a blank one.
+fn columns(line: &str) -> Vec<&str> {
+    let line = line.trim_end();
+    match line.contains('\t') {
+        true => line.split('\t').map(str::trim).collect(),
+        false => line.split(' ').filter(|column| !column.is_empty()).collect(),
+    }
+}
+
+/// The columns of the first word of a file.
+fn width(path: &Path) -> Result<usize, TaskError> {
+    let mut width = None;
+    for_each_line(path, |_, text| {
+        let columns = columns(text);
+        let is_word = columns.first().is_some_and(|word| *word != "-DOCSTART-" && !word.starts_with('#'));
+        if is_word && width.is_none() {
+            width = Some(columns.len());
+        }
+        Ok(())
+    })?;
+    // Where every line begins with a hash, hashes are words.
+    Ok(width.unwrap_or(2))
+}
+
+/// Whether a line before the first word of a sentence is a comment. A hash may be a word as well: then it has as many
+/// columns as other words, and its tag is one.
+fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
+    let is_word = columns.len() == width
+        && match has_tags {
+            true => columns.last().is_some_and(|tag| is_known(tag)),
+            false => !columns.iter().any(|column| column.contains('=')),
+        };
+    columns[0].starts_with('#') && !is_word
+}
+
+/// Whether the words of a sentence are their numbers: 1, 2, 3, and 2-3 or 2.1 among them.
+fn counts_words(sentence: &Sentence) -> bool {
+    let is_number = |word: &String| {
+        let number = word.split(['-', '.']).next().unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    sentence.words[0].starts_with('1') && sentence.words.len() > 1 && sentence.words.iter().all(is_number)
 }
 
 /// The tags of some sentences, each once: `O` first, the others in order of their bytes.
@@ -88,6 +144,29 @@ mod tests {
         assert_eq!(tags_of(&sentences), ["O", "B-LOC", "B-PER"]);
         let untagged = read("Anna\nrows\n", false).unwrap();
         assert!(untagged[0].tags.is_empty() && untagged[0].words.len() == 2);
+    }
+
+    #[test]
+    fn comments_before_a_sentence_are_no_words() {
+        let text = "# id 5239d808-f300 domain=train\nAnna _ _ B-PER\n# _ _ O\n\n# text = Anna rows\n# _ _ O\nrows _ _ O\n";
+        let words = |has_tags| -> Vec<Vec<String>> {
+            read(text, has_tags).unwrap().into_iter().map(|sentence| sentence.words).collect()
+        };
+        assert_eq!(words(true), [["Anna", "#"], ["#", "rows"]]);
+        assert_eq!(words(false), words(true));
+        assert_eq!(read("#fun O\n", true).unwrap()[0].words, ["#fun"]);
+        assert_eq!(read("New York\tB-LOC\n", true).unwrap()[0].words, ["New York"]);
+    }
+
+    #[test]
+    fn other_columns_than_the_first_word_s_are_refused() {
+        let said = |text: &str| {
+            let error = read(text, true).unwrap_err();
+            assert_eq!(error.exit_code(), 3);
+            error.to_string().rsplit_once('/').unwrap().1.split_once(':').unwrap().1.to_string()
+        };
+        assert_eq!(said("Anna O\nrows VBZ O\n"), "2: 3 columns, the first word of the file has 2");
+        assert!(said("1\tAnna\tO\n2-3\trows\tO\n\n1\ta\tO\n2\tb\tO\n").contains("as in CoNLL-U"));
     }
 
     #[test]

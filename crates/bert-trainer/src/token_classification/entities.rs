@@ -2,7 +2,8 @@
 //!
 //! An entity is right when its first word, its last word and its kind are. Where entities begin and end follows
 //! `conlleval`, the script of the CoNLL shared tasks, which `seqeval` ports. It understands tags of the schemes
-//! IOB1, IOB2, IOE and IOBES, and a tag that the scheme does not allow at its place begins an entity.
+//! IOB1, IOB2, IOE and IOBES, and a tag that the scheme does not allow at its place begins an entity. The letters of
+//! BILOU and BMEWO are read as those of IOBES: L as E, U and W as S, M as I.
 
 use std::collections::BTreeSet;
 
@@ -90,13 +91,22 @@ pub fn entities<T: AsRef<str>>(tags: &[T]) -> Vec<Entity> {
     entities
 }
 
-/// `B-PER` as its place in an entity and its kind.
+/// Whether a tag is of a scheme that is understood.
+#[must_use]
+pub fn is_known(tag: &str) -> bool {
+    tag == "O" || matches!(divided(tag).0, "B" | "I" | "E" | "S")
+}
+
+/// `B-PER` as its place in an entity, by the letters of IOBES, and its kind.
 fn divided(tag: &str) -> (&str, &str) {
-    match tag.split_once('-') {
-        Some(parts) => parts,
-        None if tag == "O" => (tag, ""),
-        // A tag without a kind, as in sets with one kind of entity.
-        None => (tag, "_"),
+    // A tag without a kind, as in sets with one kind of entity.
+    let (place, kind) = tag.split_once('-').unwrap_or((tag, "_"));
+    match place {
+        "O" => (place, ""),
+        "L" => ("E", kind),
+        "U" | "W" => ("S", kind),
+        "M" => ("I", kind),
+        _ => (place, kind),
     }
 }
 
@@ -128,13 +138,28 @@ mod tests {
     #[test]
     fn every_scheme_is_understood() {
         let expected = [entity("PER", 0, 1), entity("LOC", 3, 3)];
-        for tags in
-            ["B-PER I-PER O B-LOC", "I-PER I-PER O I-LOC", "B-PER E-PER O S-LOC", "I-PER E-PER O E-LOC"]
-        {
+        for tags in [
+            "B-PER I-PER O B-LOC",
+            "I-PER I-PER O I-LOC",
+            "B-PER E-PER O S-LOC",
+            "I-PER E-PER O E-LOC",
+            "B-PER L-PER O U-LOC",
+            "B-PER E-PER O W-LOC",
+        ] {
             assert_eq!(found(tags), expected, "{tags}");
         }
+        assert_eq!(found("U-PER U-PER"), [entity("PER", 0, 0), entity("PER", 1, 1)]);
+        assert_eq!(found("B-PER M-PER E-PER B-PER L-PER"), [entity("PER", 0, 2), entity("PER", 3, 4)]);
         assert_eq!(found("O O"), []);
         assert_eq!(found("B I O B"), [entity("_", 0, 1), entity("_", 3, 3)]);
+    }
+
+    #[test]
+    fn tags_of_no_scheme_are_known_as_such() {
+        assert!(["O", "B-PER", "M-PER", "B", "L", "I-MISC-2"].into_iter().all(is_known));
+        for tag in ["NN", "X-PER", "-LRB-", "PER", "b-PER", "O-PER", "B_PER", "LABEL_0", "domain=train"] {
+            assert!(!is_known(tag), "{tag}");
+        }
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl EncodedSentences {
         Self { encoded: sentences.iter().map(encode).collect(), pad_id, max_seq_length }
     }
 
+    /// Words of a sentence that are beyond the longest sequence: the model does not see them.
+    pub(crate) fn beyond(&self, sentence: usize, words: usize) -> usize {
+        words - self.places(sentence).len()
+    }
+
     /// Where in a sentence's sequence the first piece of each word stands.
     pub(crate) fn places(&self, sentence: usize) -> &[usize] {
         &self.encoded[sentence].places

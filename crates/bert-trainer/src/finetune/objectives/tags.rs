@@ -16,7 +16,7 @@ use crate::finetune::setup::{Opened, Setup};
 use crate::significance::{SeedRun, SeedSummary, share_interval};
 use crate::tasks::{Metric, Scores, TaskError, TaskProblem};
 use crate::token_classification::conll::{Sentence, read_sentences, tags_of};
-use crate::token_classification::entities::{EntityCounts, score_entities};
+use crate::token_classification::entities::{EntityCounts, is_known, score_entities};
 use crate::token_classification::inputs::EncodedSentences;
 use bert_storage::Locate;
 
@@ -44,7 +44,10 @@ impl<'a> Tags<'a> {
         let read = |path: &Path, purpose| {
             let sentences = read_sentences(path, purpose != Purpose::Predict)?;
             match purpose {
-                Purpose::Train => names = tags_of(&sentences),
+                Purpose::Train => {
+                    check_scheme(path, &sentences)?;
+                    names = tags_of(&sentences);
+                }
                 Purpose::Score => check_tags(path, &sentences, &names)?,
                 Purpose::Predict => {}
             }
@@ -54,8 +57,40 @@ impl<'a> Tags<'a> {
             encoded: EncodedSentences::new(&sentences, &setup.opened.text, setup.max_seq_length),
             sentences,
         };
-        Ok(Self { sets: Sets::read(setup, read, set)?, names })
+        let mut sets = Sets::read(setup, read, set)?;
+        let max = setup.max_seq_length;
+        let parts = sets.parts.iter().map(|(part, set)| (part.to_string(), set));
+        let notes = parts.chain([("the training set".to_string(), &sets.train)]).filter_map(|(name, set)| {
+            let beyond = set.beyond();
+            (beyond > 0).then(|| {
+                format!(
+                    "{beyond} words of {name} are beyond --max-seq-length {max}: the model does not see them, and their \
+                     predicted tag is O"
+                )
+            })
+        });
+        sets.notes = notes.collect();
+        Ok(Self { sets, names })
     }
+}
+
+impl Sentences {
+    /// Words that are beyond the longest sequence.
+    fn beyond(&self) -> usize {
+        let words = self.sentences.iter().enumerate();
+        words.map(|(at, sentence)| self.encoded.beyond(at, sentence.words.len())).sum()
+    }
+}
+
+/// Refuses tags of which no entities can be made.
+fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), TaskError> {
+    for sentence in sentences {
+        if let Some(at) = sentence.tags.iter().position(|tag| !is_known(tag)) {
+            let problem = TaskProblem::UnknownScheme(sentence.tags[at].clone());
+            return Err(problem.at_line(path, sentence.line + at as u64).into());
+        }
+    }
+    Ok(())
 }
 
 /// Refuses tags that training does not have: no model could ever give them.
@@ -123,6 +158,11 @@ impl Objective for Tags<'_> {
         token_loss(logits, places, tags, targets as f64)
     }
 
+    /// Every tag is as likely as another.
+    fn guessing_loss(&self) -> f64 {
+        (self.names.len() as f64).ln()
+    }
+
     fn answer(&self, model: &BertForTokenClassification, of: &Sentences) -> Vec<Vec<String>> {
         of.encoded.tags(&of.sentences, model, &self.names, &self.setup().opened.plain())
     }
@@ -173,10 +213,12 @@ impl Objective for Tags<'_> {
     }
 }
 
-/// Writes words, their tags where they have any, and the predicted ones; an empty line ends a sentence.
+/// Writes words, their tags where they have any, and the predicted ones; an empty line ends a sentence. A blank within a
+/// word is written as `_`, since blanks separate the columns.
 fn write_tags(out: &mut dyn Write, sentences: &[Sentence], predicted: &[Vec<String>]) -> std::io::Result<()> {
     for (sentence, predicted) in sentences.iter().zip(predicted) {
         for (at, (word, tag)) in sentence.words.iter().zip(predicted).enumerate() {
+            let word = word.replace(' ', "_");
             match sentence.tags.get(at) {
                 Some(real) => writeln!(out, "{word} {real} {tag}")?,
                 None => writeln!(out, "{word} {tag}")?,
