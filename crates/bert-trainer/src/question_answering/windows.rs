@@ -105,10 +105,12 @@ fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
 }
 
 /// The window in which a token has most context: the smaller of what stands left and right of it, and of equals the
-/// longer window; of windows that are equal in both the first.
+/// longer window; of windows that are equal in both the first. Windows are in order, so those with the token are
+/// neighbours.
 fn most_context(spans: &[Range<usize>], token: usize) -> usize {
+    let first = spans.partition_point(|span| span.end <= token);
     let mut best: Option<(f64, usize)> = None;
-    for (at, span) in spans.iter().enumerate().filter(|(_, span)| span.contains(&token)) {
+    for (at, span) in spans.iter().enumerate().skip(first).take_while(|(_, span)| span.start <= token) {
         let context = (token - span.start).min(span.end - 1 - token);
         let score = context as f64 + 0.01 * span.len() as f64;
         if best.is_none_or(|(most, _)| score > most) {
