@@ -151,11 +151,19 @@ pub enum FolderProblem {
     NoInstances,
     /// A fine-tuning is to be continued with another configuration; each difference in words.
     #[error(
-        "the fine-tuning was started with another configuration or other data: {}. --resume takes the same flags; \
-         without it the fine-tuning starts over",
+        "the fine-tuning here was started with another configuration, other weights or other data, and is not finished: \
+         {}. The same flags and --resume finish it; for others choose another --output",
         .0.join("; ")
     )]
     TuningDiffers(Vec<String>),
+    /// A finished fine-tuning is not of the configuration, the weights or the data that are given now; each difference in
+    /// words.
+    #[error(
+        "the finished fine-tuning here is of another configuration, other weights or other data: {}. --resume takes over \
+         results of the same ones only; choose another --output",
+        .0.join("; ")
+    )]
+    FinishedDiffers(Vec<String>),
     /// The output folder holds something already.
     #[error("the folder already holds {what}; {hint}")]
     OutputExists {
@@ -240,6 +248,7 @@ impl FolderProblem {
             Self::SeedTwice(_) | Self::DifferentDevSets { .. } | Self::OtherDevSet { .. } => 2,
             Self::NoInstances | Self::AnswersCorrupt(_) => 3,
             Self::TuningDiffers(_)
+            | Self::FinishedDiffers(_)
             | Self::NoCheckpoint
             | Self::NoHead { .. }
             | Self::NoEncoder(_)

@@ -65,6 +65,14 @@ impl Drop for Unfinished<'_> {
     }
 }
 
+/// Whether a folder was left before [`Unfinished::finish`].
+///
+/// # Errors
+/// When that cannot be found out.
+pub(crate) fn is_marked(folder: &StagedFolder<'_>) -> bert_storage::Result<bool> {
+    folder.has(MARKER)
+}
+
 /// Whether a name is not hidden.
 pub(crate) fn is_visible(name: &str) -> bool {
     !name.starts_with('.')

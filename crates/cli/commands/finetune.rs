@@ -150,7 +150,9 @@ fn summary(report: &FinetuneReport) -> String {
     if !stopped.is_empty() {
         let _ = write!(text, "\nended by --patience: {}", stopped.join(", "));
     }
-    if let Some(warning) = report.training.warning() {
+    // Those of the scores stand beside them.
+    let beside = report.dev.warnings();
+    for warning in report.warnings.iter().filter(|warning| !beside.contains(warning)) {
         let _ = write!(text, "\nwarning: {warning}");
     }
     if report.is_sample {

@@ -6,7 +6,7 @@ use bert_model::read_pretrained_config;
 use bert_storage::write_json_atomic;
 use bert_trainer::DeviceName;
 use bert_trainer::built_in;
-use bert_trainer::finetune::FinetuneConfig;
+use bert_trainer::finetune::{FinetuneConfig, check_finished};
 use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};
 use bert_trainer::tasks::{Split, Task, find_split};
 use clap::Args as ClapArgs;
@@ -54,7 +54,8 @@ pub struct Args {
     #[arg(long, value_name = "N,N-N,...", default_value = "1")]
     seeds: String,
 
-    /// Go on in --output: finished tasks are not run again, and one that was stopped goes on where it was.
+    /// Go on in --output: tasks that were finished with the same flags, weights and data are not run again, and one that
+    /// was stopped goes on where it was.
     #[arg(long)]
     resume: bool,
 
@@ -74,6 +75,8 @@ pub struct Args {
 /// `glue.json`.
 #[derive(Serialize)]
 struct Results {
+    /// The model folder that was fine-tuned.
+    checkpoint: PathBuf,
     #[serde(flatten)]
     table: GlueTable,
     submission: Submission,
@@ -112,6 +115,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     in_order.sort_by_key(|(task, _)| **task != Task::Mnli);
     for (task, config) in in_order {
         if config.output.join("report.json").exists() {
+            check_finished(config)?;
+            if !args.quiet {
+                say(&format!("{task}: was finished before"));
+            }
             continue;
         }
         if !args.quiet {
@@ -122,7 +129,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let table = GlueTable::read(&args.output, &tasks, &model)?;
     let device = configs.first().map_or(DeviceName::Flex, |config| config.device);
     let submission = write_submission(&args.output, &args.data, &tasks, device)?;
-    let results = Results { table, submission };
+    let results = Results { checkpoint: folder, table, submission };
     write_json_atomic(&args.output.join("glue.json"), &results)?;
     if args.json {
         return print_json(&results);

@@ -31,6 +31,7 @@ use bert_trainer::checkpoint::{resolve_model_folder, resolve_tuned_folder};
 use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::tasks::Task;
 use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
 
 use crate::progress::say;
 
@@ -62,7 +63,8 @@ fn unicode(path: &Path) -> anyhow::Result<&str> {
     path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))
 }
 
-/// `finetune`'s configuration of a task whose folder is `output/TASK`; `flags` are those of the user.
+/// `finetune`'s configuration of a task whose folder is `output/TASK`; `own` are the flags that the command sets, each with
+/// its value, and `flags` those of the user.
 fn tuning_of(
     task: Task,
     (data, checkpoint, output): (&Path, &Path, &Path),
@@ -72,8 +74,15 @@ fn tuning_of(
     let name = task.spec().name;
     let output = output.join(name);
     let places = ["--task", name, "--data", unicode(data)?, "--checkpoint", unicode(checkpoint)?];
-    let places = places.into_iter().chain(["--output", unicode(&output)?]);
-    of_flags(places.chain(own.iter().copied()).chain(flags.iter().map(String::as_str)))
+    let set = [&places[..], &["--output", unicode(&output)?], own].concat();
+    for pair in set.chunks_exact(2) {
+        let (flag, value) = (pair[0], pair[1]);
+        if flags.iter().any(|given| given == flag || given.starts_with(&format!("{flag}="))) {
+            let text = format!("{flag} cannot be given after `--`: this command sets it, here to {value}\n");
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
+        }
+    }
+    of_flags(set.into_iter().chain(flags.iter().map(String::as_str)))
 }
 
 /// Makes the folders above a file that the user named.

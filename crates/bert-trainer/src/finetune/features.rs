@@ -130,13 +130,13 @@ impl ClassificationBatch {
         int_vector(&self.labels.iter().map(class).collect::<Vec<_>>(), device)
     }
 
-    /// Scores, `[batch]`.
+    /// Scores, each as `scaled` gives it, `[batch]`.
     ///
     /// # Panics
     /// When an example has no score.
-    pub fn scores(&self, device: &Device) -> Tensor<1> {
+    pub fn scores(&self, device: &Device, scaled: impl Fn(f32) -> f32) -> Tensor<1> {
         let score = |label: &Option<Label>| match label {
-            Some(Label::Score(score)) => *score,
+            Some(Label::Score(score)) => scaled(*score),
             other => panic!("a training example has label {other:?}, not a score"),
         };
         float_vector(self.labels.iter().map(score).collect(), device)

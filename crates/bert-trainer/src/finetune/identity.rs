@@ -3,13 +3,35 @@
 //! A fine-tuning resumes only if the description is unchanged. The digests of dev show whether two fine-tunings
 //! were scored on the same examples.
 
-use bert_storage::digest_file;
-use serde_json::{Value, json};
+use bert_data::DataSet;
+use bert_storage::{digest_bytes, digest_file};
+use serde_json::{Map, Value, json};
 
 use super::adapter::read_adapters;
+use super::config::FinetuneConfig;
 use super::objectives::{Objective, Part};
 use crate::error::Error;
 use crate::finetune::setup::Setup;
+use crate::report_file::ReportFile;
+use crate::run_folder::differences;
+
+/// Flags that name places, or that decide nothing for one seed. The contents of the places are compared by digests.
+const PLACES: [&str; 10] = [
+    "seeds",
+    "output",
+    "predict",
+    "data",
+    "train_file",
+    "dev_file",
+    "test_file",
+    "checkpoint",
+    "fusion",
+    "initialization_data",
+];
+
+/// Files of a model folder that decide what is computed with it.
+const START: [&str; 5] =
+    ["model.safetensors", "config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"];
 
 /// What decides the numbers of every run: settings, weights and data. Which seeds there are decides nothing for one.
 ///
@@ -18,13 +40,16 @@ use crate::finetune::setup::Setup;
 pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
     let Setup { config, opened, .. } = objective.setup();
     let mut settings = serde_json::to_value(config).expect("plain data");
-    for place in ["seeds", "output", "predict", "data", "checkpoint", "fusion"] {
+    for place in PLACES {
         settings.as_object_mut().expect("a configuration").remove(place);
     }
-    let file = |name: &str| match opened.start.join(name) {
-        path if path.exists() => digest_file(&path).map_err(Error::from),
-        _ => Ok(String::new()),
-    };
+    let mut start = Map::new();
+    for name in START {
+        let path = opened.start.join(name);
+        if path.exists() {
+            start.insert(name.to_string(), digest_file(&path)?.into());
+        }
+    }
     let adapters = read_adapters(&config.fusion)?.into_iter();
     let adapters =
         adapters.map(|(path, _)| digest_file(&path.join("adapter.safetensors")).map_err(Error::from));
@@ -32,12 +57,46 @@ pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
     Ok(json!({
         "config": settings,
         "fusion": adapters.collect::<Result<Vec<String>, Error>>()?,
-        "start": file("model.safetensors")?,
-        "vocabulary": file("vocab.txt")?,
+        "start": start,
+        "initialization_data": counted_text(config)?,
         "train": O::digest(&objective.sets().train),
         "held_out": digest(Part::HeldOut),
         "dev": digest(Part::Dev),
         "dev_mismatched": digest(Part::DevMismatched),
         "test": digest(Part::Test),
     }))
+}
+
+/// The digest of the shards that `--initialization-data` counts.
+fn counted_text(config: &FinetuneConfig) -> Result<Option<String>, Error> {
+    let Some(data) = &config.initialization_data else { return Ok(None) };
+    let data = DataSet::open(data)?;
+    let shards: Vec<&str> = data.manifest().shards.iter().map(|shard| shard.blake3.as_str()).collect();
+    Ok(Some(digest_bytes(shards.concat().as_bytes())))
+}
+
+/// In what a finished fine-tuning differs from what its configuration would compute now, in words; seeds and the file
+/// of `--predict` count, too.
+///
+/// # Errors
+/// When the report cannot be read, or is of an earlier version, which does not say what it was made from.
+pub(super) fn changed_since<O: Objective>(objective: &O) -> Result<Vec<String>, Error> {
+    let config = objective.setup().config;
+    let report = ReportFile::read(&config.output)?;
+    let saved = &report.value["identity"];
+    if saved.is_null() {
+        let text = "the report is of an earlier version and does not say which weights and data it is of";
+        return Ok(vec![text.to_string()]);
+    }
+    // Numbers as a reader of the file has them.
+    let as_read = |value: Value| serde_json::from_str(&value.to_string()).expect("JSON of ours");
+    let mut changed = differences(saved, &as_read(identity(objective)?));
+    let now = as_read(serde_json::to_value(config).expect("plain data"));
+    for flag in ["seeds", "predict"] {
+        let saved = &report.value["config"][flag];
+        if *saved != now[flag] {
+            changed.push(format!("{flag} was {saved}, now {}", now[flag]));
+        }
+    }
+    Ok(changed)
 }

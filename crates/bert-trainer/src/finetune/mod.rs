@@ -46,7 +46,7 @@ pub use config::{AdapterKind, FinetuneConfig, HeadKind, Selection};
 pub use events::{FinetuneEvent, TaskEpoch};
 pub use flag_values::{Choices, Seeds};
 use grid::Cell;
-use identity::identity;
+use identity::{changed_since, identity};
 pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
 use objectives::Objective;
 use objectives::labels::Labels;
@@ -77,30 +77,52 @@ pub fn finetune(
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
+    with_objective(config, Tune { resume, stop }, tell)
+}
+
+/// Checks that the finished fine-tuning in the output folder is of this configuration, of the same weights and data.
+///
+/// # Errors
+/// [`FolderProblem::TuningDiffers`] with each difference; as [`finetune`].
+pub fn check_finished(config: &FinetuneConfig) -> Result<(), Error> {
+    with_objective(config, CheckFinished, &mut |_| {})
+}
+
+/// What is done with an objective, whichever it is.
+trait Action {
+    type Output;
+
+    fn with<O: Objective>(
+        self,
+        objective: &O,
+        cells: &[Cell],
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Self::Output, Error>;
+}
+
+/// Reads the files of a configuration and does something with its objective.
+fn with_objective<A: Action>(
+    config: &FinetuneConfig,
+    action: A,
+    tell: &mut dyn FnMut(FinetuneEvent),
+) -> Result<A::Output, Error> {
     // Flags first, then the files that a table's description needs.
     grid::cells(config)?;
-    let config = &config.described()?;
-    let cells = grid::cells(config)?;
+    let (config, notes) = &config.described()?;
+    let cells = &grid::cells(config)?;
     // Equal in all of them, but for learning rate, batch and epochs.
     let Resolved { precision, max_seq_length, .. } = cells[0].resolved;
-    let opened = Opened::new(config, precision, max_seq_length, tell)?;
-    let sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
-    let tokens = sizes.max().unwrap_or(1) * max_seq_length;
-    if let Some(slow) = precision.warning(config.device, &opened.model, tokens) {
-        tell(FinetuneEvent::Warning(slow));
-    }
-    let setup = Setup { config, opened: &opened, max_seq_length };
+    let opened = &Opened { notes: notes.clone(), ..Opened::new(config, precision, max_seq_length, tell)? };
+    let setup = Setup { config, opened, max_seq_length };
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => tune(&Spans::read(setup)?, &cells, resume, stop, tell),
-        Kind::Tags => tune(&Tags::read(setup)?, &cells, resume, stop, tell),
-        _ if spec.choices > 0 => {
-            tune(&Labels::<BertForMultipleChoice>::read(setup)?, &cells, resume, stop, tell)
-        }
+        Kind::Spans { .. } => action.with(&Spans::read(setup)?, cells, tell),
+        Kind::Tags => action.with(&Tags::read(setup)?, cells, tell),
+        _ if spec.choices > 0 => action.with(&Labels::<BertForMultipleChoice>::read(setup)?, cells, tell),
         _ if config.feature_head().is_some() => {
-            tune(&Labels::<BertWithFeatureHead>::read(setup)?, &cells, resume, stop, tell)
+            action.with(&Labels::<BertWithFeatureHead>::read(setup)?, cells, tell)
         }
-        _ => tune(&Labels::<BertForSequenceClassification>::read(setup)?, &cells, resume, stop, tell),
+        _ => action.with(&Labels::<BertForSequenceClassification>::read(setup)?, cells, tell),
     }
 }
 
@@ -112,27 +134,68 @@ pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config).map(drop)
 }
 
-fn tune<O: Objective>(
-    objective: &O,
-    cells: &[Cell],
-    resume: bool,
-    stop: &StopFlag,
-    tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<FinetuneReport, Error> {
-    let config = objective.setup().config;
-    // Before the output is made: weights that cannot be used leave nothing behind.
-    let first = start_model(objective, config.seeds[0], tell)?;
-    if resume && !config.output.exists() {
-        return Err(FolderProblem::NothingToResume.at(&config.output).into());
-    }
-    let output = Output::open(&config.output)?;
-    let several = cells.len() * config.seeds.len() > 1;
-    let (folder, identity) = (output.folder().clone(), identity(objective)?);
-    let saved = SavedRuns::open(folder, resume, &identity, several, tell)?;
+struct CheckFinished;
 
-    let (cell, runs, grid) = run_cells(cells, first, &saved, objective, stop, tell)?;
-    let report = write_output(objective, &output, cell, runs, grid)?;
-    saved.remove()?;
-    output.finish()?;
-    Ok(report)
+impl Action for CheckFinished {
+    type Output = ();
+
+    fn with<O: Objective>(
+        self,
+        objective: &O,
+        _cells: &[Cell],
+        _tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<(), Error> {
+        let changed = changed_since(objective)?;
+        match changed.is_empty() {
+            true => Ok(()),
+            false => Err(FolderProblem::FinishedDiffers(changed).at(&objective.setup().config.output).into()),
+        }
+    }
+}
+
+struct Tune<'a> {
+    resume: bool,
+    stop: &'a StopFlag,
+}
+
+impl Action for Tune<'_> {
+    type Output = FinetuneReport;
+
+    fn with<O: Objective>(
+        self,
+        objective: &O,
+        cells: &[Cell],
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<FinetuneReport, Error> {
+        tell_notes(objective, cells, tell);
+        let config = objective.setup().config;
+        // Before the output is made: weights that cannot be used leave nothing behind.
+        let first = start_model(objective, config.seeds[0], tell)?;
+        if self.resume && !config.output.exists() {
+            return Err(FolderProblem::NothingToResume.at(&config.output).into());
+        }
+        let output = Output::open(&config.output)?;
+        let several = cells.len() * config.seeds.len() > 1;
+        let (folder, identity) = (output.folder().clone(), identity(objective)?);
+        let saved = SavedRuns::open(folder, self.resume, &identity, several, tell)?;
+
+        let (cell, runs, grid) = run_cells(cells, first, &saved, objective, self.stop, tell)?;
+        let report = write_output(objective, &output, (cell, grid), runs, identity)?;
+        saved.remove()?;
+        output.finish()?;
+        Ok(report)
+    }
+}
+
+/// Tells what is known of the data and the machine before the first step.
+fn tell_notes<O: Objective>(objective: &O, cells: &[Cell], tell: &mut dyn FnMut(FinetuneEvent)) {
+    let Setup { config, opened, max_seq_length } = objective.setup();
+    let precision = cells[0].resolved.precision;
+    let sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
+    let tokens = sizes.max().unwrap_or(1) * max_seq_length;
+    let notes = opened.notes.iter().chain(&objective.sets().notes).cloned();
+    let largest = cells.iter().max_by_key(|cell| cell.resolved.train_batch_size);
+    let batch = largest.and_then(|cell| cell.resolved.batch_warning(objective.items()));
+    let slow = precision.warning(config.device, &opened.model, tokens);
+    notes.chain(batch).chain(slow).for_each(|text| tell(FinetuneEvent::Warning(text)));
 }

@@ -4,12 +4,12 @@
 //! a step is a function of seed and step alone. An epoch has as many steps as the examples of all tasks together
 //! make batches.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::{fmt, fs};
 
 use bert_model::{BertForSequenceClassification, BertForSeveralTasks, Mode};
 use bert_random::{Domain, Random, Stream};
-use bert_storage::{Disk, Locate, StagedFolder};
+use bert_storage::{Disk, LOCK, Locate, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,6 +17,7 @@ use serde_json::json;
 use super::config::{FinetuneConfig, Selection};
 use super::events::{FinetuneEvent, TaskEpoch};
 use super::features::SampleOrder;
+use super::flag_values::Choices;
 use super::grid::{self, Cell};
 use super::identity::identity;
 use super::objectives::labels::Labels;
@@ -70,6 +71,11 @@ pub struct MultitaskConfig {
     pub output: PathBuf,
 }
 
+/// Whether a flag makes a grid.
+fn has_several<T>(choices: &Option<Choices<T>>) -> bool {
+    choices.as_ref().is_some_and(|choices| choices.values().len() > 1)
+}
+
 impl MultitaskConfig {
     /// Refuses what is not done for several tasks.
     ///
@@ -89,6 +95,10 @@ impl MultitaskConfig {
                 ("adapter", config.adapter.is_some()),
                 ("fusion", !config.fusion.is_empty()),
                 ("freeze-encoder", config.freeze_encoder),
+                // Before the held-out share, which a grid has by default.
+                ("learning-rate", has_several(&config.learning_rate)),
+                ("train-batch-size", has_several(&config.train_batch_size)),
+                ("num-train-epochs", has_several(&config.num_train_epochs)),
                 ("holdout", config.held_out_share().is_some()),
                 ("patience", config.patience.is_some()),
                 ("predict", config.predict.is_some()),
@@ -171,6 +181,9 @@ pub fn multitask(
     let mut model: Option<BertForSeveralTasks> = None;
     let mut model_configs = Vec::new();
     for objective in &objectives {
+        let notes = objective.sets().notes.iter().cloned();
+        let batch = resolved.batch_warning(objective.items());
+        notes.chain(batch).for_each(|text| tell(FinetuneEvent::Warning(text)));
         let (of_task, config) = start_model(objective, seed, tell)?;
         model = Some(match model {
             None => BertForSeveralTasks::new(of_task),
@@ -182,23 +195,25 @@ pub fn multitask(
     if resume && !output.exists() {
         return Err(FolderProblem::NothingToResume.at(output).into());
     }
-    // A kill between the first task's report and the table: all of it is written again.
-    for report in configs.iter().map(|config| config.output.join("report.json")).filter(|_| resume) {
-        if report.exists() {
-            fs::remove_file(&report).map_err(|e| Error::io(&report, e))?;
-        }
-    }
     let folder = StagedFolder::new(&Disk, output);
+    folder.refuse_if_in_use()?;
     folder.create()?;
-    let outputs = configs.iter().map(|config| Output::open(&config.output));
+    let _lock = folder.lock(LOCK)?;
+    let identities = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
+    let identity =
+        json!({ "tasks": identities, "sampling": sampling, "temperature": temperature, "seed": seed });
+    // A kill between the first task's report and the table: all of it is written again, if it is of this very run.
+    let was_ours = resume && SavedRuns::are_of(&folder, &identity, &mut |_| {})?;
+    let outputs = configs.iter().map(|config| match was_ours {
+        true => Output::reopen(&config.output),
+        false => Output::open(&config.output),
+    });
     let outputs = outputs.collect::<Result<Vec<Output>, Error>>()?;
-    let tasks = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
-    let identity = json!({ "tasks": tasks, "sampling": sampling, "temperature": temperature, "seed": seed });
     let saved = SavedRuns::open(folder.clone(), resume, &identity, false, tell)?;
     let mut saved_run = saved.run(0, seed);
 
     let sizes: Vec<usize> = objectives.iter().map(Objective::items).collect();
-    let batch_size = resolved.train_batch_size;
+    let batch_sizes: Vec<usize> = sizes.iter().map(|&size| resolved.batch_of(size)).collect();
     let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
     let steps = num_train_steps(sizes.iter().sum(), resolved);
     let training = Training::new(first, resolved, seed, steps);
@@ -210,7 +225,7 @@ pub fn multitask(
         let epoch = at.step * epochs / steps;
         let task = task_of(&sizes, sampling.power(*temperature, epoch, epochs), seed, at.step);
         let objective = &objectives[task];
-        let items = orders[task].batch(at.taken[task] * batch_size as u64, batch_size);
+        let items = orders[task].batch(at.taken[task] * batch_sizes[task] as u64, batch_sizes[task]);
         at.taken[task] += 1;
         let loss = |model: &BertForSeveralTasks, batch: &_, targets: usize, mode: Mode| {
             objective.loss(&model.of_task(task), None, batch, targets, mode)
@@ -232,11 +247,11 @@ pub fn multitask(
     }
 
     let plain = model.valid();
-    let tasks = objectives.iter().zip(&outputs).zip(model_configs).enumerate();
-    for (task, ((objective, output), model_config)) in tasks {
-        let (model, history) = (plain.of_task(task), at.history(task, batch_size, sizes[task]));
+    let tasks = objectives.iter().zip(&outputs).zip(model_configs).zip(identities).enumerate();
+    for (task, (((objective, output), model_config), identity)) in tasks {
+        let (model, history) = (plain.of_task(task), at.history(task, batch_sizes[task], sizes[task]));
         let runs = Runs::of_one(objective, seed, model, model_config, history);
-        write_output(objective, output, &cells[task], runs, None)?;
+        write_output(objective, output, (&cells[task], None), runs, identity)?;
     }
     let (sampling, temperature) = (*sampling, *temperature);
     let report = MultitaskReport { sampling, temperature, seed, epochs: at.epochs };

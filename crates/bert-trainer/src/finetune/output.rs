@@ -8,7 +8,7 @@ use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
 
 use crate::error::Error;
 use crate::text::Text;
-use crate::unfinished::{Contents, Unfinished};
+use crate::unfinished::{Contents, Unfinished, is_marked};
 
 /// The labels of dev, in the order of every seed's `dev_predictions.tsv`.
 pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
@@ -41,6 +41,18 @@ impl Output {
         let unfinished = Unfinished::begin(folder, CONTENTS, "choose another --output")?;
         let lock = unfinished.folder.lock(LOCK)?;
         Ok(Self { unfinished, _lock: lock })
+    }
+
+    /// [`Self::open`], where a report may be there already that was written while the whole, of which this is a part,
+    /// was not finished: such a folder still has its mark, and the report is removed. The report of a finished
+    /// fine-tuning stays, and its folder is refused.
+    pub(super) fn reopen(output: &Path) -> Result<Self, Error> {
+        let folder = StagedFolder::new(&Disk, output);
+        folder.refuse_if_in_use()?;
+        if is_marked(&folder)? && folder.has(CONTENTS.last)? {
+            folder.remove(CONTENTS.last)?;
+        }
+        Self::open(output)
     }
 
     /// The folder.

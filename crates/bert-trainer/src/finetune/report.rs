@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::adapter::{FusionReport, TrainedParameters};
 use super::config::FinetuneConfig;
@@ -38,6 +39,9 @@ pub struct RunReport {
     pub epoch: f64,
     /// Whether `--patience` ended the run before its last epoch.
     pub stopped_early: bool,
+    /// Whether its training loss ended far above that of guessing.
+    #[serde(default)]
+    pub diverged: bool,
     /// Scores on what is held out of train, by which the state was chosen.
     pub held_out: Option<Scores>,
     /// Scores on dev.
@@ -91,6 +95,8 @@ pub struct FinetuneReport {
     pub train_examples: usize,
     /// How the training file was divided.
     pub training: TrainingParts,
+    /// What decides the numbers: settings, and digests of weights, vocabulary and data.
+    pub identity: Value,
     /// Digest of the dev examples and their labels: runs on other ones are not compared.
     pub dev_digest: String,
     /// Whether train or dev is a sample, not the official file; its scores are not comparable then.
@@ -103,7 +109,8 @@ pub struct FinetuneReport {
     pub dev_mismatched: Option<SeedSummary>,
     /// The runs together, on test.
     pub test: Option<SeedSummary>,
-    /// What a reader of the figures should be warned of: [`SeedSummary::warnings`] on dev, [`TrainingParts::warning`].
+    /// What a reader of the figures should be warned of: [`SeedSummary::warnings`] on dev, [`TrainingParts::warning`], runs
+    /// that diverged, and remarks on the data.
     pub warnings: Vec<String>,
     /// The tuned model.
     pub model: PathBuf,

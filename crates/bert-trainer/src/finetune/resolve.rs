@@ -39,6 +39,23 @@ pub struct Resolved {
     pub lora_alpha: Option<f64>,
 }
 
+impl Resolved {
+    /// Examples of a step on a set of so many: all of them at most, so that a step has none twice.
+    pub(super) fn batch_of(&self, items: usize) -> usize {
+        self.train_batch_size.min(items)
+    }
+
+    /// What to say where a batch is larger than the set.
+    pub(super) fn batch_warning(&self, items: usize) -> Option<String> {
+        (self.train_batch_size > items).then(|| {
+            format!(
+                "--train-batch-size {} is larger than the training set: a step has each of the {items} examples once",
+                self.train_batch_size
+            )
+        })
+    }
+}
+
 /// Refuses a flag unless its value is good.
 pub(super) fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), Error> {
     match good {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bert_model::BertConfig;
+use serde_json::Value;
 
 use super::adapter::TrainedParameters;
 use super::events::FinetuneEvent;
@@ -11,11 +12,12 @@ use super::objectives::{Answered, Objective, Part};
 use super::output::Output;
 use super::report::{EpochReport, FinetuneReport, RunReport};
 use super::saved::SavedRuns;
-use super::seed_run::{State, is_better, reported, run_seed};
+use super::seed_run::{Course, State, is_better, reported, run_seed};
 use super::setup::Setup;
 use super::start::start_model;
+use super::subset::TrainingParts;
 use crate::error::Error;
-use crate::significance::SeedRun;
+use crate::significance::{SeedRun, SeedSummary};
 use crate::stop::StopFlag;
 
 /// A run's model before it is trained, and its configuration.
@@ -43,7 +45,8 @@ impl<O: Objective> Runs<O> {
     ) -> Self {
         let epoch = history.last().map_or(0.0, |last| last.epoch);
         let state = State::new(objective, model, epoch, Part::Dev);
-        let (report, answers, model) = reported(objective, seed, state, None, (history, false));
+        let course = Course { history, stopped_early: false, diverged: false };
+        let (report, answers, model) = reported(objective, seed, state, None, course);
         let finished = vec![(report, answers)];
         Self { finished, model: Some(model), model_config, best: (seed, f64::NAN) }
     }
@@ -157,9 +160,9 @@ fn run_seeds<O: Objective>(
 pub(super) fn write_output<O: Objective>(
     objective: &O,
     output: &Output,
-    cell: &Cell,
+    (cell, grid): (&Cell, Option<GridReport>),
     runs: Runs<O>,
-    grid: Option<GridReport>,
+    identity: Value,
 ) -> Result<FinetuneReport, Error> {
     let (sets, Setup { config, opened, .. }) = (objective.sets(), objective.setup());
     let model = runs.model(output.folder().path())?;
@@ -193,9 +196,10 @@ pub(super) fn write_output<O: Objective>(
         parameters: TrainedParameters::new(config, model, opened.model.num_hidden_layers),
         train_examples: training.trained_on,
         training,
+        identity,
         dev_digest: O::digest(objective.part(Part::Dev)),
         is_sample: sets.is_sample,
-        warnings: dev.warnings().into_iter().chain(training.warning()).collect(),
+        warnings: warnings(objective, &runs, &dev, training),
         dev,
         dev_mismatched: if_there(Part::DevMismatched),
         test: if_there(Part::Test),
@@ -205,4 +209,24 @@ pub(super) fn write_output<O: Objective>(
     };
     output.folder().write_json("report.json", &report)?;
     Ok(report)
+}
+
+/// What a reader of the report should know before its figures.
+fn warnings<O: Objective>(
+    objective: &O,
+    runs: &Runs<O>,
+    dev: &SeedSummary,
+    training: TrainingParts,
+) -> Vec<String> {
+    let of_runs = runs.finished.iter().flat_map(|(report, answers)| {
+        let diverged = report.diverged.then(|| {
+            "the run has diverged: its training loss ended far above that of guessing; a lower --learning-rate or more \
+             warm-up helps"
+                .to_string()
+        });
+        let remark = objective.remark(&answers[&Part::Dev]);
+        diverged.into_iter().chain(remark).map(|text| format!("seed {}: {text}", report.seed))
+    });
+    let notes = objective.setup().opened.notes.iter().chain(&objective.sets().notes).cloned();
+    of_runs.chain(dev.warnings()).chain(training.warning()).chain(notes).collect()
 }

@@ -64,6 +64,9 @@ pub(super) struct Progress {
     pub(super) waited: u64,
     /// Epochs until the best state, once there is one.
     pub(super) best_epoch: Option<f64>,
+    /// Whether the loss of the last epoch was far above that of guessing.
+    #[serde(default)]
+    pub(super) diverged: bool,
 }
 
 /// What is saved of a finished run.
@@ -76,7 +79,8 @@ struct FinishedRun<A> {
 }
 
 impl<'a> SavedRuns<'a> {
-    /// The saved runs in a locked output folder; those that are there are kept with `resume` alone.
+    /// The saved runs in a locked output folder; those that are there are kept with `resume` alone. Without it they are
+    /// removed, if they are of the same identity.
     ///
     /// # Errors
     /// [`FolderProblem::TuningDiffers`] when the runs there were begun differently.
@@ -89,26 +93,44 @@ impl<'a> SavedRuns<'a> {
     ) -> Result<Self, Error> {
         let folder = output.inside(FOLDER);
         let saved = Self { output, keeps_finished };
-        if resume && folder.has(RUN)? {
-            let elsewhere = compare(folder.path(), identity).map_err(|error| match error {
-                Error::RunDiffers { differences, .. } => {
-                    FolderProblem::TuningDiffers(differences).at(saved.output.path()).into()
-                }
-                other => other,
-            })?;
-            if !elsewhere.is_empty() {
-                tell(FinetuneEvent::Warning(format!(
-                    "this fine-tuning began on another computer or program: {}. It goes on, but its bits may differ from \
-                     those of one that was never moved",
-                    elsewhere.join("; ")
-                )));
-            }
+        let mut told = Vec::new();
+        if Self::are_of(&saved.output, identity, &mut |event| told.push(event))? && resume {
+            told.into_iter().for_each(tell);
             return Ok(saved);
         }
         saved.remove()?;
         folder.create()?;
         folder.write_sealed(RUN, &json!({ "identity": identity, "computed_by": computed_by() }))?;
         Ok(saved)
+    }
+
+    /// Whether an output folder has saved runs, which are then of this identity.
+    ///
+    /// # Errors
+    /// [`FolderProblem::TuningDiffers`] when they are of another.
+    pub(super) fn are_of(
+        output: &StagedFolder<'_>,
+        identity: &Value,
+        tell: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<bool, Error> {
+        let folder = output.inside(FOLDER);
+        if !folder.has(RUN)? {
+            return Ok(false);
+        }
+        let elsewhere = compare(folder.path(), identity).map_err(|error| match error {
+            Error::RunDiffers { differences, .. } => {
+                FolderProblem::TuningDiffers(differences).at(output.path()).into()
+            }
+            other => other,
+        })?;
+        if !elsewhere.is_empty() {
+            tell(FinetuneEvent::Warning(format!(
+                "this fine-tuning began on another computer or program: {}. It goes on, but its bits may differ from \
+                 those of one that was never moved",
+                elsewhere.join("; ")
+            )));
+        }
+        Ok(true)
     }
 
     /// Removes them: the output is whole, or begins anew.

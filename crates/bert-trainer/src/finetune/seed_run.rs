@@ -115,7 +115,8 @@ pub(super) fn run_seed<O: Objective>(
 ) -> Result<(RunReport, Answered<O>, O::Model), Error> {
     let Cell { config, resolved } = cell;
     let opened = objective.setup().opened;
-    let (batch_size, items) = (resolved.train_batch_size as u64, objective.items() as u64);
+    let items = objective.items() as u64;
+    let batch_size = resolved.batch_of(objective.items()) as u64;
     let steps = num_train_steps(objective.items(), resolved);
     let training = Training::new(config, resolved, seed, steps);
     let mut optimizer = training.optimizer(&model, opened);
@@ -126,7 +127,7 @@ pub(super) fn run_seed<O: Objective>(
     let mut stopped_early = false;
 
     while at.step < steps && !stopped_early {
-        let batch = order.batch(at.step * batch_size, resolved.train_batch_size);
+        let batch = order.batch(at.step * batch_size, batch_size as usize);
         let loss_of = |model: &O::Model, batch: &O::Batch, targets: usize, mode: Mode| {
             objective.loss(model, frozen.as_ref(), batch, targets, mode)
         };
@@ -155,8 +156,12 @@ pub(super) fn run_seed<O: Objective>(
         Part::HeldOut => (State::new(objective, best.model, best.epoch, Part::Dev), Some(best.scores)),
         _ => (best, None),
     };
-    Ok(reported(objective, seed, best, held_out, (at.history, stopped_early)))
+    let course = Course { history: at.history, stopped_early, diverged: at.diverged };
+    Ok(reported(objective, seed, best, held_out, course))
 }
+
+/// A training loss that is so many times that of guessing is that of a run that diverged.
+const DIVERGED: f64 = 3.0;
 
 /// Notes an epoch, and scores the state after it where that is asked for.
 fn end_epoch<O: Objective>(
@@ -167,9 +172,18 @@ fn end_epoch<O: Objective>(
     best: &mut Option<State<O>>,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) {
-    let train_loss = Some(at.losses.iter().sum::<f64>() / at.losses.len() as f64);
+    let train_loss = at.losses.iter().sum::<f64>() / at.losses.len() as f64;
     at.losses.clear();
-    let mut report = EpochReport { step: at.step, epoch, train_loss, dev: None, held_out: None };
+    let guessing = objective.guessing_loss();
+    at.diverged = train_loss > DIVERGED * guessing;
+    if at.diverged {
+        tell(FinetuneEvent::Warning(format!(
+            "seed {seed}, epoch {epoch:.1}: the training loss of {train_loss:.4} is far above that of guessing \
+             ({guessing:.4}): the run has diverged; a lower --learning-rate or more warm-up helps"
+        )));
+    }
+    let mut report =
+        EpochReport { step: at.step, epoch, train_loss: Some(train_loss), dev: None, held_out: None };
     if last || config.select == Selection::Best {
         let part = chooses(objective);
         let state = State::new(objective, model.clone().valid(), epoch, part);
@@ -191,13 +205,23 @@ pub(super) fn is_better(score: f64, best: f64) -> bool {
     score > best || (best.is_nan() && !score.is_nan())
 }
 
+/// How a run went.
+pub(super) struct Course {
+    /// Its epochs.
+    pub(super) history: Vec<EpochReport>,
+    /// Whether `--patience` ended it.
+    pub(super) stopped_early: bool,
+    /// Whether it ended with a loss far above that of guessing.
+    pub(super) diverged: bool,
+}
+
 /// What a finished run, whose state on dev this is, comes to on every labelled part.
 pub(super) fn reported<O: Objective>(
     objective: &O,
     seed: u64,
     State { model, scores: dev, answers, epoch }: State<O>,
     held_out: Option<Scores>,
-    (history, stopped_early): (Vec<EpochReport>, bool),
+    Course { history, stopped_early, diverged }: Course,
 ) -> (RunReport, Answered<O>, O::Model) {
     let (confusion, calibration) = (objective.confusion(&answers), objective.calibration(&answers));
     let mut answered = Answered::<O>::from([(Part::Dev, answers)]);
@@ -213,6 +237,7 @@ pub(super) fn reported<O: Objective>(
         seed,
         epoch,
         stopped_early,
+        diverged,
         held_out,
         dev,
         dev_mismatched,
@@ -230,9 +255,10 @@ fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
     bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()
 }
 
-/// Number of updates: epochs over the examples in batches, rounded down as in the reference, at least one.
+/// Number of updates: epochs over the examples in batches, rounded down as in the reference, at least one. A batch is not
+/// larger than the set.
 pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
-    let steps = examples as f64 / resolved.train_batch_size as f64 * resolved.num_train_epochs;
+    let steps = examples as f64 / resolved.batch_of(examples) as f64 * resolved.num_train_epochs;
     (steps as u64).max(1)
 }
 
@@ -261,6 +287,8 @@ mod tests {
         assert_eq!(steps(3668, 32, 3.0), 343);
         assert_eq!(steps(67_349, 32, 3.0), 6313);
         assert_eq!(steps(5749, 16, 20.0), 7186);
-        assert_eq!(steps(3, 32, 1.0), 1);
+        assert_eq!(steps(40, 32, 0.1), 1);
+        // The reference repeats a set that is smaller than a batch; here a step has it once.
+        assert_eq!((steps(3, 32, 1.0), steps(10, 32, 3.0)), (1, 3));
     }
 }

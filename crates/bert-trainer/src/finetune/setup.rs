@@ -37,6 +37,8 @@ pub(super) struct Opened {
     pub(super) device: Device,
     /// How models compute.
     pub(super) compute: Compute,
+    /// Remarks on the labels of a table, for the report.
+    pub(super) notes: Vec<String>,
 }
 
 impl Opened {
@@ -57,7 +59,7 @@ impl Opened {
         let text = Text::open(&start)?;
         let model = BertConfig::read(start.join("config.json"))?;
         text.check_fits(&model, longest)?;
-        Ok(Self { start, model, text, device, compute: precision.with(config.kernels) })
+        Ok(Self { start, model, text, device, compute: precision.with(config.kernels), notes: Vec::new() })
     }
 
     /// Device without autodiff.

@@ -13,6 +13,9 @@ use crate::finetune::events::FinetuneEvent;
 use crate::finetune::setup::{Opened, Setup};
 use crate::initialization::{FreshWeights, InitializationChoice};
 
+/// How the names of all tensors begin that a fine-tuning adds to an encoder.
+const TUNED_HEADS: [&str; 3] = ["classifier.", "head.", "qa_outputs."];
+
 /// What `--random-init` begins with.
 fn fresh_weights(
     config: &FinetuneConfig,
@@ -52,10 +55,11 @@ pub(super) fn start_model<O: Objective>(
     let model = O::Model::new(&model_config, seed, device);
     let mut tensors = read_pretrained_tensors(start)?;
     let first = seed == config.seeds[0];
-    // That of an earlier fine-tuning: its classes are not this task's, even when there are as many.
-    let classifier = tensors.extract_if(.., |name, _| name.starts_with("classifier.")).count();
-    if classifier > 0 && first {
-        let text = "the checkpoint's classifier is of an earlier fine-tuning; it is drawn anew";
+    // Those of an earlier fine-tuning: their outputs are not this task's, even when there are as many.
+    let is_head = |name: &String| TUNED_HEADS.iter().any(|head| name.starts_with(head));
+    let heads = tensors.extract_if(.., |name, _| is_head(name)).count();
+    if heads > 0 && first {
+        let text = "the checkpoint's head is of an earlier fine-tuning; this one begins with a fresh head";
         tell(FinetuneEvent::Warning(text.to_string()));
     }
     let (model, loaded) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;

@@ -17,7 +17,7 @@ use crate::finetune::DEV_LABELS;
 use crate::report_file::ReportFile;
 use crate::significance::{SeedRun, SeedSummary, decimals};
 use crate::tasks::{Label, Statistics};
-use bert_storage::Locate;
+use bert_storage::{Locate, digest_bytes};
 
 /// What of a configuration does not decide the scores of a seed.
 const PLACES: [&str; 10] = [
@@ -60,31 +60,24 @@ pub struct Collection {
 /// When a folder has no report, a report is not of this program, the tasks or dev sets differ, a seed is there twice,
 /// or the answers of a single configuration cannot be read.
 pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
-    let mut found: Vec<(Map<String, Value>, Vec<PathBuf>, SeedSummary)> = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
     for folder in folders {
-        let (settings, dev) = read(folder)?;
-        if let Some((_, _, first)) = found.first() {
-            check_sets((first.task, first.examples), (dev.task, dev.examples), folder)?;
+        let of_folder = read(folder)?;
+        if let Some(first) = found.first() {
+            of_folder.check_same_dev(first)?;
         }
-        match found.iter_mut().find(|(of_group, ..)| *of_group == settings) {
-            Some((_, folders, group)) => {
-                add_runs(group, dev, folder)?;
-                folders.push(folder.clone());
+        match found.iter_mut().find(|group| group.settings == of_folder.settings) {
+            Some(group) => {
+                add_runs(&mut group.dev, of_folder.dev, folder)?;
+                group.folders.push(folder.clone());
             }
-            None => found.push((settings, vec![folder.clone()], dev)),
+            None => found.push(of_folder),
         }
     }
-    let all: Vec<Map<String, Value>> = found.iter().map(|(settings, ..)| settings.clone()).collect();
+    let all: Vec<Map<String, Value>> = found.iter().map(|group| group.settings.clone()).collect();
     // A setting that a group lacks is another one there, too.
     let varies = |name: &String, value: &Value| all.iter().any(|settings| settings.get(name) != Some(value));
-    let mut groups: Vec<Group> = found
-        .into_iter()
-        .map(|(settings, folders, dev)| Group {
-            settings: settings.into_iter().filter(|(name, value)| varies(name, value)).collect(),
-            folders,
-            dev,
-        })
-        .collect();
+    let mut groups: Vec<Group> = found.into_iter().map(|group| group.with_settings(varies)).collect();
     groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
     if let [only] = groups.as_mut_slice() {
         add_interval(only)?;
@@ -103,8 +96,55 @@ fn add_interval(group: &mut Group) -> Result<(), Error> {
     Ok(())
 }
 
-/// The settings of a report that decide its scores, and its runs on dev.
-fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
+/// What a report says of a fine-tuning, and of others of the same configuration.
+struct Found {
+    /// What decides the scores; weights and data by their digests.
+    settings: Map<String, Value>,
+    /// The model folder that was started from, for people.
+    start: String,
+    /// Digest of the dev set; empty in reports of earlier versions.
+    dev_digest: String,
+    folders: Vec<PathBuf>,
+    dev: SeedSummary,
+}
+
+impl Found {
+    /// Refuses to put this beside a fine-tuning that was scored on another set.
+    fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
+        let folder = &self.folders[0];
+        check_sets((first.dev.task, first.dev.examples), (self.dev.task, self.dev.examples), folder)?;
+        let known = !first.dev_digest.is_empty() && !self.dev_digest.is_empty();
+        match known && first.dev_digest != self.dev_digest {
+            true => {
+                let (first, difference) = (first.folders[0].clone(), "labels or texts differ".to_string());
+                Err(FolderProblem::OtherDevSet { first, difference }.at(folder).into())
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The group with the settings that are chosen; a start that is among them is named.
+    fn with_settings(self, is_chosen: impl Fn(&String, &Value) -> bool) -> Group {
+        let chosen = self.settings.into_iter().filter(|(name, value)| is_chosen(name, value));
+        let mut settings: BTreeMap<String, Value> = chosen.collect();
+        if let Some(start) = settings.get_mut("start")
+            && *start != self.start
+        {
+            *start = format!("{} ({})", self.start, plain(start)).into();
+        }
+        Group { settings, folders: self.folders, dev: self.dev }
+    }
+}
+
+/// Digits of a digest that are shown.
+const SHOWN: usize = 12;
+
+fn short(digest: &str) -> Value {
+    digest.get(..SHOWN).unwrap_or(digest).into()
+}
+
+/// What the report of a folder says.
+fn read(folder: &Path) -> Result<Found, Error> {
     let file = ReportFile::read(folder)?;
     let (dev, report) = (file.dev()?, &file.value);
     let none = || Error::corrupt(&file.path, "it has no \"config\"");
@@ -112,14 +152,29 @@ fn read(folder: &Path) -> Result<(Map<String, Value>, SeedSummary), Error> {
     let mut settings = config.clone();
     // What was left to the task's defaults is compared by its value.
     settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
+    settings.insert("start".to_string(), report["start"].clone());
+    settings.insert("train_examples".to_string(), report["train_examples"].clone());
+    let identity = &report["identity"];
+    // Reports of earlier versions have paths only.
+    if identity.is_object() {
+        settings.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
+        settings.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
+        for contents in ["fusion", "initialization_data"] {
+            settings.insert(contents.to_string(), identity[contents].clone());
+        }
+    }
     let decides = |name: &str, value: &Value| {
         let neutral = NEUTRAL.iter().any(|(of, neutral)| *of == name && value.as_u64() == Some(*neutral));
         !(PLACES.contains(&name) || neutral || value.is_null())
     };
     settings.retain(|name, value| decides(name, value));
-    settings.insert("start".to_string(), report["start"].clone());
-    settings.insert("train_examples".to_string(), report["train_examples"].clone());
-    Ok((settings, dev))
+    Ok(Found {
+        settings,
+        start: plain(&report["start"]),
+        dev_digest: report["dev_digest"].as_str().unwrap_or_default().to_string(),
+        folders: vec![folder.to_path_buf()],
+        dev,
+    })
 }
 
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
@@ -219,6 +274,36 @@ mod tests {
         assert!(group.settings.is_empty() && all.to_string().contains("rte: 100 examples, 3 seeds"));
         let again = write(folder.path(), "again", Task::Rte, 5e-5, &[(2, 0.7)]);
         assert!(collect(&[a, again]).unwrap_err().to_string().contains("seed 2 of this configuration"));
+    }
+
+    /// Changes a part of a report.
+    fn change(folder: &Path, pointer: &str, value: Value) {
+        let path = folder.join("report.json");
+        let mut report: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        report[pointer] = value;
+        std::fs::write(path, report.to_string()).unwrap();
+    }
+
+    #[test]
+    fn other_weights_or_data_are_other_configurations() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str, seed: u64, weights: &str, train: &str| {
+            let path = write(folder.path(), name, Task::Rte, 5e-5, &[(seed, 0.6)]);
+            change(&path, "identity", json!({ "start": { "model.safetensors": weights }, "train": train }));
+            path
+        };
+        let (a, same) = (of("a", 1, "w", "t"), of("same", 2, "w", "t"));
+        // The same weights in another place.
+        change(&same, "start", json!("elsewhere"));
+        assert_eq!(collect(&[a.clone(), same]).unwrap().groups.len(), 1);
+        let weights = collect(&[a.clone(), of("weights", 2, "v", "t")]).unwrap();
+        assert!(weights.groups.len() == 2 && weights.to_string().contains("start run ("), "{weights}");
+        let train = collect(&[a.clone(), of("train", 2, "w", "u")]).unwrap();
+        assert_eq!(train.groups[1].settings.keys().collect::<Vec<_>>(), ["train"]);
+        let dev = of("dev", 2, "w", "t");
+        change(&a, "dev_digest", json!("d"));
+        change(&dev, "dev_digest", json!("e"));
+        assert!(collect(&[a, dev]).unwrap_err().to_string().contains("labels or texts differ"));
     }
 
     #[test]

@@ -8,9 +8,11 @@ use bert_model::{
     BertWithFeatureHead, Mode, classification_loss, regression_loss,
 };
 use bert_storage::digest_bytes;
+use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
+use super::scale::Scale;
 use super::sets::{Purpose, Sets};
 use super::{Objective, Part};
 use crate::error::Error;
@@ -40,6 +42,9 @@ pub trait Classifier: Architecture {
 
     /// The logits of each example, `[examples, labels]`, from the features of its sequences.
     fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2>;
+
+    /// The last layer.
+    fn classifier(&mut self) -> &mut Linear;
 }
 
 impl Classifier for BertWithFeatureHead {
@@ -55,6 +60,10 @@ impl Classifier for BertWithFeatureHead {
     fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
         self.classify(features, mode)
     }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
 }
 
 impl Classifier for BertForSequenceClassification {
@@ -65,6 +74,10 @@ impl Classifier for BertForSequenceClassification {
     fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
         self.classify(features, mode)
     }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
 }
 
 impl Classifier for BertForMultipleChoice {
@@ -74,6 +87,10 @@ impl Classifier for BertForMultipleChoice {
 
     fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2> {
         self.choose(features, per_example, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
     }
 }
 
@@ -137,6 +154,7 @@ pub(in crate::finetune) struct LabelAnswers {
 /// A task of classes or scores.
 pub(in crate::finetune) struct Labels<'a, M> {
     sets: Sets<'a, LabelledSplit>,
+    scale: Option<Scale>,
     model: std::marker::PhantomData<M>,
 }
 
@@ -154,7 +172,21 @@ impl<'a, M: Classifier> Labels<'a, M> {
             let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
             LabelledSplit { examples, labels, features }
         };
-        Ok(Self { sets: Sets::read(setup, read, set)?, model: std::marker::PhantomData })
+        let mut sets = Sets::read(setup, read, set)?;
+        sets.notes = constant_labels(&sets);
+        let scale = setup.config.regression.then(|| Scale::of(&sets.train.labels));
+        Ok(Self { sets, scale, model: std::marker::PhantomData })
+    }
+
+    /// A model whose outputs have the unit of the labels.
+    fn in_units(&self, model: &M) -> M
+    where
+        M: Clone,
+    {
+        match self.scale {
+            Some(scale) => scale.restored(model.clone()),
+            None => model.clone(),
+        }
     }
 
     fn task(&self) -> Task {
@@ -164,6 +196,15 @@ impl<'a, M: Classifier> Labels<'a, M> {
     fn kind(&self) -> Kind {
         self.task().spec().kind
     }
+}
+
+/// Sets whose labels are all alike: nothing can be learnt from such a training set, and no score says much on such a dev
+/// set.
+fn constant_labels(sets: &Sets<'_, LabelledSplit>) -> Vec<String> {
+    let parts = sets.parts.iter().map(|(part, set)| (part.to_string(), set));
+    let all = [("the training set".to_string(), &sets.train)].into_iter().chain(parts);
+    let constant = all.filter(|(_, set)| is_degenerate(&set.labels) && !set.labels.is_empty());
+    constant.map(|(name, set)| format!("all {} labels of {name} are alike", set.labels.len())).collect()
 }
 
 impl<M: Adapts> Objective for Labels<'_, M> {
@@ -220,7 +261,11 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         };
         let logits = model.logits(features, self.sets.train.features.per_example(), mode);
         let loss = match self.kind() {
-            Kind::Regression { .. } => regression_loss(logits, batch.scores(device), targets as f64),
+            Kind::Regression { .. } => {
+                let scores =
+                    batch.scores(device, |score| self.scale.map_or(score, |scale| scale.apply(score)));
+                regression_loss(logits, scores, targets as f64)
+            }
             _ => classification_loss(logits, batch.classes(device), targets as f64),
         };
         // The micro-batches of a step together have it once.
@@ -231,8 +276,26 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         }
     }
 
+    /// Every class is as likely as another; of scores the loss of a zero for all.
+    fn guessing_loss(&self) -> f64 {
+        let spec = self.task().spec();
+        if let (Kind::Regression { .. }, None) = (spec.kind, self.scale) {
+            let square = |label: &Label| match label {
+                Label::Score(score) => f64::from(*score).powi(2),
+                Label::Class(_) => 0.0,
+            };
+            let labels = &self.sets.train.labels;
+            return labels.iter().map(square).sum::<f64>() / labels.len() as f64;
+        }
+        match spec.kind {
+            Kind::Regression { .. } => 1.0,
+            _ => (spec.choices.max(spec.num_labels()).max(2) as f64).ln(),
+        }
+    }
+
     fn answer(&self, model: &M, set: &LabelledSplit) -> LabelAnswers {
-        let outputs = predict(model, &set.features, self.kind(), &self.setup().opened.plain());
+        let model = self.in_units(model);
+        let outputs = predict(&model, &set.features, self.kind(), &self.setup().opened.plain());
         LabelAnswers { labels: decide(&outputs, self.kind()), outputs }
     }
 
@@ -248,12 +311,26 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         confusion(self.task(), &dev.labels, &self.part(Part::Dev).labels)
     }
 
+    /// Scores that are outside of the range to which files of predictions cut them.
+    fn remark(&self, dev: &LabelAnswers) -> Option<String> {
+        let Kind::Regression { min, max } = self.kind() else { return None };
+        let is_outside =
+            |label: &&Label| matches!(label, Label::Score(score) if !(min..=max).contains(score));
+        let (outside, all) = (dev.labels.iter().filter(is_outside).count(), dev.labels.len());
+        (2 * outside > all).then(|| {
+            format!(
+                "{outside} of {all} predictions on dev are outside of the range of the labels, {min} to {max}; files of \
+                 predictions cut them to it"
+            )
+        })
+    }
+
     fn calibration(&self, dev: &LabelAnswers) -> Option<Calibration> {
         calibration(&self.part(Part::Dev).labels, &dev.labels, &dev.outputs)
     }
 
     fn summary(&self, set: &LabelledSplit, runs: Vec<SeedRun>, answers: &[&LabelAnswers]) -> SeedSummary {
-        let majority = majority_baseline(self.task(), &self.sets.train.labels, &set.labels);
+        let majority = majority_baseline(self.task(), &set.labels);
         let answers: Vec<&[Label]> = answers.iter().map(|answers| answers.labels.as_slice()).collect();
         let summary = SeedSummary::new(self.task(), set.examples.len(), runs, majority);
         summary.with_interval(&set.labels, &answers)
@@ -309,7 +386,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
     }
 
     fn save_model(&self, output: &Output, model: &M, model_config: &BertConfig) -> Result<(), Error> {
-        model.save(self.setup(), output, model_config)
+        self.in_units(model).save(self.setup(), output, model_config)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | a tag for every word | `tags.rs` | `BertForTokenClassification` |
 
 pub(super) mod labels;
+mod scale;
 mod sets;
 pub(super) mod spans;
 pub(super) mod tags;
@@ -88,6 +89,9 @@ pub(super) trait Objective {
         mode: Mode,
     ) -> Tensor<1>;
 
+    /// The loss of a model that knows nothing: a training loss far above it is that of a run that diverged.
+    fn guessing_loss(&self) -> f64;
+
     /// Whether there is such a part.
     fn has(&self, part: Part) -> bool {
         self.sets().parts.contains_key(&part)
@@ -113,6 +117,11 @@ pub(super) trait Objective {
 
     /// Whether the answers are all the same.
     fn is_degenerate(&self, answers: &Self::Answers) -> bool;
+
+    /// What else a reader of a run's scores on dev should know.
+    fn remark(&self, _dev: &Self::Answers) -> Option<String> {
+        None
+    }
 
     /// How often each class of dev (row) was predicted as each class (column).
     fn confusion(&self, _dev: &Self::Answers) -> Option<Vec<Vec<u64>>> {

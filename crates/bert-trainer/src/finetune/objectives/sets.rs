@@ -2,6 +2,7 @@
 //! of `--predict`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,17 @@ pub(in crate::finetune) enum Part {
     Test,
 }
 
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HeldOut => "the held-out part",
+            Self::Dev => "dev",
+            Self::DevMismatched => "the mismatched dev set",
+            Self::Test => "test",
+        })
+    }
+}
+
 /// What a file is read for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -42,6 +54,8 @@ pub(in crate::finetune) struct Sets<'a, S> {
     pub(in crate::finetune) to_predict: Option<S>,
     /// Whether train or dev is a sample, not the official file.
     pub(in crate::finetune) is_sample: bool,
+    /// What a reader of the figures should know of the data.
+    pub(in crate::finetune) notes: Vec<String>,
 }
 
 impl<'a, S> Sets<'a, S> {
@@ -78,6 +92,6 @@ impl<'a, S> Sets<'a, S> {
         }
         let to_predict = config.predict.as_ref().map(|path| read(path, Purpose::Predict));
         let to_predict = to_predict.transpose()?.map(&set);
-        Ok(Self { setup, train: set(train), training, parts, to_predict, is_sample })
+        Ok(Self { setup, train: set(train), training, parts, to_predict, is_sample, notes: Vec::new() })
     }
 }

@@ -124,6 +124,11 @@ impl Objective for Spans<'_> {
         span_loss(logits, starts, ends, targets as f64)
     }
 
+    /// Every token is as likely as another.
+    fn guessing_loss(&self) -> f64 {
+        (self.setup().max_seq_length as f64).ln()
+    }
+
     fn answer(&self, model: &BertForQuestionAnswering, of: &Questions) -> Vec<PredictedAnswer> {
         of.encoded.answers(&of.questions, model, self.answers, &self.setup().opened.plain())
     }
