@@ -31,9 +31,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-")]
     input: PathBuf,
 
-    /// Which layers: from 0, or from the last one, which is -1.
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true,
-        default_values_t = [-1, -2, -3, -4])]
+    /// Which layers: from 0, or from the last one, which is -1 [default: -1,-2,-3,-4, or all layers of a smaller model].
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
     layers: Vec<i32>,
 
     /// File for the features, written whole or not at all [default: standard output].

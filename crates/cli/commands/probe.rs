@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::inference::{Probe, Prober, Replacement, TextFormat};
+use bert_trainer::built_in;
+use bert_trainer::inference::{NewTexts, Probe, Prober, Replacement, TextColumns, TextFormat};
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::exit::{print, print_json};
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Run, checkpoint, output folder of finetune, or Hugging Face folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     model: PathBuf,
 
     /// Of an adapter's folder: the checkpoint that it was trained on [default: as the folder says].
@@ -31,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-", conflicts_with = "data")]
     input: Option<PathBuf>,
 
-    /// How the texts stand in it [default: by the file's ending: .tsv; .jsonl, .ndjson, .json; else text].
+    /// How the texts stand in it [default: by the file's ending: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
     #[arg(long, value_enum, requires = "input")]
     format: Option<TextFormat>,
 
@@ -73,19 +74,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let prober = Prober::open(&folder, args.encoder.as_deref(), args.device)?;
     let probes = match (&args.text, &args.input, &args.data) {
         (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
-        (_, Some(input), _) => prober.file(input, args.format, &args.replace)?,
+        (_, Some(source), _) => {
+            let texts = NewTexts { source, format: args.format, columns: TextColumns::default() };
+            prober.file(&texts, &args.replace)?
+        }
         (text, ..) => prober.text(text.as_deref().unwrap_or_default(), &args.replace)?,
     };
     let all = || probes.iter().flat_map(|probe| &probe.predictions);
     let (predictions, flips) = (all().count(), all().filter(|of| of.flips).count());
     if predictions == 0 {
-        let reason = match probes.is_empty() {
-            true => "none of the words is there",
-            false => {
+        let reason = match (probes.is_empty(), &args.text) {
+            (true, Some(text)) => {
+                format!("none of the words is there; the text has: {}", prober.words_of(text).join(" "))
+            }
+            (true, None) => "none of the words is in any of the texts".to_string(),
+            (false, _) => {
                 "nothing is predicted: a model without a classifier needs a [MASK] beside the changed word"
+                    .to_string()
             }
         };
-        return Err(Error::Configuration { flag: "replace", reason: reason.to_string() }.into());
+        return Err(Error::Configuration { flag: "replace", reason }.into());
     }
     if args.json {
         return print_json(&Probes { changes: probes.len(), predictions, flips, probes });

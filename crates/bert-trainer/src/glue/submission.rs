@@ -9,7 +9,7 @@ use zip::write::{FileOptions, ZipWriter};
 
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::inference::{Answer, Classifier};
+use crate::inference::{Answer, Classifier, ModelOptions};
 use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_predictions};
 
 /// The diagnostic set, which a model of MNLI answers: its name in the archive, and where it is looked for.
@@ -48,7 +48,8 @@ pub fn write_submission(
                 Some(classifier) => classifier,
                 None => {
                     let tuned = folder.join(task.spec().name).join("model");
-                    &*model.insert(Classifier::open(&tuned, None, None, device)?)
+                    &*model
+                        .insert(Classifier::open(&tuned, ModelOptions { device, ..ModelOptions::default() })?)
                 }
             };
             let mut bytes = Vec::new();

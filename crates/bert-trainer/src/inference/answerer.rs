@@ -5,9 +5,9 @@ use std::path::Path;
 use bert_model::BertForQuestionAnswering;
 use serde::Serialize;
 
-use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::inference::model_folder::{Tuned, line_of};
+use crate::inference::trained::ModelOptions;
 use crate::question_answering::answers::AnswerSettings;
 use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::squad::Question;
@@ -33,18 +33,23 @@ pub struct Answerer {
 
 impl Answerer {
     /// Opens a model folder. Lengths, and whether there may be no answer, are those of the fine-tuning whose `model/`
-    /// the folder is, else the defaults of `finetune --task squad`.
+    /// the folder is, else the defaults of `finetune --task squad`. Where the sequence has another length than in the
+    /// fine-tuning, a question takes half of it at most.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has not so many positions as `max_length`.
-    pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let tuned: Tuned<BertForQuestionAnswering> = Tuned::open(folder, max_length, 384, device)?;
-        let (config, max_seq_length) = (&tuned.report["config"], tuned.max_length);
+    /// When it cannot be read, or the model has not so many positions as `options` asks for.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let tuned: Tuned<BertForQuestionAnswering> = Tuned::open(folder, options, 384)?;
+        let (report, max_seq_length) = (&tuned.trained.report, tuned.max_length);
+        let config = &report["config"];
         let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);
         let version_2 = config["task"] == "squad2";
         let threshold = config["null_score_diff_threshold"].as_f64().unwrap_or(0.0);
-        // Half of a short sequence at most.
-        let max_query_length = number("max_query_length", 64).min(max_seq_length / 2 - 2);
+        let trained_length = report["resolved"]["max_seq_length"].as_u64();
+        let max_query_length = match trained_length == Some(max_seq_length as u64) {
+            true => number("max_query_length", 64),
+            false => number("max_query_length", 64).min((max_seq_length / 2).saturating_sub(2).max(1)),
+        };
         let windows =
             WindowSettings { max_seq_length, doc_stride: number("doc_stride", 128), max_query_length };
         let answers = AnswerSettings {

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use bert_kernels::Compute;
 use bert_model::{
     Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
     LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_config,
@@ -15,12 +16,12 @@ use burn::tensor::Device;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::model_folder::{architecture, check_encoder, class_names, load_adapted, longest, trained_setting};
-use crate::device_name::DeviceName;
+use super::model_folder::{architecture, check_encoder, class_names, line_of, load_adapted, longest};
+use super::trained::{ModelOptions, Trained};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::features::Features;
 use crate::finetune::{decide, predict};
-use crate::tasks::{EncodedPair, Example, Kind, Label};
+use crate::tasks::{EncodedPair, Example, Kind, Label, TaskError};
 use crate::text::Text;
 use bert_storage::Locate;
 
@@ -47,7 +48,7 @@ impl Answer {
     pub fn short(&self) -> String {
         match self {
             Self::Class { label, .. } => label.clone(),
-            Self::Score { score } => format!("{score:.3}"),
+            Self::Score { score } => score.to_string(),
         }
     }
 }
@@ -63,8 +64,8 @@ fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &De
 }
 
 /// The model of a folder that has all of it.
-fn load_whole(folder: &Path, device: &Device) -> Result<(Model, BertConfig), Error> {
-    let config = read_pretrained_config(folder)?;
+fn load_whole(folder: &Path, compute: Compute, device: &Device) -> Result<(Model, BertConfig), Error> {
+    let config = BertConfig { compute, ..read_pretrained_config(folder)? };
     outputs(&config)?;
     let tensors = read_pretrained_tensors(folder)?;
     // Heads of other tasks have tensors of this name too.
@@ -88,39 +89,49 @@ pub struct Classifier {
     names: Vec<String>,
     kind: Kind,
     pub(super) max_length: usize,
+    pub(super) trained: Trained,
     device: Device,
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]); an adapter's goes onto `encoder`, or
-    /// else onto the one it names. Texts are cut to `max_length` tokens; without it to the length of the fine-tuning
-    /// whose `model/` the folder is, else to the model's positions.
+    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]); an adapter's goes onto the encoder of
+    /// `options`, or else onto the one it names. Texts are cut to the length of `options`; without it to that of the
+    /// fine-tuning whose `model/` the folder is, else to the model's positions.
     ///
     /// # Errors
     /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
     /// when the model has not so many positions; when it cannot be read.
-    pub fn open(
-        folder: &Path,
-        encoder: Option<&Path>,
-        max_length: Option<usize>,
-        device: DeviceName,
-    ) -> Result<Self, Error> {
-        let device = device.open()?;
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let (device, encoder) = (options.device.open()?, options.encoder);
+        let trained = Trained::of(folder)?;
+        let compute = trained.compute(options)?;
         let (model, config, text) = match is_adapter_folder(folder) {
             true => {
-                let (model, config, text) = load_adapted(folder, encoder, &device)?;
+                let (model, config, text) = load_adapted(folder, encoder, (compute, &device))?;
                 (Model::Plain(Box::new(model)), config, text)
             }
             false => {
                 check_encoder(folder, encoder)?;
-                let (model, config) = load_whole(folder, &device)?;
+                let (model, config) = load_whole(folder, compute, &device)?;
                 (model, config, Text::open(folder)?)
             }
         };
         let (names, kind) = outputs(&config)?;
-        let max_length = longest(&trained_setting(folder)?, max_length, usize::MAX, &config);
+        let max_length = longest(&trained.report, options.max_length, usize::MAX, &config);
         text.check_fits(&config, max_length)?;
-        Ok(Self { model, text, names, kind, max_length, device })
+        Ok(Self { model, text, names, kind, max_length, trained, device })
+    }
+
+    /// Refuses single texts where the model learnt pairs, and the other way round.
+    ///
+    /// # Errors
+    /// [`TaskProblem::WrongValue`](crate::tasks::TaskProblem::WrongValue) with the line.
+    pub(super) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), TaskError> {
+        let check = |example: &Example| {
+            let checked = self.trained.check_form(example);
+            checked.map_err(|problem| problem.at_line(path, line_of(example)).into())
+        };
+        examples.iter().try_for_each(check)
     }
 
     /// The answers to texts, in their order.

@@ -20,7 +20,8 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use serde::Serialize;
 
-use super::text_input::for_each_window;
+use super::model_folder::line_of;
+use super::text_input::for_each_line_window;
 use super::{load_encoder, write_line};
 use crate::device_name::DeviceName;
 use crate::error::Error;
@@ -32,6 +33,8 @@ use crate::text::{PAIR_SEPARATOR, Text};
 /// Lines that are held at a time; every token of each has a vector for each layer.
 const WINDOW: usize = 32;
 const BATCH: usize = 8;
+/// Layers where none are named: those of the reference's example.
+const LAST_LAYERS: i32 = 4;
 /// The reference's `max_seq_length`.
 const DEFAULT_LENGTH: usize = 128;
 
@@ -58,7 +61,7 @@ pub struct Extractor {
 
 impl Extractor {
     /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]) for some of its layers, counted from 0
-    /// or, below it, from the last. Texts are cut to `max_length` tokens; without it to the reference's 128, or to
+    /// or, below it, from the last; where none are named, for the last four, or all of a smaller model. Texts are cut to `max_length` tokens; without it to the reference's 128, or to
     /// the model's positions where they are fewer.
     ///
     /// # Errors
@@ -73,6 +76,8 @@ impl Extractor {
         let device = device.open()?;
         let (model, config) = load_encoder(folder, &device)?;
         let count = config.num_hidden_layers as i32;
+        let last: Vec<i32> = (1..=count.min(LAST_LAYERS)).map(|layer| -layer).collect();
+        let layers = if layers.is_empty() { &last[..] } else { layers };
         if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
             let reason = format!("no layer {layer}; the model has 0 to {}, or -{count} to -1", count - 1);
             return Err(Error::Configuration { flag: "layers", reason });
@@ -98,8 +103,7 @@ impl Extractor {
         input: &Path,
         each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let parse = |line: u64, text: &str| Ok(example(line - 1, text));
-        for_each_window(input, WINDOW, parse, &mut |window| each(&self.of(window)))
+        for_each_line_window(input, WINDOW, texts, &mut |window| each(&self.of(&window.examples)))
     }
 
     fn of(&self, examples: &[Example]) -> Vec<LineFeatures> {
@@ -108,7 +112,7 @@ impl Extractor {
         let token = |&id: &u32| vocabulary.token(id).to_string();
         let mut lines: Vec<LineFeatures> = (0..examples.len())
             .map(|at| LineFeatures {
-                line: examples[at].index.parse().expect("a number of ours"),
+                line: line_of(&examples[at]) - 1,
                 tokens: features.sequences(at)[0].input_ids.iter().map(token).collect(),
                 layers: Vec::with_capacity(self.layers.len()),
             })
@@ -131,14 +135,13 @@ impl Extractor {
     }
 }
 
-/// A line as the reference reads it: of several separators the last one counts.
-fn example(line: u64, text: &str) -> Example {
-    let text = python_strip(text);
-    let (a, b) = match text.rsplit_once(PAIR_SEPARATOR) {
-        Some((a, b)) => (a, Some(b.to_string())),
-        None => (text, None),
-    };
-    Example { index: line.to_string(), text_a: a.to_string(), text_b: b, choices: vec![], label: None }
+/// The texts of a line as the reference reads them: of several separators the last one counts.
+fn texts(line: &str) -> (String, Option<String>) {
+    let line = python_strip(line);
+    match line.rsplit_once(PAIR_SEPARATOR) {
+        Some((a, b)) => (a.to_string(), Some(b.to_string())),
+        None => (line.to_string(), None),
+    }
 }
 
 /// One line of the reference's output.
@@ -265,16 +268,12 @@ mod tests {
     #[test]
     fn a_line_is_cut_like_the_reference_s() {
         // re.match(r"^(.*) \|\|\| (.*)$", line.strip())
-        let cut = |text| {
-            let example = example(0, text);
-            (example.text_a, example.text_b)
-        };
-        assert_eq!(cut(" a b \r"), ("a b".into(), None));
-        assert_eq!(cut("a ||| b"), ("a".into(), Some("b".into())));
-        assert_eq!(cut("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
-        assert_eq!(cut("a|||b"), ("a|||b".into(), None));
-        assert_eq!(cut("||| b"), ("||| b".into(), None));
-        assert_eq!(cut(""), (String::new(), None));
+        assert_eq!(texts(" a b \r"), ("a b".into(), None));
+        assert_eq!(texts("a ||| b"), ("a".into(), Some("b".into())));
+        assert_eq!(texts("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
+        assert_eq!(texts("a|||b"), ("a|||b".into(), None));
+        assert_eq!(texts("||| b"), ("||| b".into(), None));
+        assert_eq!(texts(""), (String::new(), None));
     }
 
     #[test]

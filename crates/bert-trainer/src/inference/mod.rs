@@ -10,17 +10,20 @@
 //! | hidden states of every token | [`Extractor`] | `features.rs` |
 //! | the predictions that flip when one word changes | [`Prober`] | `probe.rs` |
 //!
-//! Texts come from files or standard input in windows ([`TextFormat`], `text_input.rs`), so memory stays bounded.
+//! Texts come from files or standard input in windows ([`NewTexts`], `text_input.rs`), so memory stays bounded; which
+//! columns of a table have them is in `columns.rs`. What a model was trained on is read from its report (`trained.rs`).
 //! Batches are made by length within a window, and results keep the order of the input.
 
 mod answerer;
 mod classifier;
+mod columns;
 mod features;
 mod model_folder;
 mod predict;
 mod probe;
 mod tagger;
 mod text_input;
+mod trained;
 
 use std::io::Write;
 use std::path::Path;
@@ -31,11 +34,13 @@ use serde::Serialize;
 
 pub use answerer::{Answerer, TextAnswer};
 pub use classifier::{Answer, Classifier};
+pub use columns::TextColumns;
 pub use features::{Extractor, LineFeatures, write_json_lines, write_parquet};
 pub use predict::{Predictor, predict_file};
 pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
 pub use tagger::{NamedEntity, TaggedText, Tagger};
-pub use text_input::{STANDARD_INPUT, TextFormat};
+pub use text_input::{NewTexts, STANDARD_INPUT, TextFormat};
+pub use trained::ModelOptions;
 
 use crate::error::Error;
 

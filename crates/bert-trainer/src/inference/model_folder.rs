@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use bert_kernels::Compute;
 use bert_model::{
     Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, is_adapter_folder, is_fusion_folder,
     load_pretrained, read_adapter, read_fusion, read_pretrained_config,
@@ -11,8 +12,8 @@ use bert_storage::Locate;
 use burn::tensor::Device;
 use serde_json::Value;
 
+use super::trained::{ModelOptions, Trained};
 use crate::checkpoint::resolve_model_folder;
-use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
 use crate::json_file::read_json;
 use crate::tasks::Example;
@@ -33,31 +34,28 @@ pub(super) struct Tuned<M> {
     pub(super) config: BertConfig,
     pub(super) text: Text,
     pub(super) device: Device,
-    /// `report.json` of the fine-tuning whose `model/` the folder is; null for another folder.
-    pub(super) report: Value,
+    /// The fine-tuning that made it.
+    pub(super) trained: Trained,
     /// The longest sequence.
     pub(super) max_length: usize,
 }
 
 impl<M: Architecture> Tuned<M> {
-    /// Opens a folder. Its length is `max_length`, else that of its fine-tuning, else `default`; the last two as far as
-    /// the model has positions.
+    /// Opens a folder. Its length is the one of `options`, else that of its fine-tuning, else `default`; the last two as
+    /// far as the model has positions.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has not so many positions as `max_length`.
-    pub(super) fn open(
-        folder: &Path,
-        max_length: Option<usize>,
-        default: usize,
-        device: DeviceName,
-    ) -> Result<Self, Error> {
-        let device = device.open()?;
-        let (model, config, _) = load_pretrained(folder, |config| config, LoadPolicy::Exact, 0, &device)?;
+    /// When it cannot be read, or the model has not so many positions as `options` asks for.
+    pub(super) fn open(folder: &Path, options: ModelOptions<'_>, default: usize) -> Result<Self, Error> {
+        let device = options.device.open()?;
+        let trained = Trained::of(folder)?;
+        let compute = trained.compute(options)?;
+        let computing = |config| BertConfig { compute, ..config };
+        let (model, config, _) = load_pretrained(folder, computing, LoadPolicy::Exact, 0, &device)?;
         let text = Text::open(folder)?;
-        let report = trained_setting(folder)?;
-        let max_length = longest(&report, max_length, default, &config);
+        let max_length = longest(&trained.report, options.max_length, default, &config);
         text.check_fits(&config, max_length)?;
-        Ok(Self { model, config, text, device, report, max_length })
+        Ok(Self { model, config, text, device, trained, max_length })
     }
 }
 
@@ -111,11 +109,12 @@ pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
 pub(super) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
-    device: &Device,
+    (compute, device): (Compute, &Device),
 ) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
+    let computer = (compute, device);
     if is_fusion_folder(folder) {
         let fusion = read_fusion(folder)?;
-        let (model, config, text) = base_model(folder, encoder, fusion.base.as_deref(), None, device)?;
+        let (model, config, text) = base_model(folder, encoder, fusion.base.as_deref(), None, computer)?;
         return Ok((fusion.apply(model, config.attention_probs_dropout_prob)?, config, text));
     }
     let adapter = read_adapter(folder)?;
@@ -124,7 +123,7 @@ pub(super) fn load_adapted(
         names.sort_unstable();
         names.into_iter().map(|(_, name)| name).collect()
     });
-    let (model, config, text) = base_model(folder, encoder, adapter.base.as_deref(), names, device)?;
+    let (model, config, text) = base_model(folder, encoder, adapter.base.as_deref(), names, computer)?;
     Ok((adapter.apply(model)?, config, text))
 }
 
@@ -135,7 +134,7 @@ fn base_model(
     encoder: Option<&Path>,
     base: Option<&str>,
     names: Option<Vec<String>>,
-    device: &Device,
+    (compute, device): (Compute, &Device),
 ) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
     let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).at(folder));
     let named = match (encoder, base) {
@@ -146,7 +145,7 @@ fn base_model(
     };
     let encoder = resolve_model_folder(named, &mut |_| {})?;
     let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
-    let config = |encoder: BertConfig| match (own, names) {
+    let with_labels = |encoder: BertConfig| match (own, names) {
         (Some(own), _) => BertConfig {
             num_labels: own.num_labels,
             id2label: own.id2label,
@@ -157,6 +156,7 @@ fn base_model(
         (None, Some(names)) => encoder.with_labels(&names),
         (None, None) => encoder,
     };
+    let config = |encoder| BertConfig { compute, ..with_labels(encoder) };
     let (model, config, _) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
     Ok((model, config, Text::open(&encoder)?))
 }

@@ -7,18 +7,19 @@
 use std::io::Write;
 use std::path::Path;
 
-use serde::Serialize;
-
-use super::answerer::Answerer;
-use super::classifier::Classifier;
-use super::model_folder::{architecture, check_encoder, line_of};
-use super::tagger::Tagger;
-use super::text_input::{STANDARD_INPUT, TextFormat, for_each_window};
-use super::write_line;
-use crate::device_name::DeviceName;
-use crate::error::{Error, FolderProblem};
-use crate::tasks::{Example, TaskError};
 use bert_storage::Locate;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::answerer::{Answerer, TextAnswer};
+use super::classifier::{Answer, Classifier};
+use super::model_folder::{architecture, check_encoder, line_of};
+use super::tagger::{TaggedText, Tagger};
+use super::text_input::{NewTexts, Window};
+use super::trained::ModelOptions;
+use super::write_line;
+use crate::error::{Error, FolderProblem};
+use crate::tasks::{Example, Task, TaskError};
 
 /// Texts that are held and sorted by length at a time.
 const WINDOW: usize = 1024;
@@ -38,76 +39,82 @@ impl Predictor {
     ///
     /// # Errors
     /// [`FolderProblem::NoHead`] when the folder has none that answers texts; when it cannot be read.
-    pub fn open(
-        folder: &Path,
-        encoder: Option<&Path>,
-        max_length: Option<usize>,
-        device: DeviceName,
-    ) -> Result<Self, Error> {
-        check_encoder(folder, encoder)?;
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        check_encoder(folder, options.encoder)?;
         match architecture(folder)?.as_deref() {
-            Some("BertForQuestionAnswering") => {
-                Ok(Self::Answers(Box::new(Answerer::open(folder, max_length, device)?)))
-            }
-            Some("BertForTokenClassification") => {
-                Ok(Self::Tags(Box::new(Tagger::open(folder, max_length, device)?)))
-            }
+            Some("BertForQuestionAnswering") => Ok(Self::Answers(Box::new(Answerer::open(folder, options)?))),
+            Some("BertForTokenClassification") => Ok(Self::Tags(Box::new(Tagger::open(folder, options)?))),
             Some("BertForMultipleChoice") => {
                 let head = "head that answers single texts";
                 let hint = "a model of choices answers its task's files: finetune --predict";
                 Err(FolderProblem::NoHead { head, hint }.at(folder).into())
             }
-            _ => Ok(Self::Labels(Box::new(Classifier::open(folder, encoder, max_length, device)?))),
+            _ => Ok(Self::Labels(Box::new(Classifier::open(folder, options)?))),
         }
     }
 
-    /// The answers to examples, each as JSON to put beside its text.
+    /// The task that the model was trained on, where it is known.
+    fn task(&self) -> Option<Task> {
+        match self {
+            Self::Labels(classifier) => classifier.trained.task(),
+            Self::Answers(_) | Self::Tags(_) => None,
+        }
+    }
+
+    /// The answers to examples, in their order.
     ///
     /// # Errors
     /// [`WrongValue`](crate::tasks::TaskProblem::WrongValue) for an example that the head has no use for.
-    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<serde_json::Value>, TaskError> {
-        fn json<T: Serialize>(answers: Vec<T>) -> Vec<serde_json::Value> {
-            answers.into_iter().map(|answer| serde_json::to_value(answer).expect("plain data")).collect()
-        }
+    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Said>, TaskError> {
         Ok(match self {
-            Self::Labels(classifier) => json(classifier.answer(examples)),
-            Self::Answers(answerer) => json(answerer.answer(path, examples)?),
-            Self::Tags(tagger) => json(tagger.answer(path, examples)?),
+            Self::Labels(classifier) => {
+                classifier.check_forms(path, examples)?;
+                classifier.answer(examples).into_iter().map(Said::Label).collect()
+            }
+            Self::Answers(answerer) => {
+                answerer.answer(path, examples)?.into_iter().map(Said::Answer).collect()
+            }
+            Self::Tags(tagger) => tagger.answer(path, examples)?.into_iter().map(Said::Tags).collect(),
         })
     }
+}
+
+/// What a model says of an example, to put beside its text.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said {
+    Label(Answer),
+    Answer(TextAnswer),
+    Tags(TaggedText),
 }
 
 /// One line of the output.
 #[derive(Serialize)]
 struct Row<'a> {
     line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     text_b: Option<&'a str>,
     #[serde(flatten)]
-    answer: &'a serde_json::Value,
+    answer: &'a Said,
 }
 
-/// Writes the answer to every text of `input` (a file, or `-`) to `out`, one JSON object a line; gives their number.
+/// Writes the answer to every text to `out`, one JSON object a line; gives their number.
 ///
 /// # Errors
 /// Bad input with its line, after the answers to the windows before it were written; [`Error::Results`].
-pub fn predict_file(
-    predictor: &Predictor,
-    input: &Path,
-    format: Option<TextFormat>,
-    out: &mut dyn Write,
-) -> Result<u64, Error> {
-    let format = format.unwrap_or_else(|| TextFormat::of(input));
-    let named = if input.as_os_str() == STANDARD_INPUT { Path::new("standard input") } else { input };
+pub fn predict_file(predictor: &Predictor, texts: &NewTexts<'_>, out: &mut dyn Write) -> Result<u64, Error> {
     let mut count = 0;
-    for_each_window(input, WINDOW, |line, text| format.example(line, text), &mut |window| {
-        for (example, answer) in window.iter().zip(predictor.answer(named, window)?) {
+    texts.for_each_window(predictor.task(), WINDOW, &mut |Window { examples, ids }| {
+        let answers = predictor.answer(texts.path(), examples)?;
+        for ((example, answer), id) in examples.iter().zip(&answers).zip(ids) {
             let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
-            let row = Row { line: line_of(example), text, text_b, answer: &answer };
+            let row = Row { line: line_of(example), id: id.as_ref(), text, text_b, answer };
             write_line(out, &row)?;
         }
-        count += window.len() as u64;
+        count += examples.len() as u64;
         out.flush().map_err(Error::Results)
     })?;
     Ok(count)

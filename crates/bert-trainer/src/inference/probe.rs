@@ -15,7 +15,8 @@ use bert_model::read_pretrained_config;
 use serde::Serialize;
 
 use super::classifier::{Answer, Classifier};
-use super::text_input::{TextFormat, for_each_window};
+use super::text_input::NewTexts;
+use super::trained::ModelOptions;
 use crate::data_loader::DataLoader;
 use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
@@ -148,7 +149,8 @@ impl Prober {
     /// # Errors
     /// When the folder has neither or cannot be read.
     pub fn open(folder: &Path, encoder: Option<&Path>, device: DeviceName) -> Result<Self, Error> {
-        let head = match Classifier::open(folder, encoder, None, device) {
+        let head = match Classifier::open(folder, ModelOptions { encoder, device, ..ModelOptions::default() })
+        {
             Ok(classifier) => Head::Class(Box::new(classifier)),
             Err(Error::Folder(Located { problem: FolderProblem::NoHead { .. }, .. })) => {
                 Head::Masks(Box::new(MaskFiller::open(folder, device)?))
@@ -171,16 +173,17 @@ impl Prober {
     ///
     /// # Errors
     /// As [`Self::text`], and bad input with its line.
-    pub fn file(
-        &self,
-        input: &Path,
-        format: Option<TextFormat>,
-        replacements: &[Replacement],
-    ) -> Result<Vec<Probe>, Error> {
-        let format = format.unwrap_or_else(|| TextFormat::of(input));
+    pub fn file(&self, texts: &NewTexts<'_>, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let trained = match &self.head {
+            Head::Class(classifier) => classifier.trained.task(),
+            Head::Masks(_) => None,
+        };
         let mut probes = Vec::new();
-        for_each_window(input, 1, |line, text| format.example(line, text), &mut |window| {
-            for Example { index, text_a, text_b, .. } in window {
+        texts.for_each_window(trained, 1, &mut |window| {
+            if let Head::Class(classifier) = &self.head {
+                classifier.check_forms(texts.path(), &window.examples)?;
+            }
+            for Example { index, text_a, text_b, .. } in &window.examples {
                 let encoded = match text_b {
                     Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
                     None => text_a.clone(),
@@ -192,6 +195,13 @@ impl Prober {
             Ok(())
         })?;
         Ok(probes)
+    }
+
+    /// The words of a text, as `--replace` names them.
+    pub fn words_of(&self, text: &str) -> Vec<String> {
+        let (words, encoded) = (self.words(), self.words().encode_with_masks(text, self.max_length()));
+        let ranges = word_ranges(&encoded, &words.vocabulary);
+        ranges.into_iter().map(|range| shown(&encoded.input_ids[range], &words.vocabulary)).collect()
     }
 
     /// All changes to the first `instances` instances of a data folder.

@@ -1,16 +1,20 @@
 //! Reads examples from files of new texts or standard input, in windows of bounded size.
 //!
-//! The index of an example is the number of its line, from 1. The files of tasks are read by [`crate::tasks`].
+//! The index of an example is the number of its line, from 1; of a Parquet file that of its row. The files of tasks are
+//! read by [`crate::tasks`].
 
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use serde_json::{Map, Value};
-
-use crate::error::Error;
-use crate::tasks::{Example, TaskError, TaskProblem, lines_of};
+use bert_data::parquet::text_rows::text_rows;
 use bert_storage::Locate;
+use serde_json::Value;
+
+use super::columns::{Names, Places, TextColumns, Texts};
+use crate::error::Error;
+use crate::tasks::{Example, Task, TaskError, TaskProblem, lines_of, records_of};
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -24,115 +28,232 @@ const WINDOW_BYTES: usize = 4 << 20;
 pub enum TextFormat {
     /// One text a line.
     Text,
-    /// One text or two a line, with a tab between them; no header.
+    /// Tab-separated: with a header that names the columns, else one text or two a line.
     Tsv,
-    /// One JSON object a line, with `text` and perhaps `text_b`, or `question` and `context`; other keys are left
-    /// alone.
+    /// Comma-separated with a header, quoted as in RFC 4180.
+    Csv,
+    /// One JSON object a line.
     Jsonl,
+    /// Columns of text.
+    Parquet,
 }
 
 impl TextFormat {
-    /// The format that a file's name says: `.tsv`; `.jsonl`, `.ndjson` and `.json`; anything else is [`Self::Text`].
+    /// The format that a file's name says: `.tsv`; `.csv`; `.jsonl`, `.ndjson` and `.json`; `.parquet`; anything else is
+    /// [`Self::Text`].
     pub fn of(path: &Path) -> Self {
         let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         match end.as_str() {
             "tsv" => Self::Tsv,
+            "csv" => Self::Csv,
             "jsonl" | "ndjson" | "json" => Self::Jsonl,
+            "parquet" => Self::Parquet,
             _ => Self::Text,
         }
     }
+}
 
-    /// The example in a line.
+/// New texts: where they are, and what is read of them.
+#[derive(Clone, Debug)]
+pub struct NewTexts<'a> {
+    /// A file, a pipe, or [`STANDARD_INPUT`].
+    pub source: &'a Path,
+    /// How they stand in it; `None`: as its name says.
+    pub format: Option<TextFormat>,
+    /// Columns of tables.
+    pub columns: TextColumns,
+}
+
+/// Some examples in the order of the input.
+#[derive(Default)]
+pub(super) struct Window {
+    pub(super) examples: Vec<Example>,
+    /// What is passed through beside each.
+    pub(super) ids: Vec<Option<Value>>,
+}
+
+/// Collects examples and hands them on.
+struct Windows<'a> {
+    size: usize,
+    bytes: usize,
+    window: Window,
+    each: &'a mut dyn FnMut(&Window) -> Result<(), Error>,
+}
+
+impl<'a> Windows<'a> {
+    fn new(size: usize, each: &'a mut dyn FnMut(&Window) -> Result<(), Error>) -> Self {
+        Self { size, bytes: 0, window: Window::default(), each }
+    }
+
+    fn push(&mut self, line: u64, Texts { text_a, text_b, id }: Texts) -> Result<(), Error> {
+        self.bytes += text_a.len() + text_b.as_ref().map_or(0, String::len);
+        let example = Example { index: line.to_string(), text_a, text_b, choices: vec![], label: None };
+        self.window.examples.push(example);
+        self.window.ids.push(id);
+        if self.window.examples.len() == self.size || self.bytes >= WINDOW_BYTES {
+            (self.each)(&self.window)?;
+            (self.window, self.bytes) = (Window::default(), 0);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Error> {
+        match self.window.examples.is_empty() {
+            true => Ok(()),
+            false => (self.each)(&self.window),
+        }
+    }
+}
+
+impl NewTexts<'_> {
+    /// The name of the input in messages.
+    pub(super) fn path(&self) -> &Path {
+        if self.is_standard_input() { Path::new("standard input") } else { self.source }
+    }
+
+    fn is_standard_input(&self) -> bool {
+        self.source.as_os_str() == STANDARD_INPUT
+    }
+
+    fn open(&self) -> Result<Box<dyn BufRead>, TaskError> {
+        match self.is_standard_input() {
+            true => Ok(Box::new(stdin().lock())),
+            false => open(self.source),
+        }
+    }
+
+    /// Hands the examples on in order, `size` at a time or fewer where texts are long, for a model that was trained on a
+    /// task.
     ///
     /// # Errors
-    /// [`TaskProblem::EmptyText`], [`TaskProblem::WrongColumns`], [`TaskProblem::NotJson`],
-    /// [`TaskProblem::WrongValue`].
-    pub(super) fn example(self, line: u64, text: &str) -> Result<Example, TaskProblem> {
-        let (text_a, text_b) = match self {
-            Self::Text => (text.to_string(), None),
-            Self::Tsv => columns(text)?,
-            Self::Jsonl => object(text)?,
+    /// What cannot be read, with its line; the errors of `each`.
+    pub(super) fn for_each_window(
+        &self,
+        trained: Option<Task>,
+        size: usize,
+        each: &mut dyn FnMut(&Window) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let names = Names::new(&self.columns, trained);
+        let mut windows = Windows::new(size, each);
+        let format = self.format.unwrap_or_else(|| TextFormat::of(self.source));
+        if format == TextFormat::Parquet {
+            self.parquet(&names, &mut windows)?;
+            return windows.finish();
+        }
+        let (path, reader) = (self.path(), self.open()?);
+        let mut table = None;
+        let mut take = |line: u64, texts: Result<Option<Texts>, TaskProblem>| {
+            let filled = texts.and_then(|texts| texts.map(filled).transpose());
+            match filled.map_err(|problem| TaskError::from(problem.at_line(path, line)))? {
+                Some(texts) => windows.push(line, texts),
+                None => Ok(()),
+            }
         };
-        if text_a.trim().is_empty() {
-            return Err(TaskProblem::EmptyText);
+        match format {
+            TextFormat::Csv => {
+                records_of(reader, path, |line, fields| take(line, under_header(&names, &mut table, fields)))?
+            }
+            TextFormat::Tsv => lines_of(reader, path, |line, text| {
+                let fields: Vec<String> = text.split('\t').map(str::to_string).collect();
+                take(line, tab_separated(&names, &mut table, fields))
+            })?,
+            TextFormat::Jsonl => lines_of(reader, path, |line, text| {
+                let object = serde_json::from_str(text).map_err(TaskProblem::from);
+                take(line, object.and_then(|object| names.in_object(object)).map(Some))
+            })?,
+            TextFormat::Text | TextFormat::Parquet => lines_of(reader, path, |line, text| {
+                take(line, Ok(Some(Texts { text_a: text.to_string(), ..Texts::default() })))
+            })?,
         }
-        Ok(Example { index: line.to_string(), text_a, text_b, choices: vec![], label: None })
+        windows.finish()
+    }
+
+    fn parquet(&self, names: &Names<'_>, windows: &mut Windows<'_>) -> Result<(), Error> {
+        let places = OnceCell::new();
+        let choose = |header: &[String]| {
+            let found = names.under(header).map_err(|problem| TaskError::from(problem.at(self.source)))?;
+            Ok::<_, Error>(places.get_or_init(|| found).chosen())
+        };
+        text_rows(self.source, choose, |row, values| {
+            let places: &Places = places.get().expect("chosen before the first row");
+            let texts = places.texts_of(values).and_then(filled);
+            windows.push(row, texts.map_err(|problem| TaskError::from(problem.at_line(self.source, row)))?)
+        })
     }
 }
 
-fn columns(text: &str) -> Result<(String, Option<String>), TaskProblem> {
-    let fields: Vec<&str> = text.split('\t').collect();
-    match fields[..] {
-        [a] => Ok((a.to_string(), None)),
-        [a, b] => Ok((a.to_string(), Some(b.to_string()))),
+/// A row under a header; nothing for the header itself.
+fn under_header(
+    names: &Names<'_>,
+    table: &mut Option<Option<Places>>,
+    fields: &[String],
+) -> Result<Option<Texts>, TaskProblem> {
+    match table {
+        Some(places) => places.expect("a header").texts(fields, "comma").map(Some),
+        None => {
+            *table = Some(Some(names.under(fields)?));
+            Ok(None)
+        }
+    }
+}
+
+/// A line of a tab-separated file; nothing for a header.
+fn tab_separated(
+    names: &Names<'_>,
+    table: &mut Option<Option<Places>>,
+    fields: Vec<String>,
+) -> Result<Option<Texts>, TaskProblem> {
+    if table.is_none() {
+        let found = names.of_tsv(&fields)?;
+        *table = Some(found.map(|(places, _)| places));
+        if found.is_some_and(|(_, is_header)| is_header) {
+            return Ok(None);
+        }
+    }
+    match table.flatten() {
+        Some(places) => places.texts(&fields, "tab").map(Some),
+        None => text_or_pair(fields).map(Some),
+    }
+}
+
+fn text_or_pair(fields: Vec<String>) -> Result<Texts, TaskProblem> {
+    let found = fields.len();
+    let mut fields = fields.into_iter();
+    match (fields.next(), fields.next(), found) {
+        (Some(text_a), text_b, ..=2) => Ok(Texts { text_a, text_b, id: None }),
         _ => {
-            let expected = "a text, or two with a tab between them".to_string();
-            Err(TaskProblem::WrongColumns { found: fields.len(), separator: "tab", expected })
+            let expected =
+                "a text, or two with a tab between them, or a header that names the texts (--columns)";
+            Err(TaskProblem::WrongColumns { found, separator: "tab", expected: expected.to_string() })
         }
     }
 }
 
-fn object(text: &str) -> Result<(String, Option<String>), TaskProblem> {
-    let mut object: Map<String, Value> = serde_json::from_str(text)?;
-    let mut take = |column: &str| match object.remove(column) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(wrong_value(column, kind_of(&other))),
-    };
-    // A question and its text may be called so.
-    let (text, question) = (take("text")?, take("question")?);
-    let text = text.or(question).ok_or_else(|| wrong_value("text", "missing"))?;
-    let (text_b, context) = (take("text_b")?, take("context")?);
-    Ok((text, text_b.or(context)))
-}
-
-fn wrong_value(column: &str, found: &'static str) -> TaskProblem {
-    TaskProblem::WrongValue { column: column.to_string(), found, expected: "a text" }
-}
-
-/// The kind of a JSON value, in words.
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+/// Texts of which the first is not blank.
+fn filled(texts: Texts) -> Result<Texts, TaskProblem> {
+    match texts.text_a.trim().is_empty() {
+        true => Err(TaskProblem::EmptyText),
+        false => Ok(texts),
     }
 }
 
-/// Reads `source` (a file, a pipe, or [`STANDARD_INPUT`]) and hands its examples on in order, `size` at a time or fewer
-/// where texts are long.
+/// Hands on every line of `source` as `parse` reads it, blank ones too, `size` at a time or fewer where texts are long.
 ///
 /// # Errors
-/// What cannot be read as text, and the errors of `parse` and `each`.
-pub(super) fn for_each_window(
+/// What cannot be read as text, and the errors of `each`.
+pub(super) fn for_each_line_window(
     source: &Path,
     size: usize,
-    parse: impl Fn(u64, &str) -> Result<Example, TaskProblem>,
-    each: &mut dyn FnMut(&[Example]) -> Result<(), Error>,
+    parse: impl Fn(&str) -> (String, Option<String>),
+    each: &mut dyn FnMut(&Window) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (reader, path): (Box<dyn BufRead>, &Path) = match source.as_os_str() == STANDARD_INPUT {
-        true => (Box::new(stdin().lock()), Path::new("standard input")),
-        false => (open(source)?, source),
-    };
-    let (mut window, mut bytes) = (Vec::with_capacity(size), 0);
-    lines_of(reader, path, |line, text| {
-        let example = parse(line, text).map_err(|problem| problem.at_line(path, line));
-        window.push(example.map_err(TaskError::from)?);
-        bytes += text.len();
-        if window.len() == size || bytes >= WINDOW_BYTES {
-            each(&window)?;
-            window.clear();
-            bytes = 0;
-        }
-        Ok::<_, Error>(())
+    let texts = NewTexts { source, format: None, columns: TextColumns::default() };
+    let mut windows = Windows::new(size, each);
+    lines_of(texts.open()?, texts.path(), |line, text| {
+        let (text_a, text_b) = parse(text);
+        windows.push(line, Texts { text_a, text_b, id: None })
     })?;
-    match window.is_empty() {
-        true => Ok(()),
-        false => each(&window),
-    }
+    windows.finish()
 }
 
 fn open(path: &Path) -> Result<Box<dyn BufRead>, TaskError> {
@@ -147,46 +268,84 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, TaskError> {
 mod tests {
     use super::*;
 
-    fn texts(format: TextFormat, line: &str) -> Result<(String, Option<String>), String> {
-        let example = format.example(7, line).map_err(|problem| problem.to_string())?;
-        assert_eq!((example.index.as_str(), example.label), ("7", None));
-        Ok((example.text_a, example.text_b))
+    type Read = Vec<(u64, String, Option<String>, Option<Value>)>;
+
+    fn read(name: &str, text: &str, columns: &[&str], id: Option<&str>) -> Result<Read, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let source = &folder.path().join(name);
+        fs::write(source, text).unwrap();
+        let texts = columns.iter().map(|name| name.to_string()).collect();
+        let columns = TextColumns { texts, id: id.map(str::to_string) };
+        let mut found = Vec::new();
+        let read = NewTexts { source, format: None, columns }.for_each_window(None, 2, &mut |window| {
+            for (example, id) in window.examples.iter().zip(&window.ids) {
+                let Example { index, text_a, text_b, .. } = example.clone();
+                found.push((index.parse().unwrap(), text_a, text_b, id.clone()));
+            }
+            Ok(())
+        });
+        let place = format!("{}/", folder.path().display());
+        read.map(|()| found).map_err(|error| error.to_string().replace(&place, ""))
+    }
+
+    fn row(line: u64, a: &str, b: Option<&str>) -> (u64, String, Option<String>, Option<Value>) {
+        (line, a.to_string(), b.map(str::to_string), None)
     }
 
     #[test]
-    fn each_format_and_what_is_wrong_in_it() {
-        use TextFormat::{Jsonl, Text, Tsv};
-        let one = |a: &str| Ok((a.to_string(), None));
-        let two = |a: &str, b: &str| Ok((a.to_string(), Some(b.to_string())));
-        let wrong = |said: &str| Err(said.to_string());
-        assert_eq!(texts(Text, "a\tb"), one("a\tb"));
-        assert_eq!(texts(Tsv, "a b"), one("a b"));
-        assert_eq!(texts(Tsv, "a\tb"), two("a", "b"));
-        assert_eq!(texts(Jsonl, r#"{"id": 1, "text": "a"}"#), one("a"));
-        assert_eq!(texts(Jsonl, r#"{"text": "a", "text_b": "b"}"#), two("a", "b"));
-        assert_eq!(texts(Jsonl, r#"{"text": "a", "text_b": null}"#), one("a"));
-        assert_eq!(texts(Text, " "), wrong("the line is empty, expected a text"));
-        let columns = "3 tab-separated columns, expected a text, or two with a tab between them";
-        assert_eq!(texts(Tsv, "a\tb\tc"), wrong(columns));
-        assert_eq!(texts(Jsonl, r#"{"texts": "a"}"#), wrong("\"text\" is missing, expected a text"));
+    fn every_format_gives_texts_and_pairs() {
+        let read = |name, text| read(name, text, &[], None).unwrap();
+        assert_eq!(read("a.txt", "a\tb\n"), [row(1, "a\tb", None)]);
+        assert_eq!(read("a.tsv", "a b\nc\td\n"), [row(1, "a b", None), row(2, "c", Some("d"))]);
+        assert_eq!(read("a.tsv", "label\ttext\n1\ta\n"), [row(2, "a", None)]);
         assert_eq!(
-            texts(Jsonl, r#"{"text": "a", "text_b": 1}"#),
-            wrong("\"text_b\" is a number, expected a text")
+            read("a.csv", "id,text,text_b\n1,\"two\nlines, a\",b\n2,c,d\n"),
+            [row(2, "two\nlines, a", Some("b")), row(4, "c", Some("d"))]
         );
-        assert!(texts(Jsonl, "[]").unwrap_err().starts_with("not a JSON object: "));
-        assert!(texts(Jsonl, r#"{"text": "a"} x"#).unwrap_err().starts_with("not a JSON object: "));
+        assert_eq!(
+            read("a.JSONL", "{\"id\": 1, \"text\": \"a\"}\n{\"text\": \"a\", \"text_b\": \"b\"}\n"),
+            [row(1, "a", None), row(2, "a", Some("b"))]
+        );
+        assert_eq!(read("a.ndjson", "{\"question\": \"q\", \"context\": \"c\"}\n"), [row(1, "q", Some("c"))]);
     }
 
     #[test]
-    fn the_name_says_the_format() {
-        for (name, format) in [
-            ("a.tsv", TextFormat::Tsv),
-            ("a.JSONL", TextFormat::Jsonl),
-            ("a.ndjson", TextFormat::Jsonl),
-            ("a.txt", TextFormat::Text),
-            ("-", TextFormat::Text),
+    fn columns_and_ids_are_named() {
+        let with_id = |line, a: &str, id: Value| (line, a.to_string(), None, Some(id));
+        let named = |name, text| read(name, text, &["body"], Some("key"));
+        assert_eq!(named("a.csv", "key,body\nx7,a\n").unwrap(), [with_id(2, "a", "x7".into())]);
+        assert_eq!(named("a.tsv", "body\tkey\na\tx7\n").unwrap(), [with_id(2, "a", "x7".into())]);
+        assert_eq!(named("a.jsonl", "{\"key\": 7, \"body\": \"a\"}\n").unwrap(), [with_id(1, "a", 7.into())]);
+        let missing = named("a.csv", "key,text\nx7,a\n").unwrap_err();
+        assert_eq!(missing, "a.csv:1: no column \"body\" in the header (columns here: key, text)");
+    }
+
+    #[test]
+    fn bad_lines_have_their_place() {
+        for (name, text, said) in [
+            ("a.txt", "a\n \n", "a.txt:2: the line is empty, expected a text"),
+            ("a.tsv", "a\tb\tc\n", "a.tsv:1: 3 tab-separated columns, expected a text, or two with a tab"),
+            (
+                "a.csv",
+                "label,body\n1,a\n",
+                "a.csv:1: no column \"text\" in the header (columns here: label, body)",
+            ),
+            (
+                "a.csv",
+                "text,label\na\n",
+                "a.csv:2: 1 comma-separated columns, expected 2 as in the first row",
+            ),
+            ("a.jsonl", "{\"texts\": \"a\"}\n", "a.jsonl:1: \"text\" is missing, expected a text"),
+            (
+                "a.jsonl",
+                "{\"text\": \"a\", \"text_b\": 1}\n",
+                "a.jsonl:1: \"text_b\" is a number, expected a text",
+            ),
+            ("a.jsonl", "[]\n", "a.jsonl:1: not a JSON object: "),
+            ("a.jsonl", "{\"text\": \"a\"} x\n", "a.jsonl:1: not a JSON object: "),
         ] {
-            assert_eq!(TextFormat::of(Path::new(name)), format, "{name}");
+            let error = read(name, text, &[], None).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
         }
     }
 
@@ -196,12 +355,12 @@ mod tests {
         let sizes = |text: &str, size| {
             fs::write(file.path(), text).unwrap();
             let mut sizes = Vec::new();
-            let parse = |line, text: &str| TextFormat::Text.example(line, text);
-            let each = &mut |window: &[Example]| {
-                sizes.push(window.len());
+            let each = &mut |window: &Window| {
+                sizes.push(window.examples.len());
                 Ok(())
             };
-            for_each_window(file.path(), size, parse, each).unwrap();
+            let texts = NewTexts { source: file.path(), format: None, columns: TextColumns::default() };
+            texts.for_each_window(None, size, each).unwrap();
             sizes
         };
         assert_eq!(sizes("a\nb\nc\n", 2), [2, 1]);

@@ -1,0 +1,181 @@
+//! Finds the texts of new examples in tables: which columns or keys have them.
+
+use serde_json::{Map, Value};
+
+use crate::tasks::{Columns, Positions, Task, TaskProblem, official_places, place, same_columns};
+
+/// Names that texts have in files for no particular model.
+const USUAL: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];
+
+/// Which columns of a table are read, or keys of JSON Lines.
+#[derive(Clone, Debug, Default)]
+pub struct TextColumns {
+    /// The text and perhaps the second one; empty: the names that the fine-tuning had, else the usual ones.
+    pub texts: Vec<String>,
+    /// A column whose values are put beside the answers.
+    pub id: Option<String>,
+}
+
+/// Where the texts of a row are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Places {
+    /// Fields of every row.
+    columns: usize,
+    text_a: usize,
+    text_b: Option<usize>,
+    id: Option<usize>,
+}
+
+/// The values of a row that are read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Texts {
+    pub(super) text_a: String,
+    pub(super) text_b: Option<String>,
+    pub(super) id: Option<Value>,
+}
+
+/// The names to look for, for a model that was trained on a task.
+pub(super) struct Names<'a> {
+    asked: &'a TextColumns,
+    trained: Option<Task>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(asked: &'a TextColumns, trained: Option<Task>) -> Self {
+        Self { asked, trained }
+    }
+
+    /// Where the texts are under a header.
+    ///
+    /// # Errors
+    /// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
+    pub(super) fn under(&self, header: &[String]) -> Result<Places, TaskProblem> {
+        let has = |name: &str| header.iter().any(|field| field == name);
+        let (text_a, text_b) = match (&self.asked.texts[..], self.trained_columns()) {
+            ([a, rest @ ..], _) => (a.as_str(), rest.first().map(String::as_str)),
+            ([], Some(Columns { text_a, text_b, .. })) if has(text_a) => (text_a, text_b),
+            ([], trained) => match USUAL.into_iter().find(|[a, _]| has(a)) {
+                Some([a, b]) => (a, Some(b).filter(|b| has(b))),
+                None => (trained.map_or(USUAL[0][0], |columns| columns.text_a), None),
+            },
+        };
+        Ok(Places {
+            columns: header.len(),
+            text_a: place(header, text_a)?,
+            text_b: text_b.map(|name| place(header, name)).transpose()?,
+            id: self.asked.id.as_ref().map(|name| place(header, name)).transpose()?,
+        })
+    }
+
+    /// Where the texts of a tab-separated file are, by its first line, and whether that is a header; `None` where each line
+    /// is a text or two.
+    ///
+    /// # Errors
+    /// Those of [`Self::under`].
+    pub(super) fn of_tsv(&self, first: &[String]) -> Result<Option<(Places, bool)>, TaskProblem> {
+        let has = |name: &str| first.iter().any(|field| field == name);
+        let trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
+        let usual = first.len() > 1 && USUAL.into_iter().any(|[a, _]| has(a));
+        if !self.asked.texts.is_empty() || self.asked.id.is_some() || trained || usual {
+            return self.under(first).map(|places| Some((places, true)));
+        }
+        // The official file of a task, of which some have no header.
+        let official = self.trained.filter(|_| first.len() > 2);
+        let official = official.and_then(|task| official_places(task, first.len()));
+        let places =
+            |of: Positions| Places { columns: of.columns, text_a: of.text_a, text_b: of.text_b, id: None };
+        Ok(official.map(|positions| (places(positions), false)))
+    }
+
+    /// The texts of a JSON object.
+    ///
+    /// # Errors
+    /// [`TaskProblem::WrongValue`] for a text that is missing or none.
+    pub(super) fn in_object(&self, mut object: Map<String, Value>) -> Result<Texts, TaskProblem> {
+        let id = match &self.asked.id {
+            Some(name) => Some(object.get(name).cloned().ok_or_else(|| wrong(name, "missing", "an id"))?),
+            None => None,
+        };
+        let mut take = |column: &str| match object.remove(column) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong(column, kind_of(&other), "a text")),
+        };
+        let own = match (&self.asked.texts[..], self.trained_columns()) {
+            ([a, rest @ ..], _) => Some((a.as_str(), rest.first().map(String::as_str))),
+            ([], Some(Columns { text_a, text_b, .. })) => Some((text_a, text_b)),
+            ([], None) => None,
+        };
+        if let Some((name_a, name_b)) = own
+            && let Some(text_a) = take(name_a)?
+        {
+            let text_b = name_b.map(&mut take).transpose()?.flatten();
+            return Ok(Texts { text_a, text_b, id });
+        }
+        if let Some(name) = self.asked.texts.first() {
+            return Err(wrong(name, "missing", "a text"));
+        }
+        let [text, question] = [take("text")?, take("question")?];
+        let is_table = matches!(self.trained, Some(Task::Table(_)));
+        let name = own.filter(|_| is_table).map_or("text", |(name, _)| name);
+        let text_a = text.or(question).ok_or_else(|| wrong(name, "missing", "a text"))?;
+        let [text_b, context] = [take("text_b")?, take("context")?];
+        Ok(Texts { text_a, text_b: text_b.or(context), id })
+    }
+
+    /// The columns of the table, or of the official files, that the model was trained on.
+    fn trained_columns(&self) -> Option<Columns> {
+        self.trained.and_then(Task::text_columns)
+    }
+}
+
+impl Places {
+    /// The columns that are read, the first text first.
+    pub(super) fn chosen(&self) -> Vec<usize> {
+        [Some(self.text_a), self.text_b, self.id].into_iter().flatten().collect()
+    }
+
+    /// The texts of a row.
+    ///
+    /// # Errors
+    /// [`TaskProblem::WrongColumns`].
+    pub(super) fn texts(&self, fields: &[String], separator: &'static str) -> Result<Texts, TaskProblem> {
+        same_columns(fields.len(), self.columns, separator)?;
+        Ok(Texts {
+            text_a: fields[self.text_a].clone(),
+            text_b: self.text_b.map(|at| fields[at].clone()),
+            id: self.id.map(|at| fields[at].clone().into()),
+        })
+    }
+
+    /// The texts of the values of [`Self::chosen`].
+    ///
+    /// # Errors
+    /// [`TaskProblem::WrongValue`] where a text is null.
+    pub(super) fn texts_of(&self, values: &[Option<&str>]) -> Result<Texts, TaskProblem> {
+        let text = |value: &Option<&str>| {
+            value.map(str::to_string).ok_or_else(|| wrong("text", "missing", "a text"))
+        };
+        let mut values = values.iter();
+        let text_a = text(values.next().unwrap_or(&None))?;
+        let text_b = self.text_b.and_then(|_| values.next()).map(text).transpose()?;
+        let id = self.id.and_then(|_| values.next()).map(|id| id.map_or(Value::Null, Value::from));
+        Ok(Texts { text_a, text_b, id })
+    }
+}
+
+fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
+    TaskProblem::WrongValue { column: column.to_string(), found, expected }
+}
+
+/// The kind of a JSON value, in words.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
