@@ -85,8 +85,25 @@ fn several_tasks_make_one_table_and_one_archive() {
     let before = folder.snapshot("all");
     std::fs::remove_dir_all(folder.at("all/sst-2")).expect("removed");
     let ended = folder.ok(&format!("{line} --resume -- {flags}"));
-    assert!(ended.stderr.contains("sst-2") && !ended.stderr.contains("rte:"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("rte: was finished before"), "{}", ended.stderr);
     assert_eq!(folder.snapshot("all"), before);
+    assert!(results["checkpoint"].as_str().is_some_and(|path| path.starts_with("run/")), "{results}");
+
+    // Results of other flags, seeds, weights or data are nobody's but theirs.
+    let refused = |line: String, said: &str| {
+        let ended = folder.run(&line);
+        assert_eq!(ended.code, Some(4), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{line}: {}", ended.stderr);
+    };
+    refused(
+        format!("{line} --resume -- {flags} --weight-decay 0.1"),
+        "config.weight_decay was 0.01, now 0.1",
+    );
+    refused(format!("{line} --resume -- {flags}").replace("1,2", "1,3"), "seeds was [1,2], now [1,3]");
+    let other = line.replace("--checkpoint run", "--checkpoint run/checkpoints/step-00000002");
+    refused(format!("{other} --resume -- {flags}"), "start.model.safetensors was");
+    folder.write("glue/RTE/train.tsv", entailment(1, 40));
+    refused(format!("{line} --resume -- {flags}"), "train was");
 }
 
 #[test]
@@ -109,11 +126,7 @@ fn small_sets_go_on_from_mnli() {
     assert!(ended.stderr.contains("--from-mnli: needs mnli among the tasks"), "{}", ended.stderr);
     // RTE is named first and run last.
     let ended = folder.ok(&format!("{line} --tasks rte,mnli {flags}"));
-    assert!(
-        ended.stderr.contains("the checkpoint's classifier is of an earlier fine-tuning"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("the checkpoint's head is of an earlier fine-tuning"), "{}", ended.stderr);
     assert!(ended.stdout.contains("(mismatched)"), "{}", ended.stdout);
     let report = |task: &str| folder.json(&format!("all/{task}/report.json"))[0].clone();
     assert_eq!(report("rte")["start"], json!("all/mnli/model"));

@@ -128,6 +128,12 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
         assert_eq!(row["answer"], answers[&id], "{id}");
         assert!(number(row, "/probability") > 0.0);
     }
+    // Going on from a model that answers, the outputs are fresh as well.
+    let still = QUICK.replace("3e-3", "1e-12").replace("--checkpoint run", "--checkpoint tuned");
+    folder.ok(&format!("{still} {flags} --output still"));
+    let outputs =
+        |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"))["qa_outputs.weight"].clone();
+    assert_ne!(outputs("tuned"), outputs("still"));
     folder.write("alone.txt", "Where does the river lie?\n");
     let alone = folder.run("bert predict --model tuned --input alone.txt");
     assert_eq!(alone.code, Some(3), "{}", alone.stderr);
@@ -146,6 +152,31 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
     let further = folder.ok(&format!("{} --json", line.replace("epochs 3", "epochs 1"))).json();
     let first = |report: &Value| number(report, "/runs/0/history/0/train_loss");
     assert!(first(&further) < first(&report), "{} {}", first(&further), first(&report));
+}
+
+/// A question may take more than half of the sequence, as in training.
+#[test]
+fn long_questions_are_answered_as_in_dev() {
+    let (folder, _) = with_questions(false);
+    let mut dev = questions(20, 2, false);
+    let question = "Where in the wide world that much has been written of does it lie then and why there?";
+    for text in dev["data"][0]["paragraphs"].as_array_mut().expect("paragraphs") {
+        text["qas"].as_array_mut().expect("questions").truncate(1);
+        text["qas"][0]["question"] = question.into();
+    }
+    folder.write("squad/dev-v1.1.json", dev.to_string());
+    let flags = "--task squad --data squad --max-seq-length 40 --max-query-length 30 --doc-stride 4";
+    folder.ok(&format!("{QUICK} {flags} --output tuned").replace("--max-seq-length 48", ""));
+    let rows = dev["data"][0]["paragraphs"].as_array().expect("paragraphs").iter();
+    let rows =
+        rows.map(|text| json!({ "question": question, "context": text["context"] }).to_string() + "\n");
+    folder.write("asked.jsonl", rows.collect::<String>());
+    folder.ok("bert predict --model tuned --input asked.jsonl --output answered.jsonl");
+    let best = &folder.json("tuned/seed-1/dev_nbest_predictions.json")[0];
+    for (row, id) in folder.json("answered.jsonl").iter().zip(["20-0", "21-0"]) {
+        assert_eq!(row["answer"], best[id][0]["text"]);
+        assert!((number(row, "/probability") - number(&best[id][0], "/probability")).abs() < 1e-6);
+    }
 }
 
 #[test]
@@ -293,6 +324,17 @@ fn every_word_has_a_tag() {
         entities
     );
 
+    // Words that the model does not see are named, here and in predictions.
+    let short = line.replace("epochs 8", "epochs 1").replace("--max-seq-length 48", "--max-seq-length 6");
+    let ended = folder.ok(&format!("{short} --task conll --data ner --output short"));
+    assert!(ended.stderr.contains("words of dev are beyond --max-seq-length 6"), "{}", ended.stderr);
+    folder.write("long.txt", "A small river near a large old town\n");
+    let row = folder.ok("bert predict --model short --input long.txt").json();
+    assert!(
+        number(&row, "/words_not_read") > 0.0 && row["tags"].as_array().map(Vec::len) == Some(8),
+        "{row}"
+    );
+
     // A frozen encoder stays as it is.
     let frozen = line.replace("epochs 8", "epochs 1");
     folder.ok(&format!("{frozen} --task conll --data ner --freeze-encoder --output frozen"));
@@ -424,7 +466,15 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
             assert!((number(&answer, "/probabilities/entailment") - p).abs() < 1e-5, "{head}");
         }
     }
-    // The next fine-tuning draws its own head.
+    // The next fine-tuning draws its own head, of the same kind, too; at this rate it does not move.
+    let still = line.replace("--learning-rate 1e-2", "--learning-rate 1e-12").replace("epochs 3", "epochs 1");
+    let again = still.replace("--checkpoint run", "--checkpoint mlp");
+    let ended = folder.ok(&format!("{again} --head mlp --output mlp-again"));
+    assert!(ended.stderr.contains("head is of an earlier fine-tuning"), "{}", ended.stderr);
+    let weights = |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"));
+    for name in ["head.dense.weight", "classifier.weight"] {
+        assert_ne!(weights("mlp")[name], weights("mlp-again")[name], "{name}");
+    }
     folder.ok("finetune --task rte --data glue --checkpoint gru --max-seq-length 48 --num-train-epochs 1 --output on");
     assert_eq!(
         folder.json("on/model/config.json")[0]["architectures"],

@@ -83,8 +83,13 @@ fn what_several_tasks_do_not_take_is_refused() {
         ("--tasks rte,sst-2 --output out -- --holdout 0.1", "--holdout: is for one task at a time"),
         (
             "--tasks rte,sst-2 --output out -- --learning-rate 1e-3,1e-4",
-            "--holdout: is for one task at a time",
+            "--learning-rate: is for one task at a time",
         ),
+        (
+            "--tasks rte,sst-2 --output out -- --select last",
+            "--select cannot be given after `--`: this command sets it, here to last",
+        ),
+        ("--tasks rte,sst-2 --output out -- --seeds=1-3", "--seeds cannot be given after `--`"),
     ] {
         let ended = folder.run(&format!("bert multitask --checkpoint run --data glue {flags}"));
         assert_eq!(ended.code, Some(2), "{flags}: {}", ended.stderr);
@@ -137,6 +142,28 @@ fn a_stopped_run_goes_on_to_the_same_bits() {
     }
     let nothing = folder.run(&format!("{line} nowhere --resume {flags}"));
     assert_eq!(nothing.code, Some(1), "{}", nothing.stderr);
+}
+
+#[test]
+fn resume_takes_nothing_of_other_commands() {
+    let folder = with_two_tasks();
+    let tune = "--checkpoint run --data glue --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
+    for task in ["rte", "sst-2"] {
+        folder.ok(&format!("finetune --task {task} {tune} --output other/{task}"));
+    }
+    let visible = || {
+        let mut all = folder.snapshot("other");
+        all.retain(|name, _| !name.starts_with('.'));
+        all
+    };
+    let before = visible();
+    let line = "bert multitask --checkpoint run --data glue --tasks rte,sst-2 --output other";
+    for resume in ["--resume", ""] {
+        let refused = folder.run(&format!("{line} {resume} -- --max-seq-length 48"));
+        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        assert!(refused.stderr.contains("holds a finished fine-tuning"), "{}", refused.stderr);
+        assert!(visible() == before, "a file has changed");
+    }
 }
 
 /// Starts a run in the folder `name` until a signal found it between its first step and its last.

@@ -100,7 +100,7 @@ fn a_finetuning_goes_on_only_as_it_began() {
     assert!(other.stderr.contains("config.learning_rate was null, now 0.001"), "{}", other.stderr);
     folder.write("glue/dev.tsv", entailment(41, 20));
     let other = run("--resume");
-    assert!(other.code == Some(4) && other.stderr.contains("other data: dev was"), "{}", other.stderr);
+    assert!(other.code == Some(4) && other.stderr.contains("not finished: dev was"), "{}", other.stderr);
     folder.write("glue/dev.tsv", entailment(40, 20));
     // A checkpoint that is not as it was written is named, and no part of it used.
     let place = folder.names("out/.runs/cell-1-seed-1/checkpoints").remove(0);
@@ -111,10 +111,12 @@ fn a_finetuning_goes_on_only_as_it_began() {
         "{}",
         corrupt.stderr
     );
-    // Without --resume it starts over.
-    folder.ok(&format!("{line} --num-train-epochs 1"));
+    // Without --resume the same line starts over, and another one is refused.
+    let other = run("--learning-rate 1e-3");
+    assert!(other.code == Some(4) && other.stderr.contains("is not finished"), "{}", other.stderr);
+    folder.ok(&format!("{line} --num-train-epochs 400"));
     assert_eq!(folder.names("out"), ["dev_labels.tsv", "model", "report.json", "seed-1"]);
     assert!(!folder.at("out/.runs").exists());
-    let done = folder.run(&format!("{line} --num-train-epochs 1 --resume"));
+    let done = run("--resume");
     assert!(done.code == Some(1) && done.stderr.contains("a finished fine-tuning"), "{}", done.stderr);
 }

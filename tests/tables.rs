@@ -144,6 +144,107 @@ fn scores_of_a_table() {
 }
 
 #[test]
+fn predict_reads_tables_as_finetune_does() {
+    let folder = Folder::with_run();
+    let (train, dev) = (pairs(0, 24), pairs(24, 10));
+    folder.write("data/train.csv", csv(&train));
+    folder.write("data/dev.csv", csv(&dev));
+    let line = format!("finetune --task table --columns premise,hypothesis,gold {QUICK}");
+    folder.ok(&format!("{line} --data data --output tuned"));
+    let scored = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    folder.write("dev.tsv", tsv(&dev));
+    folder.write("dev.jsonl", jsonl(&dev));
+    let columns =
+        vec![("hypothesis", column(&dev, 1)), ("gold", column(&dev, 2)), ("premise", column(&dev, 0))];
+    parquet(&folder, "dev.parquet", columns);
+    for file in ["data/dev.csv", "dev.tsv", "dev.jsonl", "dev.parquet"] {
+        let said = folder.ok(&format!("bert predict --model tuned --input {file} --id gold")).stdout;
+        let rows: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(rows.len(), 10, "{file}");
+        for ((row, scores), of) in rows.iter().zip(scored.lines()).zip(&dev) {
+            assert_eq!((&row["text"], &row["id"]), (&json!(of[0]), &json!(of[2])), "{file}");
+            let p: f64 = scores.split('\t').next().expect("a column").parse().expect("a number");
+            assert!((number(row, "/probabilities/entailment") - p).abs() < 1e-6, "{file}");
+        }
+        // As short as the numbers are: f32 has nine digits.
+        assert!(!said.contains("0.50000000000"), "{said}");
+    }
+    folder.write("other.csv", "gold,first,second\nx,a,b\n");
+    let named = folder.ok("bert predict --model tuned --input other.csv --columns first,second").json();
+    assert_eq!((&named["text"], &named["text_b"]), (&json!("a"), &json!("b")));
+    let ended = folder.run("bert predict --model tuned --input other.csv");
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("other.csv:1: no column \"premise\" in the header"), "{}", ended.stderr);
+}
+
+#[test]
+fn scores_of_any_unit_are_learnt() {
+    let folder = Folder::with_run();
+    let words = ["good", "bad", "fine", "dull"];
+    let table = |first: usize, count: usize, unit: f64, from: f64| {
+        let row = |at: usize| format!("a {} film {at},{}\n", words[at % 4], from + unit * (at % 4) as f64);
+        "text,label\n".to_string() + &(first..first + count).map(row).collect::<String>()
+    };
+    let line =
+        format!("finetune --task table --columns text,label --regression {QUICK} --learning-rate 1e-2");
+    let line = line.replace("epochs 1", "epochs 30");
+    for (name, unit, from) in [("small", 1e-5, 0.0), ("large", 1e3, 1e6)] {
+        folder.write(&format!("{name}/train.csv"), table(0, 48, unit, from));
+        folder.write(&format!("{name}/dev.csv"), table(48, 16, unit, from));
+        let report = folder.ok(&format!("{line} --data {name} --output {name}-tuned --json")).json();
+        assert!(number(&report, "/runs/0/dev/rmse") < unit, "{name}: {}", report["runs"][0]["dev"]);
+        assert!(number(&report, "/runs/0/dev/mae") <= number(&report, "/runs/0/dev/rmse"));
+        // Every digit is written, and the folder gives scores in the same unit.
+        let predictions = folder.text(&format!("{name}-tuned/seed-1/dev_predictions.tsv"));
+        let mut distinct: Vec<&str> =
+            predictions.lines().skip(1).filter_map(|row| row.split('\t').nth(1)).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert!(distinct.len() >= 4, "{name}: {distinct:?}");
+        let said = folder.ok(&format!("bert predict --model {name}-tuned --input {name}/dev.csv")).stdout;
+        let scored = folder.text(&format!("{name}-tuned/seed-1/dev_probabilities.tsv"));
+        for (row, score) in said.lines().zip(scored.lines()) {
+            let row: Value = serde_json::from_str(row).expect("JSON");
+            let score: f64 = score.parse().expect("a number");
+            assert!((number(&row, "/score") - score).abs() <= 1e-6 * score.abs().max(unit), "{name}");
+        }
+    }
+}
+
+#[test]
+fn labels_that_may_be_slips_are_told() {
+    let folder = Folder::with_run();
+    let table = |labels: &[&str]| {
+        let row = |at: usize| format!("film {at},{}\n", labels[at % labels.len()]);
+        "text,label\n".to_string() + &(0..24).map(row).collect::<String>()
+    };
+    for (name, labels, flags, said) in [
+        ("blanks", &["yes", "no ", "no"][..], "", "train.csv: 8 labels have blanks around them"),
+        ("forms", &["1.0", "0", "1"], "", "labels in several forms are one class: 1 (1, 1.0)"),
+        ("capitals", &["Yes", "yes", "no"], "", "stay different: Yes and yes"),
+        ("numbers", &["0.2", "1.4", "3"], "", "--regression takes them as scores"),
+        ("constant", &["3"], "--regression", "all 24 labels of the training set are alike"),
+        ("one", &["no"], "--labels no,yes", "all 24 labels of dev are alike"),
+    ] {
+        folder.write(&format!("{name}/train.csv"), table(labels));
+        folder.write(&format!("{name}/dev.csv"), table(labels));
+        let line = format!("finetune --task table --columns text,label {QUICK} --data {name} {flags}");
+        let ended = folder.ok(&format!("{line} --output {name}-tuned"));
+        assert!(ended.stderr.contains(said), "{name}: {}", ended.stderr);
+        let warnings = &folder.json(&format!("{name}-tuned/report.json"))[0]["warnings"];
+        assert!(
+            warnings.as_array().is_some_and(|all| all
+                .iter()
+                .any(|text| text.as_str().is_some_and(|text| text.contains(said)))),
+            "{name}: {warnings}"
+        );
+    }
+    let classes = |name: &str| folder.json(&format!("{name}-tuned/model/config.json"))[0]["id2label"].clone();
+    assert_eq!(classes("blanks"), json!({ "0": "no", "1": "yes" }));
+    assert_eq!(classes("forms"), json!({ "0": "0", "1": "1" }));
+}
+
+#[test]
 fn what_is_wrong_with_a_table() {
     let folder = Folder::with_run();
     let good = "text,label\na,yes\nb,no\nc,yes\n";

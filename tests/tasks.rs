@@ -48,15 +48,12 @@ fn two_seeds_report_and_predictions() {
     let error = (mean * (1.0 - mean) / 20.0).sqrt();
     assert!((number(&report, "/dev/binomial_standard_error") - error).abs() < 1e-12);
 
-    // The dev predictions are those that were scored, and the baseline is the larger class of train.
+    // The dev predictions are those that were scored, and the baseline is the larger class of dev.
     let dev = folder.text("glue/RTE/dev.tsv");
     let truth: Vec<&str> = rows(&dev).iter().skip(1).map(|row| row[3]).collect();
-    let train = folder.text("glue/RTE/train.tsv");
-    let entailed = rows(&train).iter().skip(1).filter(|row| row[3] == "entailment").count();
-    let majority = if entailed * 2 >= 40 { "entailment" } else { "not_entailment" };
     let share = |right: usize| right as f64 / 20.0;
-    let baseline = share(truth.iter().filter(|label| **label == majority).count());
-    assert_eq!(number(&report, "/dev/majority_baseline/accuracy"), baseline);
+    let entailed = truth.iter().filter(|label| **label == "entailment").count();
+    assert_eq!(number(&report, "/dev/majority_baseline/accuracy"), share(entailed.max(20 - entailed)));
     for (seed, accuracy) in [1, 2].into_iter().zip(&accuracies) {
         let text = folder.text(&format!("tuned/seed-{seed}/dev_predictions.tsv"));
         let predicted = rows(&text);
@@ -189,7 +186,7 @@ fn a_fine_tuning_goes_on_from_another() {
     folder.write("sst/sst-dev.txt", lines(16, 8));
     folder.ok(&format!("finetune --task sst-5 --data sst {QUICK} --output five"));
     let ended = folder.ok(&format!("{line} --checkpoint five --learning-rate 1e-9 --output two"));
-    assert!(ended.stderr.contains("classifier is of an earlier fine-tuning"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("head is of an earlier fine-tuning"), "{}", ended.stderr);
     let five = folder.tensors("five/model/model.safetensors");
     let two = folder.tensors("two/model/model.safetensors");
     assert_eq!(two["classifier.weight"].0, [2, 16]);
@@ -373,4 +370,38 @@ fn layers_learn_from_the_top_and_at_their_own_rate() {
         assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
         assert!(!folder.at("other").exists());
     }
+}
+
+#[test]
+fn a_run_that_diverged_is_called_so() {
+    let folder = with_entailment();
+    let line = format!("finetune --task rte --data glue {QUICK} --max-gradient-norm 0 --learning-rate");
+    let ended = folder.ok(&format!("{line} 30 --output wild"));
+    assert!(
+        ended.stderr.contains("far above that of guessing (0.6931): the run has diverged"),
+        "{}",
+        ended.stderr
+    );
+    let report = &folder.json("wild/report.json")[0];
+    assert_eq!(report["runs"][0]["diverged"], json!(true));
+    assert!(
+        report["warnings"].to_string().contains("seed 1: the run has diverged"),
+        "{}",
+        report["warnings"]
+    );
+    assert!(ended.stdout.contains("seed 1: the run has diverged"), "{}", ended.stdout);
+    folder.ok(&format!("{line} 1e-3 --output tame"));
+    assert_eq!(folder.json("tame/report.json")[0]["runs"][0]["diverged"], json!(false));
+}
+
+#[test]
+fn a_small_set_is_in_a_step_once() {
+    let folder = with_entailment();
+    folder.write("glue/RTE/train.tsv", entailment(0, 10));
+    let line = format!("finetune --task rte --data glue {QUICK} --output tuned").replace("size 8", "size 32");
+    let ended = folder.ok(&line);
+    assert!(ended.stderr.contains("a step has each of the 10 examples once"), "{}", ended.stderr);
+    let run = &folder.json("tuned/report.json")[0]["runs"][0];
+    let last = &run["history"][1];
+    assert_eq!((number(last, "/epoch"), number(last, "/step")), (2.0, 2.0), "{run}");
 }

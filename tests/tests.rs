@@ -6,6 +6,8 @@
 
 mod adapters; // fine-tuning of a few weights: adapters and LoRA
 mod built_in; // the model that the programs bring
+#[cfg(unix)]
+mod commands; // every command, with nothing but what it requires
 mod common; // a folder to work in, the programs, small data and a small model
 mod determinism; // equal input gives equal bytes; accumulation is the same batch
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json

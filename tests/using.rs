@@ -81,7 +81,13 @@ fn predictions_are_those_of_the_fine_tuning() {
         assert!((one - number(other, "/probabilities/entailment")).abs() < 1e-6, "line {}", at + 1);
     }
     let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
-    assert_eq!(lines(&single.stdout)[0]["text"], json!("one text\twith a tab"));
+    assert_eq!(single.code, Some(3), "the model learnt pairs: {}", single.stderr);
+    assert!(single.stderr.contains("standard input:1: \"text_b\" is missing"), "{}", single.stderr);
+    // The official file, its header and labels included, is read as in the fine-tuning.
+    let official = lines(&folder.ok("bert predict --model tuned --input glue/RTE/dev.tsv --id index").stdout);
+    for ((official, answer), row) in official.iter().zip(&answers).zip(&pairs) {
+        assert_eq!((&official["probabilities"], &official["id"]), (&answer["probabilities"], &json!(row[0])));
+    }
 
     // A reader that goes away is no error.
     let mut child = folder.start("bert predict --model tuned --input new.tsv");
@@ -94,12 +100,15 @@ fn predictions_are_those_of_the_fine_tuning() {
         ("--model tuned --input none.tsv", 1, "none.tsv: cannot read"),
         ("--model tuned --input glue", 3, "glue: not a regular file"),
         ("--model tuned --input new.jsonl --max-seq-length 65", 4, "the model takes 64 positions"),
-        ("--model tuned --input glue/RTE/dev.tsv", 3, "dev.tsv:1: 4 tab-separated columns, expected a text"),
+        ("--model tuned --input three.tsv", 3, "three.tsv:1: 5 tab-separated columns, expected a text"),
+        ("--model tuned --input new.tsv --columns a,b", 3, "new.tsv:1: no column \"a\" in the header"),
+        ("--model tuned --input bad.txt --columns a,b", 2, "--columns: is for tables and JSON Lines"),
         ("--model tuned --input bad.jsonl", 3, "bad.jsonl:2: \"text\" is missing, expected a text"),
         ("--model tuned --input bad.txt --output answers", 3, "bad.txt:2: the line is empty"),
     ] {
         folder.write("bad.jsonl", "{\"text\": \"a\"}\n{\"texts\": \"b\"}\n");
         folder.write("bad.txt", "a\n\nb\n");
+        folder.write("three.tsv", "a\tb\tc\td\te\n");
         let ended = folder.run(&format!("bert predict {line}"));
         assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
         assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);
@@ -111,6 +120,23 @@ fn predictions_are_those_of_the_fine_tuning() {
         "{}",
         bad.stderr
     );
+}
+
+#[test]
+fn predictions_of_bf16_are_those_of_the_fine_tuning() {
+    if !crate::common::has_bf16() {
+        return;
+    }
+    let folder = with_entailment();
+    folder.ok(&format!("finetune --task rte --data glue {TUNE} --precision bf16 --output tuned"));
+    let first = |flags: &str| {
+        let line = format!("bert predict --model tuned --input glue/RTE/dev.tsv {flags}");
+        number(&lines(&folder.ok(&line).stdout)[0], "/probabilities/entailment")
+    };
+    let row = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    let scored: f64 = row.split('\t').next().expect("a column").parse().expect("a number");
+    assert!((first("") - scored).abs() < 1e-7, "{} {scored}", first(""));
+    assert_ne!(first("--precision f32"), scored);
 }
 
 #[test]
@@ -170,9 +196,13 @@ fn features_in_both_forms() {
     let short = lines(&folder.ok(&format!("{line} --max-seq-length 6")).stdout);
     assert_eq!(tokens(&short[0]).len(), 6);
 
+    // Where no layers are named, a model of two has two.
+    let all = lines(&folder.ok("bert features --model run --input texts.txt").stdout);
+    let layers = |line: &Value| line["features"][0]["layers"].as_array().map(Vec::len);
+    assert!(all.iter().all(|line| layers(line) == Some(2)), "{all:?}");
+
     for (flags, code, message) in [
         ("--layers 2", 2, "--layers: no layer 2; the model has 0 to 1, or -2 to -1"),
-        ("", 2, "--layers: no layer -3"),
         ("--layers -1,-1", 2, "--layers: -1 is named twice"),
         ("--layers 0 --format parquet", 2, "--output <FILE>"),
         ("--layers 0 --max-seq-length 65", 4, "the model takes 64 positions"),

@@ -14,9 +14,9 @@ use crate::exit::print;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// As in the paper (reference), with heads that look at neighbours (neighbours), or these and word embeddings from
-    /// counts of the text (counts; needs --data).
-    #[arg(long, value_enum, default_value_t)]
-    initialization: InitializationChoice,
+    /// counts of the text (counts; needs --data) [default: counts with --data, neighbours with --vocab].
+    #[arg(long, value_enum)]
+    initialization: Option<InitializationChoice>,
 
     /// Data folder made by make-pretrain-data: its vocabulary, and the text that is counted.
     #[arg(long, value_name = "DIR", required_unless_present = "vocab", conflicts_with = "vocab")]
@@ -52,14 +52,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (Some(data), _) => {
             let data = DataSet::open(data)?;
             let model = named_model(&args.model, data.manifest().vocabulary.size)?;
-            let fresh = FreshWeights::new(args.initialization, &data, &model, args.seed)?;
+            let choice = args.initialization.unwrap_or_default();
+            let fresh = FreshWeights::new(choice, &data, &model, args.seed)?;
             (fresh, model, Text::of_data(&data))
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");
             let text = Text::of_vocabulary(vocab, args.do_lower_case)?;
             let model = named_model(&args.model, text.vocabulary.len())?;
-            (FreshWeights::uncounted(args.initialization)?, model, text)
+            let choice = args.initialization.unwrap_or(InitializationChoice::Neighbours);
+            (FreshWeights::uncounted(choice)?, model, text)
         }
     };
     export_fresh(&fresh, &model, args.seed, &text, &args.output)?;

@@ -1,0 +1,135 @@
+//! Every command of every program, with nothing but its required arguments and its defaults.
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::{Ended, Folder, articles, ended, entailment};
+
+/// How a command is tried.
+enum Try {
+    /// To its end.
+    Whole(&'static str),
+    /// To its end, with a text on its standard input.
+    Piped(&'static str, &'static str),
+    /// Until a file is there, since it works for long; then it is stopped.
+    Until(&'static str, &'static str),
+}
+
+use Try::{Piped, Until, Whole};
+
+/// The programs, and the commands of `bert`, in an order in which each has what it needs.
+const CASES: [(&str, Try); 21] = [
+    ("export", Whole("bert export tiny-en exported")),
+    ("make-vocab", Whole("bert make-vocab --input train.txt --output vocab.txt")),
+    (
+        "make-pretrain-data",
+        Whole("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
+    ),
+    ("inspect", Whole("bert inspect data")),
+    ("verify", Whole("bert verify data")),
+    ("evaluate", Whole("bert evaluate --data data")),
+    ("init", Whole("bert init --model tiny --vocab vocab.txt --output fresh")),
+    ("merge", Whole("bert merge parts")),
+    ("pretrain", Until("pretrain --data data --model tiny --output run --steps 1", "run/run.json")),
+    ("recipes", Whole("bert recipes")),
+    ("fill-mask", Whole("bert fill-mask 'The river is [MASK].'")),
+    ("attention", Whole("bert attention 'The river is long.'")),
+    ("features", Piped("bert features --input -", "The river is long.\n")),
+    ("probe", Whole("bert probe 'The river is [MASK].' --replace river=sea")),
+    ("finetune", Whole("finetune --task rte --data glue --output tuned")),
+    ("predict", Piped("bert predict --model tuned --input -", "")),
+    ("report", Whole("bert report tuned")),
+    ("scores", Whole("bert scores tuned")),
+    ("glue", Whole("bert glue --data glue --output all")),
+    ("multitask", Whole("bert multitask --data glue --tasks rte,sst-2 --output both")),
+    ("quickstart", Until("bert quickstart", "out/quickstart")),
+];
+
+#[test]
+fn every_command_starts_with_its_defaults() {
+    let folder = Folder::new();
+    folder.write("train.txt", articles(0, 4));
+    nine_tasks(&folder);
+    let help = folder.ok("bert --help").stdout;
+    let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
+    let listed = commands.lines().take_while(|line| !line.is_empty());
+    let mut names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    names.retain(|name| *name != "help");
+    names.extend(["make-pretrain-data", "pretrain", "finetune"]);
+    let mut tried: Vec<&str> = CASES.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    tried.sort_unstable();
+    assert_eq!(names, tried, "a command without a case, or a case without a command");
+    for (name, case) in &CASES {
+        if *name == "merge" {
+            let data = "make-pretrain-data --input train.txt --vocab exported/vocab.txt --output parts";
+            for part in [1, 2] {
+                folder.ok(&format!("{data} --part {part} --parts 2"));
+            }
+        }
+        let (ended, may_be_stopped) = match case {
+            Whole(line) => (folder.run(line), false),
+            Piped(line, text) => (piped(&folder, line, text), false),
+            Until(line, file) => (until(&folder, line, file), true),
+        };
+        let good = ended.code == Some(0) || (may_be_stopped && ended.code == Some(143));
+        assert!(good, "{name}: {:?}\n{}", ended.code, ended.stderr);
+    }
+}
+
+fn piped(folder: &Folder, line: &str, text: &str) -> Ended {
+    let mut child = folder.command(line).stdin(Stdio::piped()).spawn().expect("the program starts");
+    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("written");
+    ended(line, child.wait_with_output().expect("its end"))
+}
+
+/// Starts a command, and stops it when a file is there.
+fn until(folder: &Folder, line: &str, file: &str) -> Ended {
+    let mut child = folder.start(line);
+    let started = Instant::now();
+    while !folder.at(file).exists() && child.try_wait().expect("a process").is_none() {
+        assert!(started.elapsed() < Duration::from_secs(300), "{line}: no {file}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    crate::resume::send(&child, "TERM");
+    ended(line, child.wait_with_output().expect("its end"))
+}
+
+/// The training and dev files of GLUE's nine tasks, a few rows each.
+fn nine_tasks(folder: &Folder) {
+    let table = |header: &str, row: &dyn Fn(usize) -> String| {
+        let rows: String = (0..8).map(|at| row(at) + "\n").collect();
+        if header.is_empty() { rows } else { format!("{header}\n{rows}") }
+    };
+    let pair = |at: usize| format!("{at}\tThe river is long.\tIt is {at} miles.");
+    let two = |at: usize, labels: [&str; 2]| format!("{}\t{}", pair(at), labels[at % 2]);
+    let sentences = "index\tsentence1\tsentence2";
+    let not = ["entailment", "not_entailment"];
+    let three = ["neutral", "entailment", "contradiction"];
+    let files = [
+        ("CoLA", table("", &|at| format!("x\t{}\t\tRow {at} runs.", at % 2))),
+        ("SST-2", table("sentence\tlabel", &|at| format!("row {at}\t{}", at % 2))),
+        (
+            "MRPC",
+            table("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", &|at| {
+                format!("{}\t1\t2\ta {at}\tb {at}", at % 2)
+            }),
+        ),
+        ("STS-B", table(&format!("{sentences}\tscore"), &|at| format!("{}\t{}.5", pair(at), at % 5))),
+        ("QQP", table("id\tquestion1\tquestion2\tis_duplicate", &|at| two(at, ["0", "1"]))),
+        (
+            "MNLI",
+            table(&format!("{sentences}\tgold_label"), &|at| format!("{}\t{}", pair(at), three[at % 3])),
+        ),
+        ("QNLI", table("index\tquestion\tsentence\tlabel", &|at| two(at, not))),
+        ("RTE", entailment(0, 8)),
+        ("WNLI", table(&format!("{sentences}\tlabel"), &|at| two(at, ["0", "1"]))),
+    ];
+    for (name, text) in &files {
+        let dev: &[&str] = if *name == "MNLI" { &["dev_matched", "dev_mismatched"] } else { &["dev"] };
+        for split in [&["train"], dev].concat() {
+            folder.write(&format!("glue/{name}/{split}.tsv"), text);
+        }
+    }
+}
