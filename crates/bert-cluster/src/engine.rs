@@ -140,7 +140,8 @@ impl Engine {
 
 /// One receipt of each part, in their order, where none failed.
 ///
-/// An executor that stood still goes on with parts that another one was given since, and Ballista returns what both say.
+/// An executor that was stopped for a time continues with parts that another one was given since, and Ballista returns
+/// both receipts.
 /// A part has the same bytes wherever it runs, so receipts that agree are one. Two that differ cannot both be true.
 fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Result<Vec<Receipt>> {
     for Receipt { part, failure, .. } in &receipts {
@@ -159,7 +160,7 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
     Ok(receipts)
 }
 
-/// Builds a data set in so many parts. `told` hears of each stage as it begins.
+/// Builds a data set in `parts` parts. Calls `told` with each stage as it begins.
 ///
 /// # Errors
 /// Any [`Error`]; the output folder then holds no new data set, and what is finished in it is used by the next attempt.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 const LOCK_WAIT: Duration = Duration::from_secs(20);
 const LOCK_POLL: Duration = Duration::from_millis(200);
 
-/// What all parts do before the next stage begins.
+/// A stage: work that all parts do before the next stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -34,13 +34,13 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// A stage of a build: what an executor must know beside the number of a part.
+/// A stage of a build: all that an executor must know apart from the number of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
     /// The program that planned it; executors of another version refuse it.
     pub program: String,
-    /// What is done.
+    /// The stage.
     pub stage: Stage,
     /// The build.
     pub config: BuildConfig,
@@ -48,7 +48,7 @@ pub struct Work {
     pub parts: u32,
 }
 
-/// What a part came to.
+/// The result of a part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The part, from 1.
@@ -57,7 +57,7 @@ pub struct Receipt {
     pub count: u64,
     /// Seconds that it took.
     pub seconds: f64,
-    /// What the builder said where it failed, and the exit code of that.
+    /// The message and the exit code of the builder where it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<(String, u8)>,
 }
@@ -69,7 +69,7 @@ impl Work {
     /// The version of the program that has this code.
     pub const PROGRAM: &'static str = concat!("bert ", env!("CARGO_PKG_VERSION"));
 
-    /// A stage of a build in so many parts. Relative paths become absolute: workers run in folders of their own.
+    /// A stage of a build in `parts` parts. Relative paths become absolute: workers run in folders of their own.
     #[must_use]
     pub fn new(stage: Stage, config: &BuildConfig, parts: u32) -> Self {
         let config = absolute(config).with_threads(config.threads.max(1));
@@ -122,7 +122,7 @@ impl Work {
 fn absolute(config: &BuildConfig) -> BuildConfig {
     let absolute = |path: &Path| match is_url(path) {
         true => path.to_owned(),
-        // Of an empty path there is none; it is refused where it is opened.
+        // An empty path has no absolute form; it is refused where it is opened.
         false => std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned()),
     };
     let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);

@@ -14,10 +14,10 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
 
-/// How often the calling thread is told that the work goes on. Whoever waits may end it then.
+/// Time between two calls of `told` while nothing is finished. The caller can end the work in each of them.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// A pool of so many threads; 0 means one per core.
+/// Returns a pool with this number of threads; 0 means one per core.
 pub(crate) fn pool(threads: usize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(|source| Error::Threads { threads, source })
@@ -102,7 +102,7 @@ pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
     line.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
 }
 
-/// What the workers of [`in_order`] share.
+/// The state that the workers of [`in_order`] share.
 struct Line<I, F, R> {
     /// None after their first error.
     items: Mutex<Option<I>>,
@@ -317,7 +317,7 @@ mod tests {
             let (stop, begun, start) = (AtomicBool::new(false), Mutex::new(0), std::time::Instant::now());
             let work = |_: &mut (), item: usize| {
                 *lock(&begun) += 1;
-                // An item that takes longer than anybody waits, unless it is told to stop.
+                // An item that takes longer than anybody waits, unless the flag stops it.
                 while item > 0 && !stop.load(Ordering::Relaxed) && start.elapsed().as_secs() < 20 {
                     std::thread::sleep(Duration::from_millis(5));
                 }

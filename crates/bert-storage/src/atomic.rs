@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::system::{Disk, Durable, FileSystem};
 
-/// What a finished file holds.
+/// The size and the digest of a finished file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Its size.

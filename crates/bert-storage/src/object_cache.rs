@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::error::{Error, Result};
 use crate::source::open_stream;
 
-/// What the name of a copy that is being written begins with.
+/// The beginning of the name of a copy that is being written.
 const UNFINISHED: &str = ".copy-";
 /// How long nobody writes to such a copy before it counts as left by a kill.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -31,7 +31,7 @@ pub struct ObjectCache {
 }
 
 impl ObjectCache {
-    /// A folder, which need not be there yet, for so many bytes.
+    /// A cache in a folder, which need not exist yet, for at most `most` bytes.
     #[must_use]
     pub fn new(folder: &Path, most: u64) -> Self {
         Self { folder: folder.to_owned(), most, compared: Arc::default(), _temporary: None }
@@ -57,7 +57,7 @@ impl ObjectCache {
         caches.unwrap_or_else(std::env::temp_dir).join("bert").join(name)
     }
 
-    /// Returns a copy of the object, which has so many bytes and this BLAKE3 digest in hex. The file stays readable when
+    /// Returns a copy of the object, which has `bytes` bytes and this BLAKE3 digest in hex. The file stays readable when
     /// the copy is removed.
     ///
     /// # Errors
@@ -121,7 +121,8 @@ impl ObjectCache {
         self.compared.lock().unwrap_or_else(PoisonError::into_inner).insert(blake3.to_owned());
     }
 
-    /// Removes the copies that were not used for longest until so many bytes have room, and what kills left.
+    /// Removes the copies that were not used for longest until `bytes` bytes have room, and unfinished copies of killed
+    /// processes.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let mut copies = Vec::new();

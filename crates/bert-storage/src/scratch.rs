@@ -34,7 +34,7 @@ pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<
     }
 }
 
-/// What a finished scratch file holds, so that it can be known again.
+/// The size and the digest of a finished scratch file, by which it can be recognized.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScratchDigest {

@@ -9,7 +9,7 @@ use bert_data::{BuildConfig, Manifest};
 
 /// The engine that is this program.
 pub const LOCAL: &str = "local";
-/// The parts of a build on an engine, where nothing is said.
+/// The default number of parts of a build on an engine.
 pub const TASKS: u32 = 16;
 
 const PROGRAM: &str = "bert-cluster";
@@ -20,7 +20,7 @@ fn program() -> PathBuf {
     beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
-/// Builds a data set on an engine, in so many parts, and returns its manifest, which `bert-cluster` prints: this program may
+/// Builds a data set on an engine, in `tasks` parts, and returns its manifest, which `bert-cluster` prints: this program may
 /// be unable to read the store where the data set is. Ends the process where the build fails: `bert-cluster` has said why,
 /// and its exit code is this program's.
 ///

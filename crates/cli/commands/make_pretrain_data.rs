@@ -14,7 +14,7 @@ use crate::recipe;
 use crate::saved_config;
 use crate::signals::ignore_checkpoint_requests;
 
-/// What a command says that has nothing to do.
+/// The note of a command that has nothing to do.
 const FINISHED: &str = "this data set was finished before, with the same options and text";
 
 /// Make BERT pre-training data from text: sentence pairs, masks, Parquet shards.
@@ -206,7 +206,7 @@ struct View {
 }
 
 impl View {
-    /// Prints a line that is no warning.
+    /// Prints a line, unless `--quiet` asks for warnings only.
     fn note(&self, text: &str) {
         if !self.quiet {
             say(text);

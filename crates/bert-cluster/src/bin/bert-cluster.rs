@@ -44,7 +44,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
             eprintln!("{stage}");
         }
     };
-    // Schedulers announce the end of a job with it. What is finished is kept anyway.
+    // Schedulers announce the end of a job with it. Finished files are kept anyway.
     #[cfg(unix)]
     let _ignored = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1())?;
     let engine = args.engine.with_patience(Duration::from_secs(args.executors_timeout));

@@ -32,7 +32,7 @@ pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {
     (0..config.passes() as u64).map(order).collect()
 }
 
-/// What making row groups needs to know.
+/// The data that every thread needs to make row groups.
 pub(crate) struct BucketJob<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
     pub(crate) store: &'a Store,
@@ -93,7 +93,7 @@ impl<'a> BucketMaker<'a> {
     }
 }
 
-/// The rows of a unit, shuffled. What was counted goes with the shard that the unit begins in.
+/// Makes the shuffled rows of a unit. The counts go with the shard that the unit begins in.
 fn make_rows(
     job: &BucketJob<'_>,
     store: &mut StoreReader<'_>,

@@ -12,9 +12,9 @@ const MIB: u64 = 1 << 20;
 
 /// The program, a vocabulary of 30,000 words and its tokenizer.
 pub(crate) const PROGRAM: u64 = 28 * MIB;
-/// What each thread takes: the words its tokenizer remembers, blocks of text.
+/// Bytes that each thread takes: the words its tokenizer remembers, blocks of text.
 pub(crate) const PER_THREAD: u64 = 10 * MIB;
-/// What making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded
+/// Bytes that making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded
 /// form.
 const PER_UNIT_BYTE: f64 = 3.0;
 /// And beside them: dictionaries, pages and compression.
@@ -22,7 +22,7 @@ pub(crate) const PER_WORKER: u64 = 10 * MIB;
 /// The least that a build can be asked to use beside [`PROGRAM`] and [`PER_THREAD`].
 const LEAST: u64 = 16 * MIB;
 
-/// What is held in memory, and how much is done at a time.
+/// The amounts that are held in memory, and that are worked on at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuning {
     /// Bytes that the index of the store may take.

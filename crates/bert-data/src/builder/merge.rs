@@ -141,7 +141,7 @@ fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     }
 }
 
-/// Removes what the parts left beside a committed data set.
+/// Removes the files of the parts from a committed data set.
 fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     let manifest = Manifest::read(folder.path())?;
     manifest.check_files(folder.path())?;
@@ -150,9 +150,9 @@ fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// What there is to merge in a folder.
+/// The contents of a folder, for a merge.
 enum Found {
-    /// The receipts of so many parts, not necessarily of all.
+    /// Receipts, possibly not of all parts; the number of all parts.
     Parts(usize),
     /// A data set and no receipts: it was merged before.
     DataSet,

@@ -52,7 +52,7 @@ use crate::tokenization::chinese_words::ChineseSegmenter;
 use crate::tokenization::word_marks::IdSpace;
 use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk, size};
 
-/// What a build made.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOutcome {
     /// The folder.
@@ -150,7 +150,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// The options as they are saved, for so many shards.
+    /// Returns the options as they are saved, for this number of shards.
     pub(crate) fn resolved(&self, shards: usize) -> ResolvedConfig {
         ResolvedConfig::new(self.config, shards, self.tables)
     }
@@ -176,7 +176,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// What its shards say of themselves.
+    /// Returns the description that its shards have in their footers.
     pub(crate) fn footer(&self, shards: usize) -> Footer {
         Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
@@ -241,7 +241,7 @@ impl Prepared<'_> {
         match &store {
             // Nothing comes of this text.
             Err(Error::Input(_)) => output.work.discard(),
-            // From here on an error leaves something to go on from.
+            // From here on an error leaves something to continue from.
             _ => output.work.keep(),
         }
         let mut store = store?;
@@ -316,7 +316,7 @@ impl Prepared<'_> {
         make_shards(&job, &mut makers, items, work, progress)
     }
 
-    /// What was built, with as many instances as words as `--preview` asks for.
+    /// Returns the result, with as many instances in words as `--preview` asks for.
     fn outcome(&self, manifest: Manifest) -> Result<BuildOutcome> {
         let output = self.config.output()?.into_owned();
         let preview = match self.config.preview {

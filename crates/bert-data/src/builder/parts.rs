@@ -19,7 +19,7 @@ use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::parallel::share_out;
 use bert_storage::{Disk, FileSystem, digest_bytes};
 
-/// What a part of a build made.
+/// The result of a part of a build.
 #[derive(Clone, Debug)]
 pub struct PartOutcome {
     /// The folder that the parts share.
@@ -32,7 +32,7 @@ pub struct PartOutcome {
     pub was_finished: bool,
 }
 
-/// What a part of a build tokenized.
+/// The share of the text that a part of a build tokenized.
 #[derive(Clone, Debug)]
 pub struct PartText {
     /// The folder that the parts share.

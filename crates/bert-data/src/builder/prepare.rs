@@ -11,7 +11,7 @@ use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use rayon::ThreadPool;
 use std::path::PathBuf;
 
-/// Bytes of input of a segment, at least, where there are so many.
+/// Minimum number of bytes of input in a segment, where the input has that many.
 pub(crate) const SEGMENT: u64 = 16 << 20;
 
 /// Everything that is checked and loaded before text is read.

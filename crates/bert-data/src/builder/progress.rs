@@ -1,6 +1,6 @@
 //! Says how far a build is.
 
-/// What a build is doing.
+/// A stage of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildStage {
@@ -13,12 +13,12 @@ pub enum BuildStage {
     KeptText,
     /// Shards of an earlier run are used; counted in shards. Told once.
     KeptShards,
-    /// The text of an earlier run has changed since: everything is made anew. Counted in its documents. Told once.
+    /// The text of an earlier run has changed since, and everything is made again. Counted in its documents. Reported once.
     ChangedText,
-    /// What an earlier run left is compared with its receipts; counted in segments of the text or in shards. Told only
-    /// where it takes long.
+    /// The files of an earlier run are compared with their receipts; counted in segments of the text or in shards.
+    /// Reported only where it takes long.
     Checking,
-    /// An earlier run of the same command finished the data set. Told once.
+    /// An earlier run of the same command finished the data set. Reported once.
     Finished,
 }
 

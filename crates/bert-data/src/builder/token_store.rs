@@ -34,7 +34,7 @@ const SEGMENTS: u64 = 256;
 /// Input files that are tokenized together: consecutive ones, until they have their share of the bytes.
 fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> {
     let total: u64 = sizes.iter().sum();
-    // Of the reference a document goes on behind the end of a file.
+    // In reference mode a document continues after the end of a file.
     let share = if reference { u64::MAX } else { least.max(total.div_ceil(SEGMENTS)) };
     let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (file, size) in sizes.iter().enumerate() {
@@ -50,7 +50,7 @@ fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> 
     segments
 }
 
-/// What a segment holds and what it was made of.
+/// The contents of a segment, and the inputs that it was made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SegmentReceipt {
@@ -64,11 +64,11 @@ struct SegmentReceipt {
     columns: [ScratchDigest; 2],
 }
 
-/// What became of a segment that an earlier run may have made.
+/// The state of a segment that an earlier run may have made.
 enum Kept {
     None,
     Whole(Box<SegmentReceipt>),
-    /// Of other text; so many documents.
+    /// Made of other text; its number of documents.
     Changed(u64),
 }
 
@@ -104,7 +104,7 @@ impl Division {
         self.sizes[self.ranges[segment].clone()].iter().sum()
     }
 
-    /// What there is of a segment in this part's work folder.
+    /// Returns the state of a segment in this part's work folder.
     fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize) -> Result<Kept> {
         let Some(receipt) = work.text.noted::<SegmentReceipt>(&receipt_name(segment))? else {
             return Ok(Kept::None);
@@ -122,7 +122,7 @@ impl Division {
         Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
     }
 
-    /// What there is of all segments of this part. Reads all of it.
+    /// Returns the state of all segments of this part. Reads all of their files.
     fn all_kept(
         &self,
         prepared: &Prepared<'_>,
@@ -148,7 +148,7 @@ impl Division {
         Ok(kept.iter().any(|(_, kept)| matches!(kept, Kept::Changed(_))))
     }
 
-    /// Has the segments of this part in its work folder: those of an earlier run where they hold, the others made now.
+    /// Makes the segments of this part in its work folder; keeps the good segments of an earlier run.
     pub(crate) fn tokenize(
         &self,
         prepared: &Prepared<'_>,
@@ -171,7 +171,7 @@ impl Division {
                 return Err(OutputProblem::Unfinished { differences }.at(work.output()).into());
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
-            // Text that changed under its name is made anew, and everything else with it.
+            // The text has changed under its name, so everything is made again.
             work.begin_anew()?;
             (missing, counts) = (self.own().collect(), Counts::default());
         } else if counts.documents > 0 {
@@ -194,12 +194,12 @@ impl Division {
             counts.add(&self.make(prepared, work, &mut reader, segment, told)?);
             before += self.bytes(segment);
             if self.ranges.len() > 1 {
-                // From here on an error leaves something to go on from.
+                // From here on an error leaves something to continue from.
                 work.keep();
             }
         }
         drop(reader);
-        // Of many words: a worker takes it apart while the others go on.
+        // It holds many words: a worker frees it while the others continue.
         prepared.pool.spawn(move || drop(tokenizer));
         Ok(counts)
     }
@@ -306,7 +306,7 @@ pub(crate) struct Store {
     segments: Vec<Segment>,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    /// What every later receipt of this build names: one name for options, vocabulary, program and text.
+    /// One digest of options, vocabulary, program and text, which every later receipt of this build names.
     pub(crate) build: String,
 }
 
@@ -316,7 +316,7 @@ struct Segment {
     index: PathBuf,
     /// The index, where it may be in memory.
     in_memory: Option<Vec<u8>>,
-    /// What the segments before it have.
+    /// The counts of the segments before it.
     before: Counts,
 }
 

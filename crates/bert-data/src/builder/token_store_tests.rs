@@ -32,7 +32,7 @@ fn segments_are_of_similar_size_and_not_too_many() {
     }
 }
 
-/// A build in segments of at least so many bytes.
+/// Builds in segments of at least `segment` bytes.
 fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
     let mut prepared = prepare(config)?;
     prepared.segment = segment;
@@ -149,7 +149,7 @@ fn builds_may_share_a_scratch_folder() {
     build(&Disk, &part(2), 300).unwrap();
 }
 
-/// A read that fails once stops a build; it never takes what is there for absent.
+/// A read that fails once stops a build; it never makes a file count as absent.
 #[test]
 fn no_failing_read_loses_work() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn a_file_that_grows_is_named() {
     assert_eq!(error.exit_code(), 3);
 }
 
-/// Stopped anywhere while it tokenizes, a build goes on behind the last finished segment.
+/// Stopped anywhere while it tokenizes, a build continues after the last finished segment.
 #[test]
 fn finished_segments_are_kept() {
     let folder = tempfile::tempdir().unwrap();

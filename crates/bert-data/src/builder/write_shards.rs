@@ -28,7 +28,7 @@ use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
 use bert_storage::{AtomicFile, StagedFolder, digest_file};
 
-/// What was counted while instances were made of some documents.
+/// The counts from making instances of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Made {
@@ -64,7 +64,7 @@ pub(crate) struct ShardPiece {
     pub(crate) made: Option<Made>,
 }
 
-/// What a finished shard holds.
+/// The receipt of a finished shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardReceipt {
@@ -74,7 +74,7 @@ pub(crate) struct ShardReceipt {
     pub(crate) shard: u64,
     /// The rows as they were written.
     pub(crate) rows: Tally,
-    /// What was made of the documents that were counted with it, and the rows that were made for it.
+    /// The counts of the documents that were counted with it, and of the rows that were made for it.
     pub(crate) made: Option<Made>,
     pub(crate) entry: ShardEntry,
 }
@@ -120,7 +120,7 @@ fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> 
     Ok((named && holds()?).then_some(receipt))
 }
 
-/// What writing shards needs to know.
+/// The data that writing shards needs.
 pub(crate) struct ShardJob<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
     pub(crate) output: &'a Output<'a>,
@@ -128,7 +128,7 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) part: Part,
     pub(crate) form: ShardForm,
     pub(crate) build: &'a str,
-    /// What the shards say of themselves.
+    /// The description that the shards have in their footers.
     pub(crate) footer: &'a Footer,
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
         );
         let PieceWriter { open, finished, .. } = writer;
         if let Some(last) = open.filter(|_| written.is_ok()) {
-            // Nobody listens after an error, which is told elsewhere.
+            // Nobody listens after an error, which is reported elsewhere.
             let _ = finished.send(last);
         }
         drop(finished);

@@ -38,7 +38,7 @@ pub struct Faulty {
     reads: Arc<AtomicU64>,
 }
 
-/// What an operation does, as far as it matters to a fault.
+/// The kind of an operation, as far as it matters to a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Needs room on the disk.

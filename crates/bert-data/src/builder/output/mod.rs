@@ -23,7 +23,7 @@ use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Resul
 use crate::shard::writer::is_shard_name;
 use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 
-/// What opening the output gives.
+/// The result of opening the output.
 #[derive(Debug)]
 pub(crate) enum Opened<'a> {
     /// A folder to work in.
@@ -46,8 +46,8 @@ pub(crate) struct Output<'a> {
     locks: Vec<OutputLock>,
 }
 
-/// Whether a name belongs to neither user: file systems and desktops make such files in every folder, and schedulers
-/// write their logs beside the output.
+/// Whether a name belongs to no user: file systems and desktops make such files in every folder, and schedulers write
+/// their logs into the output folder.
 fn is_of_the_system(name: &str) -> bool {
     let is_job_log = |name: &str| {
         name.rsplit_once(['.']).is_some_and(|(stem, end)| {
@@ -62,8 +62,8 @@ fn is_of_the_system(name: &str) -> bool {
 
 /// The first name that belongs to somebody else, in a folder that holds nothing of a build.
 fn find_foreign(names: &[String]) -> Option<&String> {
-    // Shards, a vocabulary and a data card are ours only beside a manifest, or what a build leaves that did not end.
-    // What else is there then came later, and stays.
+    // Shards, a vocabulary and a data card are ours only in a folder with a manifest, a work folder or a receipt. All
+    // other files in such a folder came later, and stay.
     let ours = names
         .iter()
         .any(|name| name == MANIFEST || matches!(owner_of(name), Some(Owner::Work(_) | Owner::Receipt(_))));
@@ -131,7 +131,7 @@ pub(crate) fn find_finished(
 }
 
 impl Drop for Output<'_> {
-    /// After a failure with nothing to go on from, nothing stays.
+    /// After a failure with nothing to continue from, nothing stays.
     fn drop(&mut self) {
         if self.work.is_kept() {
             return;
@@ -147,7 +147,7 @@ impl Drop for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Makes the folder if need be, locks it, and opens its work folder: that of this build, or a new one. Returns the
+    /// Makes the folder if need be, locks it, and opens the work folder of this build, or makes a new one. Returns the
     /// data set that another process has just finished here.
     pub(crate) fn open(
         files: &'a dyn FileSystem,

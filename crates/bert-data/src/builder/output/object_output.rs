@@ -18,7 +18,7 @@ use crate::shard::writer::is_shard_name;
 use bert_storage::sealed::{SealError, read_sealed, sealed};
 use bert_storage::{ObjectCache, is_url, objects, size};
 
-/// Says to which build the shards beside it belong, until there is a manifest.
+/// The object that names the build to which the shards belong, until there is a manifest.
 const CLAIM: &str = ".build.json";
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl ObjectOutput {
         OutputProblem::Finished { differences }.at(&self.url).into()
     }
 
-    /// Says that the shards here are those of this build from now on, or refuses those of another one. What is
+    /// Claims the shards here for this build, or refuses the shards of another one. What is
     /// overwritten loses its manifest first.
     pub(crate) fn claim(&self, build: &str) -> Result<()> {
         let (url, claim) = (self.at(CLAIM), Claim { build: build.to_owned() });
@@ -112,7 +112,7 @@ impl ObjectOutput {
         if self.overwrite {
             self.remove(MANIFEST)?;
         } else if self.has(MANIFEST)? {
-            // Of a build that ended since the first look.
+            // A build has ended since the first look.
             self.remove(CLAIM)?;
             return Err(self.other_data_set());
         }
@@ -142,7 +142,7 @@ impl ObjectOutput {
         Ok(())
     }
 
-    /// Puts what belongs beside the shards, the manifest last, and removes what does not.
+    /// Puts the other files of the data set, the manifest last, and removes those of former ones.
     pub(crate) fn commit(&self, manifest: &Manifest, vocabulary: &[u8], card: &str) -> Result<()> {
         self.put(VOCABULARY, vocabulary)?;
         self.put(CARD, card.as_bytes())?;

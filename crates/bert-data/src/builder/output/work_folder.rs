@@ -20,15 +20,15 @@ const IDENTITY: &str = "identity.json";
 /// The receipt that says that former files are cleared and everything in the work folder is complete.
 pub(crate) const COMMITTING: &str = "commit.json";
 
-/// What the names of the tokenized text's files begin with: the documents, where each begins, the receipts of both.
+/// The beginnings of the names of the tokenized text's files: the documents, where each begins, the receipts of both.
 pub(crate) const TEXT_FILES: [&str; 3] = ["documents", "index", "text"];
 
-/// Whether a name is that of a file of the tokenized text.
+/// Whether a name belongs to a file of the tokenized text.
 pub(crate) fn is_text_file(name: &str) -> bool {
     TEXT_FILES.iter().any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-')))
 }
 
-/// What decides the bytes of a data set, as far as it is known before the text is read.
+/// The values that decide the bytes of a data set, as far as they are known before the text is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Identity {
@@ -103,7 +103,7 @@ impl Identity {
 
     /// In what it differs from the build that made a data set.
     pub(crate) fn differences_from(&self, manifest: &Manifest) -> Vec<Difference> {
-        // A data set does not say the version of its streams; it follows from that of the program.
+        // A data set does not name the version of its streams; the version of the program decides it.
         let streams_version = if manifest.program == PROGRAM { STREAMS_VERSION } else { 0 };
         let there = Self {
             format_version: manifest.format_version,
@@ -178,7 +178,7 @@ fn output_of<'f>(work: &'f StagedFolder<'_>) -> &'f Path {
 }
 
 impl<'a> Work<'a> {
-    /// Opens the work folder of this build, or makes it anew where there is none or another one, which is then removed.
+    /// Opens the work folder of this build, or makes it. Removes the work folder of another build first.
     pub(crate) fn open(folder: StagedFolder<'a>, text: StagedFolder<'a>, identity: Identity) -> Result<Self> {
         let same = folder.noted(IDENTITY)?.is_some_and(|found| identity.differences(&found).is_empty());
         let work = Self { folder, text, identity, worth_keeping: AtomicBool::new(same) };
@@ -209,7 +209,7 @@ impl<'a> Work<'a> {
         Ok((found != here).then_some((found, here)))
     }
 
-    /// Removes what an earlier command left of other text, and goes on under the names that this one gives the inputs.
+    /// Removes the results of an earlier command on other text, and notes the names that this one gives the inputs.
     pub(crate) fn begin_anew(&self) -> Result<()> {
         self.clear_text()?;
         self.clear_but(|_| false)?;
@@ -252,7 +252,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes the folder: last what says whose it is and whether its files have their names, so that the same command
-    /// knows what is left of it.
+    /// can continue to remove it.
     pub(crate) fn remove_all(&self) -> Result<()> {
         self.clear_text()?;
         self.clear_but(|name| name == COMMITTING)?;
