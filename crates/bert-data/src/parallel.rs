@@ -28,7 +28,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Works on all items and returns the results in their order. `beat` is called on the calling thread every tenth of a
-/// second; when it panics, no item is begun any more.
+/// second. When it panics, `stop` is set and no item is begun any more.
 ///
 /// # Errors
 /// The first one of `work`, in the order of the items.
@@ -36,6 +36,7 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
     pool: &ThreadPool,
     workers: &mut [W],
     items: Vec<T>,
+    stop: &AtomicBool,
     work: impl Fn(&mut W, T) -> Result<R> + Sync,
     beat: &mut dyn FnMut(),
 ) -> Result<Vec<R>> {
@@ -46,7 +47,7 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
         Ok(Some(()))
     };
     let told = |taken: Option<()>| taken.map_or_else(&mut *beat, drop);
-    in_order(pool, workers, 1, items, &AtomicBool::new(false), work, take, told)?;
+    in_order(pool, workers, 1, items, stop, work, take, told)?;
     Ok(results)
 }
 
@@ -233,7 +234,7 @@ mod tests {
                 *count += 1;
                 Ok(item * item)
             };
-            let squared = share_out(&pool, &mut counts, items, square, &mut || {});
+            let squared = share_out(&pool, &mut counts, items, &AtomicBool::new(false), square, &mut || {});
             assert!(squared.unwrap().into_iter().eq((0..1000).map(|item| item * item)));
             assert_eq!(counts.iter().sum::<u32>(), 1000);
         }

@@ -18,7 +18,10 @@ pub trait Durable: Write + Send {
 
 impl Durable for File {
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_all()
+        match self.sync_all() {
+            Err(error) if has_no_fsync(&error) => Ok(()),
+            synced => synced,
+        }
     }
 }
 
@@ -102,7 +105,7 @@ impl FileSystem for Disk {
             return Ok(());
         }
         match File::open(path)?.sync_all() {
-            Err(error) if cannot_sync_folders(&error) => Ok(()),
+            Err(error) if has_no_fsync(&error) || error.raw_os_error() == Some(BAD_DESCRIPTOR) => Ok(()),
             synced => synced,
         }
     }
@@ -124,12 +127,13 @@ impl FileSystem for Disk {
     }
 }
 
-/// Whether the file system refuses every fsync of a folder, as some mounts of FUSE and SMB do. There is nothing more that
-/// a program can do for the names in it. PostgreSQL ignores the same errors.
-fn cannot_sync_folders(error: &io::Error) -> bool {
-    const BAD_DESCRIPTOR: i32 = 9;
+/// The answer of some file systems to an fsync of a folder, which is open to read.
+const BAD_DESCRIPTOR: i32 = 9;
+
+/// Whether the file system has no fsync, as some mounts of FUSE and SMB have none for folders. There is nothing more that
+/// a program can do, and no data was lost. PostgreSQL ignores the same errors of folders.
+fn has_no_fsync(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
-        || error.raw_os_error() == Some(BAD_DESCRIPTOR)
 }
 
 /// Lets those write a new lock file who may write to its folder, whatever the umask is: another user who shares the
@@ -180,11 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn an_unsupported_fsync_of_a_folder_is_ignored() {
+    fn only_a_missing_fsync_is_ignored() {
         for (code, ignored) in
-            [(22, true), (95, cfg!(target_os = "linux")), (9, true), (5, false), (28, false)]
+            [(22, true), (95, cfg!(target_os = "linux")), (5, false), (28, false), (116, false)]
         {
-            assert_eq!(cannot_sync_folders(&io::Error::from_raw_os_error(code)), ignored, "{code}");
+            assert_eq!(has_no_fsync(&io::Error::from_raw_os_error(code)), ignored, "{code}");
         }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct BucketJob<'a> {
     pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
     pub(crate) orders: &'a [Permutation],
+    /// Set when the caller has given up: nothing is used that is made then.
+    pub(crate) stop: &'a AtomicBool,
 }
 
 impl BucketJob<'_> {
@@ -45,6 +47,10 @@ impl BucketJob<'_> {
     fn numbers(&self, pass: u64, places: Range<u64>) -> Vec<u64> {
         let order = &self.orders[pass as usize];
         places.map(|place| order.at(place)).collect()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     fn path(&self, shard: usize) -> PathBuf {
@@ -73,7 +79,7 @@ impl<'a> BucketMaker<'a> {
         let prepared = job.prepared;
         Ok(Self {
             job,
-            store: job.store.reader(),
+            store: job.store.reader(job.stop),
             keyed: prepared.resolved(1).keyed(&prepared.vocabulary),
             encoder: match prepared.config.layout {
                 Layout::Instances => Encoder::Rows(Box::new(RowEncoder::new(prepared.row_columns())?)),
@@ -83,12 +89,12 @@ impl<'a> BucketMaker<'a> {
         })
     }
 
-    /// Makes a unit: of what goes to shards that are `wanted`. Returns nothing useful once `stop` is set.
-    pub(crate) fn make(&mut self, unit: u64, wanted: &[bool], stop: &AtomicBool) -> Result<Vec<ShardPiece>> {
+    /// Makes the pieces of a unit that go to shards that are `wanted`.
+    pub(crate) fn make(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
         let Self { job, store, keyed, encoder, rows } = self;
         match encoder {
-            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), (unit, wanted, stop)),
-            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, (unit, wanted, stop)),
+            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), unit, wanted),
+            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, unit, wanted),
         }
     }
 }
@@ -99,7 +105,8 @@ fn make_rows(
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     (encoder, rows): (&mut RowEncoder, &mut Vec<u8>),
-    (unit, wanted, stop): (u64, &[bool], &AtomicBool),
+    unit: u64,
+    wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let (config, plan) = (job.prepared.config, job.plan);
     let (pass, number) = plan.address(unit);
@@ -109,7 +116,7 @@ fn make_rows(
     let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
     rows.clear();
     for (place, document) in bucket.documents().iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
+        if job.is_stopped() {
             return Ok(Vec::new());
         }
         made.tally.see_document(pass, document.hash());
@@ -137,7 +144,7 @@ fn make_rows(
         let (of_piece, path) = (piece.rows(offsets.len() as u64), job.path(piece.shard));
         let tally = tally_of(rows, plan.width, &offsets[of_piece.clone()]);
         let encode = |group: Range<usize>| encoder.encode(&path, rows, plan.width, &offsets[group]);
-        let wanted_still = |_: &Range<usize>| !stop.load(Ordering::Relaxed);
+        let wanted_still = |_: &Range<usize>| !job.is_stopped();
         let groups = row_groups(of_piece).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
         pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made });
     }
@@ -151,7 +158,8 @@ fn copy_documents(
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     encoder: &mut DocumentEncoder,
-    (unit, wanted, stop): (u64, &[bool], &AtomicBool),
+    unit: u64,
+    wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let (pass, number) = job.plan.address(unit);
     let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(number));
@@ -163,7 +171,7 @@ fn copy_documents(
             let numbers = job.numbers(pass, all.start + group.start as u64..all.start + group.end as u64);
             let (bucket, _) = store.read(&mut numbers.clone())?;
             for (place, document) in bucket.documents().iter().enumerate() {
-                if stop.load(Ordering::Relaxed) {
+                if job.is_stopped() {
                     return Ok(Vec::new());
                 }
                 let (hash, tokens, mut gives) = (document.hash(), document.tokens() as u64, false);

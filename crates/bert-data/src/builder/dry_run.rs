@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use std::sync::atomic::AtomicBool;
+
 use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, PlanFigures, row_groups};
 use crate::builder::prepare::{Prepared, prepare};
@@ -246,7 +248,9 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
             Ok((rows, starts))
         };
         let all = (0..documents.len()).collect();
-        for (rows, starts) in share_out(&prepared.pool, &mut makers, all, unit, &mut || {})? {
+        for (rows, starts) in
+            share_out(&prepared.pool, &mut makers, all, &AtomicBool::new(false), unit, &mut || {})?
+        {
             let base = made.bytes.len() as u32;
             made.rows.extend(starts.into_iter().map(|start| base + start));
             made.bytes.extend_from_slice(&rows);
@@ -300,7 +304,7 @@ fn encode_all<E: Send>(
     encode: impl Fn(&mut E, Range<usize>) -> Result<EncodedRowGroup> + Sync,
 ) -> Result<Vec<EncodedRowGroup>> {
     let mut encoders = (0..tuning.workers).map(|_| encoder()).collect::<Result<Vec<_>>>()?;
-    share_out(&prepared.pool, &mut encoders, items, encode, &mut || {})
+    share_out(&prepared.pool, &mut encoders, items, &AtomicBool::new(false), encode, &mut || {})
 }
 
 /// The bytes of a shard of these row groups.

@@ -106,7 +106,7 @@ pub(crate) fn build_prepared(
     if let Opened::Output(output) = &mut opened
         && let Some(manifest) = output.committed()?
     {
-        if same_text(&manifest.inputs, &prepared.files)? {
+        if same_text(&manifest.inputs, &prepared.files, &AtomicBool::new(false))? {
             return prepared.outcome(manifest);
         }
         // It is complete, but of other text: as any other finished data set.
@@ -224,7 +224,7 @@ impl Prepared<'_> {
     fn is_text_of(&self, manifest: &Manifest) -> Result<bool> {
         let sizes = each_file(&self.files, |path| size(path).map_err(Error::io("read", path)))?;
         Ok(manifest.inputs.iter().map(|input| input.bytes).eq(sizes)
-            && same_text(&manifest.inputs, &self.files)?)
+            && same_text(&manifest.inputs, &self.files, &AtomicBool::new(false))?)
     }
 
     /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
@@ -288,7 +288,8 @@ impl Prepared<'_> {
             Layout::Instances => ShardForm::of_rows(self.row_columns()),
             Layout::Documents => document_form(self.stored_ids()),
         };
-        let job = ShardJob { prepared: self, output, plan, part, form, build, footer };
+        let stop = &AtomicBool::new(false);
+        let job = ShardJob { prepared: self, output, plan, part, form, build, footer, stop };
         if config.random == RandomMode::Reference {
             let rows = make_reference(self, store, plan.width, &output.work, progress)?;
             let encoder = |_| RowEncoder::new(self.row_columns());
@@ -297,7 +298,7 @@ impl Prepared<'_> {
                 [true] => row_groups(0..rows.len()).collect(),
                 _ => Vec::new(),
             };
-            let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool], _: &AtomicBool| {
+            let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool]| {
                 let made = (range.start == 0).then(|| rows.made.clone());
                 rows.piece(encoder, range, plan.width, made)
             };
@@ -305,14 +306,12 @@ impl Prepared<'_> {
         }
         store.hold_index(tuning.index)?;
         let orders = &orders(config, store.counts.documents);
-        let buckets = BucketJob { prepared: self, store, plan, orders };
+        let buckets = BucketJob { prepared: self, store, plan, orders, stop };
         let mut makers = (0..workers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
         let items = |wanted: &[bool]| -> Vec<u64> {
             (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()
         };
-        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool], stop: &AtomicBool| {
-            maker.make(unit, wanted, stop)
-        };
+        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool]| maker.make(unit, wanted);
         make_shards(&job, &mut makers, items, work, progress)
     }
 

@@ -4,6 +4,7 @@
 //! compares its files with the receipt and makes again those that are missing or damaged.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::is_text_file;
@@ -158,8 +159,9 @@ fn all_hold(
     let total = receipt.shards.len() as u64;
     let mut beat = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
     let mut workers = vec![(); prepared.pool.current_num_threads()];
+    let shards = receipt.shards.iter().collect();
     let holds = |(): &mut (), shard| output.has_published(shard);
-    let held = share_out(&prepared.pool, &mut workers, receipt.shards.iter().collect(), holds, &mut beat)?;
+    let held = share_out(&prepared.pool, &mut workers, shards, &AtomicBool::new(false), holds, &mut beat)?;
     let vocabulary = digest_bytes(prepared.vocabulary.bytes());
     let all = held.iter().all(|holds| *holds) && has_digest(&output.folder.at(VOCABULARY), &vocabulary)?;
     if !all {

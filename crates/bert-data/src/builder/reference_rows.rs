@@ -9,6 +9,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use std::sync::atomic::AtomicBool;
+
 use crate::builder::output::work_folder::Work;
 use crate::builder::prepare::Prepared;
 use crate::builder::progress::{BuildProgress, BuildStage};
@@ -46,7 +48,8 @@ pub(crate) fn make_reference(
 ) -> Result<ReferenceRows> {
     let config = prepared.config;
     let mut random = PythonRandom::new(config.random_seed);
-    let (mut documents, _) = store.reader().read_ascending(0..store.counts.documents)?;
+    let (mut documents, _) =
+        store.reader(&AtomicBool::new(false)).read_ascending(0..store.counts.documents)?;
     documents.shuffle(&mut random);
     let path = work.path(ROWS);
     let mut file = ScratchFile::create(work.folder.files(), &path)?;

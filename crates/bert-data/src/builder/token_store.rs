@@ -6,8 +6,10 @@
 //! the others from the folder that the parts share. A [`Store`] gives documents by their numbers.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -105,12 +107,12 @@ impl Division {
     }
 
     /// Returns the state of a segment in this part's work folder.
-    fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize) -> Result<Kept> {
+    fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize, stop: &AtomicBool) -> Result<Kept> {
         let Some(receipt) = work.text.noted::<SegmentReceipt>(&receipt_name(segment))? else {
             return Ok(Kept::None);
         };
         let same = receipt.segments == self.ranges.len() as u64
-            && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()])?;
+            && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()], stop)?;
         if !same {
             return Ok(Kept::Changed(receipt.counts.documents));
         }
@@ -131,10 +133,11 @@ impl Division {
     ) -> Result<Vec<(usize, Kept)>> {
         let own: Vec<usize> = self.own().collect();
         let total = own.len() as u64;
-        let kept = |(): &mut (), segment| Ok((segment, self.kept(&prepared.files, work, segment)?));
+        let stop = &AtomicBool::new(false);
+        let kept = |(): &mut (), segment| Ok((segment, self.kept(&prepared.files, work, segment, stop)?));
         let mut beat = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
         let mut workers = vec![(); prepared.pool.current_num_threads()];
-        share_out(&prepared.pool, &mut workers, own, kept, &mut beat)
+        share_out(&prepared.pool, &mut workers, own, stop, kept, &mut beat)
     }
 
     /// Whether a segment of this part is of other text than the inputs hold now.
@@ -331,15 +334,16 @@ impl Store {
         Ok(())
     }
 
-    /// A reader with files of its own, open one at a time.
-    pub(crate) fn reader(&self) -> StoreReader<'_> {
-        StoreReader { store: self, segment: 0, text: None, index: None }
+    /// Returns a reader with files of its own, open one at a time. It reads no document once `stop` is set.
+    pub(crate) fn reader<'a>(&'a self, stop: &'a AtomicBool) -> StoreReader<'a> {
+        StoreReader { store: self, stop, segment: 0, text: None, index: None }
     }
 }
 
 /// Reads documents by their numbers.
 pub(crate) struct StoreReader<'a> {
     store: &'a Store,
+    stop: &'a AtomicBool,
     /// Which segment's files are open.
     segment: usize,
     text: Option<File>,
@@ -363,6 +367,9 @@ impl StoreReader<'_> {
         let store = self.store;
         let (mut documents, mut tokens_before) = (Documents::empty(store.width), Vec::new());
         for number in numbers {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::io("read", &store.segments[0].text)(ErrorKind::Interrupted.into()));
+            }
             let at = store.segments.partition_point(|segment| segment.before.documents <= number) - 1;
             let segment = &store.segments[at];
             if self.segment != at {

@@ -130,6 +130,8 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) build: &'a str,
     /// The description that the shards have in their footers.
     pub(crate) footer: &'a Footer,
+    /// Set when the caller has given up: nothing is used that is made then.
+    pub(crate) stop: &'a AtomicBool,
 }
 
 impl ShardJob<'_> {
@@ -141,12 +143,12 @@ impl ShardJob<'_> {
 
 /// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go
 /// to shards that are wanted; of all items, in order, the pieces come in the order of the shards. `progress` hears of
-/// each, and every tenth of a second. When it panics, the work ends: `work` may return anything once its flag is set.
+/// each, and every tenth of a second. When it panics, the work ends: `work` may return anything once the job's flag is set.
 pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],
     items: impl FnOnce(&[bool]) -> Vec<T>,
-    work: impl Fn(&mut W, T, &[bool], &AtomicBool) -> Result<Vec<ShardPiece>> + Sync,
+    work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Vec<ShardReceipt>> {
     let (mut receipts, missing) = kept_shards(job, progress)?;
@@ -154,10 +156,9 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     missing.iter().for_each(|&shard| wanted[shard] = true);
     let items = items(&wanted);
     let total = items.len() as u64;
-    let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
         let (finished, to_end) = mpsc::sync_channel(workers.len());
-        let ender = scope.spawn(move || end_shards(job, to_end, stop));
+        let ender = scope.spawn(move || end_shards(job, to_end));
         let mut writer = PieceWriter { job, open: None, finished };
         let (mut done, mut told) = (0, 0);
         let written = in_order(
@@ -166,8 +167,8 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
             // As many wait to be written as are made.
             2 * workers.len(),
             items.into_iter().map(|item| Ok((1, item))),
-            stop,
-            |worker, item| work(worker, item, &wanted, stop),
+            job.stop,
+            |worker, item| work(worker, item, &wanted),
             |pieces: Vec<ShardPiece>| {
                 for piece in pieces {
                     if !writer.take(piece)? {
@@ -256,15 +257,11 @@ struct Finished<'a> {
     made: Option<Made>,
 }
 
-/// Waits for the disk: ends each file, puts it in its place and writes its receipt, until `stop` is set.
-fn end_shards<'a>(
-    job: &ShardJob<'a>,
-    shards: mpsc::Receiver<Finished<'a>>,
-    stop: &AtomicBool,
-) -> Result<Vec<ShardReceipt>> {
+/// Waits for the disk: ends each file, puts it in its place and writes its receipt, until the work is stopped.
+fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
     let mut receipts = Vec::new();
     for Finished { shard, writer, made } in shards {
-        if stop.load(Ordering::Relaxed) {
+        if job.stop.load(Ordering::Relaxed) {
             break;
         }
         let FinishedShard { rows, groups, out } = writer.finish()?;

@@ -203,7 +203,9 @@ impl<'a> TextReader<'a> {
         let work = |encoder: &mut Encoder<'_>, block: &Block| {
             tokenize_block(block, &files[block.file], encoder, config)
         };
-        for block in share_out(pool, encoders, blocks.iter().collect(), work, &mut || {})? {
+        for block in
+            share_out(pool, encoders, blocks.iter().collect(), &AtomicBool::new(false), work, &mut || {})?
+        {
             let ends_file = block.ends_file;
             joiner.add(block)?;
             let before = joiner.documents.len();

@@ -20,8 +20,9 @@ pub mod table;
 pub(crate) mod texts;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use bert_storage::{digest_file, is_url};
+use bert_storage::{is_url, open_stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,7 @@ pub use blocks::{Block, BlockReader};
 pub(crate) use expand::refuse_too_many;
 pub use expand::{expand, first_duplicate};
 
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::decompress::Source;
 use crate::input::known_format::HEAD;
 use crate::input::recognize::{Head, Layout};
@@ -148,18 +149,38 @@ pub(crate) fn each_file<T: Send>(
     pool(AT_ONCE.min(files.len()))?.install(|| files.par_iter().map(|file| ask(file)).collect())
 }
 
-/// Whether files hold what was read, in the same order, wherever they lie now.
+/// Returns whether files hold the text that was read, in the same order, wherever they lie now.
 ///
 /// # Errors
-/// [`Error::Storage`], and those of [`Format::of`].
-pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf]) -> Result<bool> {
+/// [`Error::Storage`], also once `stop` is set, and those of [`Format::of`].
+pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf], stop: &AtomicBool) -> Result<bool> {
     if read.len() != files.len() {
         return Ok(false);
     }
     for (entry, path) in read.iter().zip(files) {
-        if Format::of(path)? != entry.format || digest_file(path)? != entry.blake3 {
+        if Format::of(path)? != entry.format || digest_unless(stop, path)? != entry.blake3 {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// A reader that fails once a flag is set.
+struct Stoppable<'a, R>(R, &'a AtomicBool);
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.1.load(Ordering::Relaxed) {
+            true => Err(std::io::Error::other("the caller has given up")),
+            false => self.0.read(buffer),
+        }
+    }
+}
+
+/// Returns the BLAKE3 digest of a file in hex; fails once `stop` is set.
+fn digest_unless(stop: &AtomicBool, path: &Path) -> Result<String> {
+    let file = open_stream(path).map_err(Error::io("open", path))?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(Stoppable(file, stop)).map_err(Error::io("read", path))?;
+    Ok(hasher.finalize().to_hex().to_string())
 }
