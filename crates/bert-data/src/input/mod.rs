@@ -19,6 +19,7 @@ mod separated;
 pub mod table;
 pub(crate) mod texts;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
