@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::system::{Disk, Durable, FileSystem};
+use crate::system::{Disk, Durable, FileSystem, folder_of};
 
 /// The size and the digest of a finished file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,14 +153,6 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> impl FnOnce(&mut dyn Wri
     move |out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
-    }
-}
-
-/// The folder that a path is in.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
     }
 }
 

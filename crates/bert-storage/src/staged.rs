@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::atomic::{AtomicFile, Written, folder_of, is_temporary, json};
+use crate::atomic::{AtomicFile, Written, is_temporary, json};
 use crate::error::{Error, Result};
 use crate::sealed::{LARGEST, sealed, unsealed};
-use crate::system::FileSystem;
+use crate::system::{FileSystem, folder_of};
 
 /// The name of the lock file in an output folder.
 pub const LOCK: &str = ".lock";

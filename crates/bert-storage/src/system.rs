@@ -127,6 +127,14 @@ impl FileSystem for Disk {
     }
 }
 
+/// The folder that a path is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// The answer of some file systems to an fsync of a folder, which is open to read.
 const BAD_DESCRIPTOR: i32 = 9;
 
@@ -142,7 +150,7 @@ fn has_no_fsync(error: &io::Error) -> bool {
 fn share_like_its_folder(file: &File, path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     const WRITE: u32 = 0o222;
-    let folder = fs::metadata(crate::atomic::folder_of(path));
+    let folder = fs::metadata(folder_of(path));
     if let (Ok(folder), Ok(own)) = (folder, file.metadata()) {
         let (own, shared) = (own.permissions().mode(), folder.permissions().mode() & WRITE);
         // Who may write may read: locks need both on some file systems. Without it, this user can work as before.
