@@ -12,6 +12,7 @@ use bert_storage::objects::is_transient;
 use bert_storage::open_stream;
 use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
 use super::known_format::HEAD;
@@ -178,7 +179,7 @@ fn decompressed(
     fn buffered(decoder: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
         Box::new(BufReader::with_capacity(BUFFER, decoder))
     }
-    let lzma = |raw, stream: Stream| buffered(liblzma::bufread::XzDecoder::new_stream(raw, stream));
+    let lzma = |raw, stream: Stream| buffered(OneStream(XzDecoder::new_stream(raw, stream), seen.clone()));
     let (memory, several) = (MEMORY + LZMA_STATE, liblzma::stream::CONCATENATED);
     Ok(match compression {
         None => Box::new(raw),
@@ -193,6 +194,20 @@ fn decompressed(
         Some("lzip") => lzma(raw, Stream::new_lzip_decoder(memory, several)?),
         Some(_) => lzma(raw, Stream::new_stream_decoder(memory, several)?),
     })
+}
+
+/// A decoder of liblzma, which knows itself whether another stream follows.
+struct OneStream(XzDecoder<Raw>, Arc<Mutex<Seen>>);
+
+impl Read for OneStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.0.read(into)?;
+        if length == 0 && !into.is_empty() {
+            let rest = io::copy(self.0.get_mut(), &mut io::sink())?;
+            lock(&self.1).ignored += rest;
+        }
+        Ok(length)
+    }
 }
 
 /// A decoder of one member of a file, which gives back the bytes behind it.
@@ -261,7 +276,8 @@ impl<M: Member> Members<M> {
             self.member = Some(M::of_raw(raw));
         } else {
             // Read all the same, for the digest of the file.
-            lock(&self.seen).ignored = io::copy(&mut raw, &mut io::sink())?;
+            let rest = io::copy(&mut raw, &mut io::sink())?;
+            lock(&self.seen).ignored = rest;
         }
         Ok(())
     }

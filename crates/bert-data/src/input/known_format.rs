@@ -137,6 +137,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("%pdf-1.7", "a PDF document", EXTRACT),
     ("%pdf-2.0", "a PDF document", EXTRACT),
     ("webvtt", "subtitles (WebVTT)", EXTRACT),
+    ("<doc>", "documents in <DOC> tags, as those of TREC", EXTRACT),
     ("!<arch>", "an archive of ar", UNPACK),
 ];
 

@@ -139,15 +139,21 @@ pub struct InputEntry {
     pub blake3: String,
 }
 
-/// Asks something of each file; many at a time where they are objects, for each of which a store is asked.
+/// Asks something of each file, many at a time. Of several errors the one of the first file is returned.
 pub(crate) fn each_file<T: Send>(
     files: &[PathBuf],
     ask: impl Fn(&Path) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    if !files.iter().any(|file| is_url(file)) {
-        return files.iter().map(|file| ask(file)).collect();
-    }
-    pool(AT_ONCE.min(files.len()))?.install(|| files.par_iter().map(|file| ask(file)).collect())
+    // A store is waited for; a disk gives at once what is to be decompressed.
+    let at_once = match files.iter().any(|file| is_url(file)) {
+        true => AT_ONCE,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let asked: Vec<Result<T>> = match at_once.min(files.len()) {
+        0 | 1 => files.iter().map(|file| ask(file)).collect(),
+        threads => pool(threads)?.install(|| files.par_iter().map(|file| ask(file)).collect()),
+    };
+    asked.into_iter().collect()
 }
 
 /// Returns whether files hold the text that was read, in the same order, wherever they lie now.
