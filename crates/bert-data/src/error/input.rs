@@ -127,9 +127,15 @@ pub enum InputProblem {
         /// The most that is accepted.
         limit: usize,
     },
+    /// A row of a column of bytes is not UTF-8.
+    #[error("row {row} is not UTF-8: the column holds something else than text, or text in another encoding")]
+    RowNotUtf8 {
+        /// The row, counted from 1.
+        row: u64,
+    },
     /// A Parquet input is compressed in a way that is not read.
-    #[error("compressed with {0}; snappy, gzip and zstd are read, and no compression")]
-    Codec(String),
+    #[error("compressed with {0}; snappy, gzip, zstd, brotli and lz4 are read, and no compression")]
+    Codec(&'static str),
     /// A line is longer than any text should be; the most bytes that are accepted.
     #[error(
         "the line is longer than {0} bytes; break it between sentences or paragraphs, and write JSON with a row on each \

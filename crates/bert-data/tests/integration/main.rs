@@ -32,6 +32,7 @@ mod make_vocab;
 mod objectives;
 /// The data card and the page.
 mod page;
+mod parquet_writers;
 /// Exactly the instances of the 2018 script.
 mod reference;
 /// Chinese words for whole-word masking.
