@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bert_data::input::split_lists;
 use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
 use bert_storage::{is_url, objects, on_disk};
 use serde::{Deserialize, Serialize};
@@ -127,7 +128,7 @@ fn absolute(config: &BuildConfig) -> BuildConfig {
     };
     let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
     BuildConfig {
-        input: config.input.iter().map(|path| absolute(path)).collect(),
+        input: split_lists(&config.input).iter().map(|path| absolute(path)).collect(),
         vocab: optional(&config.vocab),
         output: optional(&config.output),
         scratch: optional(&config.scratch),

@@ -28,9 +28,12 @@ mod identity;
 mod input;
 /// Training a vocabulary gives the same bytes every time.
 mod make_vocab;
+/// The data card and the page.
+mod names;
+/// Names of inputs: links, lists, hidden names, patterns, tables.
+mod names;
 /// Other segments than pairs, spans of words, ordinary random words.
 mod objectives;
-/// The data card and the page.
 mod page;
 mod parquet_writers;
 /// Exactly the instances of the 2018 script.
