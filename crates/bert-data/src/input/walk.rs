@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, InputProblem, Locate, Result};
@@ -65,10 +65,13 @@ impl Walk {
             return Err(InputProblem::LinkLoop.at(folder).into());
         }
         self.above.push(real);
-        for entry in fs::read_dir(here).map_err(failed())? {
-            let name = entry.map_err(failed())?.file_name();
-            let path = folder.join(&name);
-            visit(self, &name, path)?;
+        let entries = fs::read_dir(here).map_err(failed())?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
+        let mut names = names.map_err(failed())?;
+        // So that of several problems always the same one is named.
+        names.sort_unstable();
+        for name in names {
+            visit(self, &name, folder.join(&name))?;
         }
         self.above.pop();
         Ok(())

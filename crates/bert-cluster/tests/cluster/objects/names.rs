@@ -17,14 +17,24 @@ fn bucket(root: &str, names: &[&str]) {
 
 fn found(url: &str) -> Result<Vec<String>, String> {
     let files = expand(&[url.into()]).map_err(|error| error.to_string())?;
-    let name = |file: &std::path::PathBuf| file.to_str().unwrap().split('/').skip(3).collect::<Vec<_>>().join("/");
+    let name =
+        |file: &std::path::PathBuf| file.to_str().unwrap().split('/').skip(3).collect::<Vec<_>>().join("/");
     Ok(files.iter().map(name).collect())
 }
 
 #[test]
 fn objects_are_found_as_files_are() {
-    let names =
-        ["a/x.txt", "a.txt", "a-2/x.txt", "_b.txt", ".c/d.txt", "_SUCCESS", "_year=1/e.txt", "empty.txt", "f, g.txt"];
+    let names = [
+        "a/x.txt",
+        "a.txt",
+        "a-2/x.txt",
+        "_b.txt",
+        ".c/d.txt",
+        "_SUCCESS",
+        "_year=1/e.txt",
+        "empty.txt",
+        "f, g.txt",
+    ];
     bucket("s3://names", &names);
     let all = ["_year=1/e.txt", "a-2/x.txt", "a.txt", "a/x.txt", "empty.txt", "f, g.txt"];
     for (url, expected) in [
@@ -43,7 +53,10 @@ fn objects_are_found_as_files_are() {
 
 #[test]
 fn tables_in_a_bucket_are_refused() {
-    bucket("s3://tables", &["t/a.parquet", "t/_delta_log/0.json", "u/data/a.parquet", "u/metadata/v1.metadata.json", "v/a"]);
+    bucket(
+        "s3://tables",
+        &["t/a.parquet", "t/_delta_log/0.json", "u/data/a.parquet", "u/metadata/v1.metadata.json", "v/a"],
+    );
     for url in ["s3://tables", "s3://tables/t", "s3://tables/t/*.parquet"] {
         assert!(found(url).unwrap_err().contains("this is a Delta table"), "{url}");
     }
