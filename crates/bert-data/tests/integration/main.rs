@@ -29,7 +29,6 @@ mod input;
 /// Training a vocabulary gives the same bytes every time.
 mod make_vocab;
 /// The data card and the page.
-mod names;
 /// Names of inputs: links, lists, hidden names, patterns, tables.
 mod names;
 /// Other segments than pairs, spans of words, ordinary random words.
