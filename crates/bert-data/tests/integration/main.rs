@@ -28,12 +28,13 @@ mod identity;
 mod input;
 /// Training a vocabulary gives the same bytes every time.
 mod make_vocab;
-/// The data card and the page.
 /// Names of inputs: links, lists, hidden names, patterns, tables.
 mod names;
 /// Other segments than pairs, spans of words, ordinary random words.
 mod objectives;
+/// The data card and the page.
 mod page;
+/// Parquet as other programs write it.
 mod parquet_writers;
 /// Exactly the instances of the 2018 script.
 mod reference;
