@@ -25,6 +25,7 @@ mod licences; // of what the programs are made of
 mod multitask; // one encoder on several tasks
 mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set
+mod paths; // file:// URLs, lists with commas, URLs with passwords
 mod probe; // a word changed, and which predictions flip
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod recipes; // options that were measured together, and a run as long as the time there is

@@ -8,6 +8,7 @@
 /// step. The data builder keeps glibc's, with which it needs less than half the memory.
 pub use mimalloc::MiMalloc;
 
+pub mod command_line;
 pub mod commands;
 pub mod exit;
 pub mod progress;

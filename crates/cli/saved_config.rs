@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::command_line;
 use crate::recipe::{RECIPE, Recipe};
 
 /// The clap id of `--config`, whose value is a path.
@@ -35,7 +36,7 @@ where
     A: CommandFactory + FromArgMatches,
     C: Serialize + DeserializeOwned,
 {
-    let (command, mut line): (_, Vec<OsString>) = (A::command(), std::env::args_os().collect());
+    let (command, mut line): (_, Vec<OsString>) = (A::command(), command_line::arguments().collect());
     // What is wrong with the command line is said when it is read as a whole.
     let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
     let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();

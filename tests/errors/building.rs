@@ -71,8 +71,12 @@ fn text_and_vocabulary() {
         &[
             ("none.txt", 2, "none.txt: this input does not exist"),
             ("*.none", 2, "*.none: this input pattern matches no file"),
-            ("hollow", 2, "hollow: this input folder holds no files"),
-            ("train.txt train.txt", 2, "train.txt: this input is named twice"),
+            (
+                "hollow",
+                2,
+                "hollow: this input folder holds no files (names that begin with . or _ are skipped)",
+            ),
+            ("train.txt train.txt", 2, "train.txt: this input is named twice, or a link leads to it too"),
             ("empty.txt", 3, "the input holds no text"),
             ("blank.txt empty.txt", 3, "the input holds no text: 2 file(s)"),
             ("lonely.txt", 3, "no instance can be made"),

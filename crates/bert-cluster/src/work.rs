@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bert_data::input::split_lists;
 use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
-use bert_storage::{is_url, on_disk};
+use bert_storage::{is_url, objects, on_disk};
 use serde::{Deserialize, Serialize};
 
 /// How long a part waits for another process that works on it. A machine that lost its network may still hold the lock
@@ -127,7 +128,7 @@ fn absolute(config: &BuildConfig) -> BuildConfig {
     };
     let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
     BuildConfig {
-        input: config.input.iter().map(|path| absolute(path)).collect(),
+        input: split_lists(&config.input).iter().map(|path| absolute(path)).collect(),
         vocab: optional(&config.vocab),
         output: optional(&config.output),
         scratch: optional(&config.scratch),
@@ -142,10 +143,8 @@ fn is_in_use(error: &bert_data::Error) -> bool {
 /// Whether another attempt, here or on another machine, may go well.
 fn may_pass(error: &bert_data::Error) -> bool {
     let of_system = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    // No machine has another key.
-    if of_system()
-        .any(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied && cause.get_ref().is_some())
-    {
+    // No machine has another key or another bucket.
+    if of_system().any(objects::is_refusal) {
         return false;
     }
     let of_disk = error.exit_code() == 1 && of_system().next().is_some();

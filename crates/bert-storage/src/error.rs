@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::objects::is_transient;
+use crate::url::shown;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
+    #[error("cannot {action} {}", shown(path))]
     Io {
         /// What was tried: "open", "read", "write", "rename", ...
         action: &'static str,
@@ -23,7 +24,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// There is no room left for a file.
-    #[error("no room on the disk for {}: it needs {needed} bytes or more", path.display())]
+    #[error("no room on the disk for {}: it needs {needed} bytes or more", shown(path))]
     DiskFull {
         /// The file.
         path: PathBuf,
@@ -33,7 +34,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// An object has not the contents that it should have.
-    #[error("{}: BLAKE3 {found}, expected {expected}", path.display())]
+    #[error("{}: BLAKE3 {found}, expected {expected}", shown(path))]
     Differs {
         /// The object.
         path: PathBuf,
@@ -55,7 +56,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Another process writes to the folder.
-    #[error("{} is in use by another process", path.display())]
+    #[error("{} is in use by another process", shown(path))]
     InUse {
         /// The folder.
         path: PathBuf,
@@ -138,7 +139,7 @@ pub struct Located<P> {
 
 impl<P: fmt::Display> fmt::Display for Located<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.path.display())?;
+        write!(f, "{}:", shown(&self.path))?;
         if let Some(line) = self.line {
             write!(f, "{line}:")?;
         }

@@ -40,10 +40,12 @@ pub mod sealed;
 mod source;
 mod staged;
 mod system;
+mod url;
 
 pub use atomic::{AtomicFile, Written, is_temporary, write_atomic, write_json_atomic};
 pub use error::{Error, Locate, Located, Result, is_disk_full};
 pub use object_cache::ObjectCache;
-pub use source::{digest_bytes, digest_file, is_url, on_disk, open_file, open_stream, read_limited, size};
+pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited, size};
 pub use staged::{LOCK, OutputLock, StagedFolder};
 pub use system::{Disk, Durable, FileSystem};
+pub use url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};

@@ -14,6 +14,12 @@ pub fn is_transient(_: &io::Error) -> bool {
     false
 }
 
+/// No error is.
+#[must_use]
+pub fn is_refusal(_: &io::Error) -> bool {
+    false
+}
+
 pub(crate) fn open(_: &Path) -> io::Result<Empty> {
     unsupported()
 }

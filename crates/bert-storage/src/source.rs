@@ -1,36 +1,15 @@
-//! Reads a file, or an object of a store whose URL stands in the place of a path: opens it, gives its bytes up to a
+//! Reads a file, or an object of a store whose URL is given instead of a path: opens it, gives its bytes up to a
 //! limit, or its BLAKE3 digest as 64 hex digits.
 //!
 //! `file://` URLs are paths. Other URLs need the feature `object-stores`.
 
-use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::objects;
-
-/// Whether a path is the URL of something that is not on a disk here.
-#[must_use]
-pub fn is_url(path: &Path) -> bool {
-    scheme(path).is_some_and(|scheme| scheme != "file")
-}
-
-fn scheme(path: &Path) -> Option<&str> {
-    let (scheme, _) = path.to_str()?.split_once("://")?;
-    let known = ["s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "http", "https", "file"];
-    known.contains(&scheme).then_some(scheme)
-}
-
-/// The path that a `file://` URL means; any other path is itself.
-#[must_use]
-pub fn on_disk(path: &Path) -> Cow<'_, Path> {
-    match path.to_str().and_then(|path| path.strip_prefix("file://")) {
-        Some(path) => Cow::Borrowed(Path::new(path)),
-        None => Cow::Borrowed(path),
-    }
-}
+use crate::url::{is_url, on_disk};
 
 /// Opens a file or an object to read it from its beginning to its end.
 ///

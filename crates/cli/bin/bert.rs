@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bert_cli::{commands, exit, signals, threads};
+use bert_cli::{command_line, commands, exit, signals, threads};
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     if let Err(error) = signals::ignore_checkpoint_requests() {
         return exit::finish(Err(error));
     }
-    exit::finish(match Cli::parse().command {
+    exit::finish(match Cli::parse_from(command_line::arguments()).command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),
         Command::Init(args) => commands::init::run(&args),

@@ -94,6 +94,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if let Some(warning) = args.config.cap_warning() {
         say(&format!("warning: {warning}"));
     }
+    if let Some(note) = bert_data::input::note_of_left_out(&args.config.input)? {
+        say(&format!("note: {note}"));
+    }
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
         return match args.json {

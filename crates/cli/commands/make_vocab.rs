@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bert_data::input::{note_of_left_out, refuse_output_inside};
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_pages::grouped;
 use bert_storage::write_atomic;
@@ -16,7 +17,7 @@ use crate::progress::{Progress, say};
 pub struct Args {
     /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV (--text-column).
     /// Where the lines break does not matter.
-    #[arg(long, required = true, num_args = 1.., value_name = "PATH", value_delimiter = ',')]
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
     input: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -43,6 +44,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Before hours of reading, not after.
     if args.output.exists() && !args.overwrite {
         anyhow::bail!("{}: exists; --overwrite replaces it", args.output.display());
+    }
+    refuse_output_inside(&args.input, &args.output)?;
+    if let Some(note) = note_of_left_out(&args.input)? {
+        say(&format!("note: {note}"));
     }
     make_parents(&args.output)?;
     let mut progress: Option<Progress> = None;

@@ -5,7 +5,9 @@ use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
 use crate::config::{BuildConfig, RandomMode};
 use crate::error::{InputProblem, Locate, Result};
-use crate::input::{Format, each_file, expand, first_duplicate, refuse_too_many};
+use crate::input::{
+    Format, each_file, expand, first_duplicate, refuse_output_inside, refuse_too_many, refuse_vocabulary,
+};
 use crate::parallel::pool;
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use rayon::ThreadPool;
@@ -35,6 +37,10 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     refuse_too_many(files.len(), files.iter().map(|path| path.as_os_str().len() as u64).sum())?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
         return Err(InputProblem::Twice.at(path).into());
+    }
+    refuse_vocabulary(&files, config.vocab()?)?;
+    for output in [&config.output, &config.scratch].into_iter().flatten() {
+        refuse_output_inside(&config.input, output)?;
     }
     let tables = each_file(&files, Format::of)?.into_iter().any(Format::is_table);
     config.check_tables(tables)?;

@@ -104,7 +104,9 @@ pub struct BuildConfig {
     /// Text: files, folders, patterns or URLs of an object store; plain, gzip, zstd, bzip2 or xz. One sentence per line, a blank line between documents;
     /// or JSON, Parquet, CSV and TSV with one document of running text in each row. Files are told apart by what they hold.
     /// Decompressing takes as much memory as the file's window, 2 GiB at most (zstd --long=31).
-    #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH", value_delimiter = ','))]
+    /// In folders and by patterns, names that begin with . or _ are skipped. A list with commas is split where no file has its
+    /// name.
+    #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH"))]
     pub input: Vec<PathBuf>,
 
     /// Folder or URL for the shards and their manifest; must be new or empty.

@@ -22,7 +22,7 @@ use crate::documents::tally::Tally;
 use crate::error::{Error, Result};
 use crate::instance::pairs::Instance;
 use crate::shard::packed_row::pack;
-use bert_storage::{ObjectCache, is_url};
+use bert_storage::{ObjectCache, is_url, on_disk};
 
 /// One file of a data folder and what is wrong with it.
 #[derive(Debug)]
@@ -106,6 +106,7 @@ pub fn verify_with(
     deep: bool,
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<Verification> {
+    let folder = &*on_disk(folder);
     let manifest = Manifest::read(folder)?;
     let (vocabulary, problem) = match manifest.check_vocabulary(folder) {
         Ok(vocabulary) => (Some(vocabulary), None),

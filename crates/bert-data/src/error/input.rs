@@ -1,5 +1,9 @@
 //! Errors of the text that was named as input.
 
+use std::path::PathBuf;
+
+use bert_storage::shown;
+
 /// What is wrong with the input as a whole.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -71,15 +75,32 @@ pub enum InputProblem {
     /// A pattern cannot be read.
     #[error("this input pattern is not valid")]
     InvalidPattern(#[source] glob::PatternError),
+    /// A name that begins with `~` does not exist.
+    #[error(
+        "this input does not exist: only a shell puts your home folder for ~, at the beginning of a word; write $HOME"
+    )]
+    Home,
     /// A folder that was named as input holds no file.
-    #[error("this input folder holds no files")]
+    #[error("this input folder holds no files (names that begin with . or _ are skipped)")]
     FolderEmpty,
     /// An input is neither a regular file nor a folder.
     #[error("this input is neither a regular file nor a folder")]
     NotAFile,
+    /// A link leads to nothing, or to itself.
+    #[error("this link leads to no file: remove it, or bring back the file")]
+    DanglingLink,
+    /// A link leads back to a folder that it is in.
+    #[error("this link leads back to a folder that it is in: remove it, or name the folders that are meant")]
+    LinkLoop,
     /// A file is named twice among the inputs.
-    #[error("this input is named twice")]
+    #[error("this input is named twice, or a link leads to it too")]
     Twice,
+    /// The output is below an input folder, or inputs are in the output folder.
+    #[error("this output and the input {} are inside each other, so that the output would be read as text: choose another folder", shown(.0))]
+    OutputInside(PathBuf),
+    /// The vocabulary is among the inputs.
+    #[error("this file is the vocabulary and would be read as text too: move it out of the input folder")]
+    IsVocabulary,
     /// A compressed input is damaged or cut off; "gzip", "zstd", "bzip2", "xz", "lzma" or "lzip", and what the decoder says.
     #[error("damaged {0} data")]
     CorruptCompression(&'static str, #[source] std::io::Error),
@@ -127,9 +148,15 @@ pub enum InputProblem {
         /// The most that is accepted.
         limit: usize,
     },
+    /// A row of a column of bytes is not UTF-8.
+    #[error("row {row} is not UTF-8: the column holds something else than text, or text in another encoding")]
+    RowNotUtf8 {
+        /// The row, counted from 1.
+        row: u64,
+    },
     /// A Parquet input is compressed in a way that is not read.
-    #[error("compressed with {0}; snappy, gzip and zstd are read, and no compression")]
-    Codec(String),
+    #[error("compressed with {0}; snappy, gzip, zstd, brotli and lz4 are read, and no compression")]
+    Codec(&'static str),
     /// A line is longer than any text should be; the most bytes that are accepted.
     #[error(
         "the line is longer than {0} bytes; break it between sentences or paragraphs, and write JSON with a row on each \

@@ -88,8 +88,9 @@ impl Error {
             // The wrong files were named; otherwise what is in them is no good.
             Self::Input(InputError::NoneNamed | InputError::TooMany { .. }) => 2,
             Self::InputFile(error) => match error.problem {
-                P::Missing | P::PatternMatchesNothing | P::InvalidPattern(_) => 2,
-                P::FolderEmpty | P::NotAFile | P::Twice => 2,
+                P::Missing | P::Home | P::PatternMatchesNothing | P::InvalidPattern(_) => 2,
+                P::FolderEmpty | P::NotAFile | P::DanglingLink | P::LinkLoop | P::Twice => 2,
+                P::OutputInside(_) | P::IsVocabulary => 2,
                 _ => 3,
             },
             Self::Input(_)

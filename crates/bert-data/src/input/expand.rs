@@ -8,9 +8,14 @@ use std::path::{Path, PathBuf};
 
 use bert_storage::objects;
 use bert_storage::sealed::LARGEST;
-use bert_storage::{is_url, on_disk, size};
+use bert_storage::{is_url, on_disk, shown, size, with_lower_scheme};
+use glob::{MatchOptions, Pattern};
 
 use crate::error::{Error, InputError, InputProblem, Locate, Result};
+use crate::input::pattern::{self, begins_alike, is_pattern};
+use crate::input::walk::{
+    Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, refuse_files_of_tables, table,
+};
 
 /// Bytes of the entry of a file in a manifest, beside its name.
 const ENTRY: u64 = 224;
@@ -27,17 +32,89 @@ pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<()> {
 
 /// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.
 ///
-/// A folder means all regular files below it that are not hidden. An existing path is never read as a pattern. A URL
-/// means an object, or all objects below its name.
+/// A folder means all files below it whose names do not begin with `.` or `_`; links are followed. A name that exists
+/// is that name, and never a pattern or a list; an argument that names nothing is read as names with commas between
+/// them. A URL means an object, or all objects below its name.
 ///
 /// # Errors
 /// [`Error::Input`], naming the argument; [`Error::Storage`] when a folder cannot be read.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    Ok(find(inputs)?.found)
+}
+
+fn find(inputs: &[PathBuf]) -> Result<Walk> {
     if inputs.is_empty() {
         return Err(InputError::NoneNamed.into());
     }
-    let found = inputs.iter().map(|input| expand_one(input)).collect::<Result<Vec<_>>>()?;
-    Ok(found.into_iter().flatten().collect())
+    let mut all = Walk::default();
+    for input in split_lists(inputs) {
+        let mut walk = Walk::default();
+        expand_one(&input, &mut walk)?;
+        walk.found.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+        // `**` may lead to a file in more than one way.
+        walk.found.dedup();
+        all.found.append(&mut walk.found);
+        all.left_out.append(&mut walk.left_out);
+    }
+    Ok(all)
+}
+
+/// Returns a note of the names that are skipped in folders and by patterns because they begin with `_`, if there are any
+/// that no known program writes for itself.
+///
+/// # Errors
+/// As [`expand`].
+pub fn note_of_left_out(inputs: &[PathBuf]) -> Result<Option<String>> {
+    let left_out = find(inputs)?.left_out;
+    Ok(left_out.iter().min().map(|first| {
+        let count = left_out.len();
+        format!(
+            "{count} input name(s) that begin with _ are left out, {} first: name them to read them",
+            shown(first)
+        )
+    }))
+}
+
+/// Returns the names of all inputs: an argument that names nothing and has commas is a list.
+#[must_use]
+pub fn split_lists(inputs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    for input in inputs {
+        match input.to_str() {
+            Some(text) if text.contains(',') => split_list(text, &mut names),
+            _ => names.push(input.clone()),
+        }
+    }
+    names
+}
+
+/// Splits a list at its commas, but not within a name that exists; of several the longest counts.
+fn split_list(list: &str, names: &mut Vec<PathBuf>) {
+    let mut rest = Some(list);
+    while let Some(text) = rest {
+        let commas = text.match_indices(',').map(|(at, _)| at);
+        let ends: Vec<usize> = commas.chain([text.len()]).collect();
+        let end = ends.iter().rev().find(|&&end| names_something(&text[..end]));
+        let end = *end.unwrap_or(&ends[0]);
+        if end > 0 {
+            names.push(text[..end].into());
+        }
+        rest = text.get(end + 1..);
+    }
+}
+
+/// Whether a text is the name of something, or a pattern that matches. No store is asked: a URL ends where something
+/// else is named behind a comma.
+fn names_something(text: &str) -> bool {
+    let path = Path::new(text);
+    if is_url(path) {
+        let is_name =
+            |part: &str| part.is_empty() || is_url(Path::new(part)) || fs::symlink_metadata(part).is_ok();
+        return !text.split(',').skip(1).any(is_name);
+    }
+    let path = &*on_disk(path);
+    let matches = |pattern: &str| pattern::collect(pattern, &mut Walk::default()).is_ok();
+    fs::symlink_metadata(path).is_ok() || path.to_str().is_some_and(|path| is_pattern(path) && matches(path))
 }
 
 /// The first file that is named more than once, if any.
@@ -47,102 +124,144 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
     files.iter().find(|file| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf())))
 }
 
-fn expand_one(input: &Path) -> Result<Vec<PathBuf>> {
-    if is_url(input) {
-        return expand_url(input);
-    }
-    let input = &*on_disk(input);
-    if let Ok(metadata) = fs::metadata(input) {
-        if metadata.is_dir() {
-            let mut found = Vec::new();
-            walk(input, &mut found)?;
-            return some(sorted(found), InputProblem::FolderEmpty, input);
-        }
-        if metadata.is_file() {
-            return Ok(vec![input.to_owned()]);
-        }
-        return Err(InputProblem::NotAFile.at(input).into());
-    }
-    match input.to_str() {
-        Some(pattern) if pattern.contains(['*', '?', '[']) => expand_pattern(pattern),
-        _ => Err(InputProblem::Missing.at(input).into()),
-    }
-}
-
-/// The objects that a URL names: one, those below a name as below a folder, or those that match a pattern.
-fn expand_url(url: &Path) -> Result<Vec<PathBuf>> {
-    let failed = || Error::io("read", url);
-    let list = |folder: &Path| {
-        let found = objects::list(folder).map_err(failed())?;
-        Ok::<_, Error>(found.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, _)| name))
+/// Refuses an output that is below an input folder, or in whose folder an input lies: a later command would read it as
+/// text.
+///
+/// # Errors
+/// [`InputProblem::OutputInside`].
+pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
+    let real = |path: &Path| match is_url(path) {
+        true => with_lower_scheme(path),
+        false => real_path(&on_disk(path)),
     };
-    let text = url.to_str().unwrap_or_default();
-    let is_web = text.starts_with("http");
-    if let (false, Some(at)) = (is_web, text.find(['*', '?', '['])) {
-        let pattern =
-            glob::Pattern::new(text).map_err(|source| InputProblem::InvalidPattern(source).at(url))?;
-        let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
-        let folder = text[..at].rsplit_once('/').map_or("", |(folder, _)| folder);
-        let found = list(Path::new(folder))?.filter(|name| pattern.matches_path_with(name, options));
-        return some(found.collect(), InputProblem::PatternMatchesNothing, url);
-    }
-    if !text.ends_with('/') {
-        match size(url) {
-            Ok(_) => return Ok(vec![url.to_owned()]),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
-            Err(_) if is_web => return Err(InputProblem::Missing.at(url).into()),
-            Err(_) => {}
-        }
-    }
-    let below = |name: &Path| name.strip_prefix(url).is_ok_and(|name| !name.iter().any(is_hidden));
-    some(list(url)?.filter(|name| below(name)).collect(), InputProblem::Missing, url)
-}
-
-fn expand_pattern(pattern: &str) -> Result<Vec<PathBuf>> {
-    let paths = glob::glob(pattern).map_err(|source| InputProblem::InvalidPattern(source).at(pattern))?;
-    let mut found = Vec::new();
-    for path in paths {
-        let path = path.map_err(|error| {
-            let path = error.path().to_owned();
-            Error::io("read", &path)(error.into())
-        })?;
-        if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
-            found.push(path);
-        }
-    }
-    some(sorted(found), InputProblem::PatternMatchesNothing, pattern.as_ref())
-}
-
-/// What was found, unless that is nothing.
-fn some(found: Vec<PathBuf>, or: InputProblem, input: &Path) -> Result<Vec<PathBuf>> {
-    if found.is_empty() { Err(or.at(input).into()) } else { Ok(found) }
-}
-
-/// Collects the files below a folder. Linked folders are not followed, so that a loop of links ends.
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
-        let entry = entry.map_err(Error::io("read folder", folder))?;
-        if is_hidden(&entry.file_name()) {
-            continue;
-        }
-        let path = entry.path();
-        let kind = entry.file_type().map_err(Error::io("read", &path))?;
-        if kind.is_dir() {
-            walk(&path, found)?;
-        } else if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
-            found.push(path);
+    let output_is = real(output);
+    for input in split_lists(inputs) {
+        let rest = output_is.strip_prefix(real(&input)).ok();
+        let is_read = rest.is_some_and(|rest| !rest.iter().any(is_skipped));
+        // A pattern is no folder, and its files are.
+        let matched = if is_url(&input) || is_read { Vec::new() } else { find(&[input.clone()])?.found };
+        let mut folders: Vec<&Path> = matched.iter().filter_map(|file| file.parent()).collect();
+        folders.dedup();
+        if is_read || folders.iter().any(|folder| real(folder).starts_with(&output_is)) {
+            return Err(InputProblem::OutputInside(input).at(output).into());
         }
     }
     Ok(())
 }
 
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().first() == Some(&b'.')
+/// Refuses a vocabulary that is among the inputs.
+///
+/// # Errors
+/// [`InputProblem::IsVocabulary`].
+pub(crate) fn refuse_vocabulary(files: &[PathBuf], vocabulary: &Path) -> Result<()> {
+    let vocabulary = &*on_disk(vocabulary);
+    let real = real_path(vocabulary);
+    let may_be = |file: &&PathBuf| file.file_name() == vocabulary.file_name() || file.is_symlink();
+    match files.iter().filter(may_be).find(|file| *file == vocabulary || real_path(file) == real) {
+        Some(file) => Err(InputProblem::IsVocabulary.at(file).into()),
+        None => Ok(()),
+    }
 }
 
-fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-    paths
+fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
+    if is_url(input) {
+        return expand_url(input, walk);
+    }
+    let input = &*on_disk(input);
+    match (kind(input), input.to_str()) {
+        (Ok(Kind::Folder), _) => {
+            refuse_files_of_tables(&[input.join("any")])?;
+            walk.collect(input)?;
+            if walk.found.is_empty() {
+                return Err(InputProblem::FolderEmpty.at(input).into());
+            }
+            Ok(())
+        }
+        (Ok(Kind::File), _) => {
+            walk.found.push(input.to_owned());
+            refuse_files_of_tables(&walk.found)
+        }
+        (Err(Error::InputFile(error)), Some(text)) if matches!(error.problem, InputProblem::Missing) => {
+            if is_pattern(text) {
+                pattern::collect(text, walk)?;
+                return refuse_files_of_tables(&walk.found);
+            }
+            let problem = if text.starts_with('~') { InputProblem::Home } else { error.problem };
+            Err(problem.at(input).into())
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// Finds the objects that a URL names: one, those below a name as below a folder, or those that match a pattern.
+fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
+    let url = &*with_lower_scheme(url);
+    let failed = || Error::io("read", url);
+    let text = url.to_string_lossy();
+    let is_web = text.starts_with("http://") || text.starts_with("https://");
+    if !text.ends_with('/') {
+        match size(url) {
+            Ok(_) => {
+                walk.found.push(url.to_owned());
+                return Ok(());
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
+            Err(_) if is_web => return Err(InputProblem::Missing.at(url).into()),
+            Err(_) => {}
+        }
+    }
+    let pattern = text.find(['*', '?', '[']).map(|at| Ok((at, Pattern::new(&text)?)));
+    let pattern = pattern.transpose().map_err(|source| InputProblem::InvalidPattern(source).at(url))?;
+    let folder = pattern
+        .as_ref()
+        .map_or(&*text, |(at, _)| text[..*at].rsplit_once('/').map_or("", |(folder, _)| folder));
+    let objects = objects::list(Path::new(folder)).map_err(failed())?;
+    let options = MatchOptions { require_literal_separator: true, ..Default::default() };
+    let is_named = |name: &Path| match &pattern {
+        Some((_, pattern)) => pattern.matches_path_with(name, options),
+        None => name.starts_with(url),
+    };
+    let is_meant = |part: &OsStr| pattern.is_some() && text.split('/').any(|of| begins_alike(of, part));
+    for (name, bytes) in &objects {
+        let below = name.strip_prefix(folder).unwrap_or(name);
+        let hidden = below.iter().find(|part| is_skipped(part) && !is_meant(part));
+        match hidden {
+            _ if !is_named(name) || (*bytes == 0 && is_marker(name)?) => {}
+            Some(part) => walk.leave_out(part, name.clone()),
+            None => walk.found.push(name.clone()),
+        }
+    }
+    refuse_tables_of_store(&objects, &walk.found)?;
+    let problem = if pattern.is_some() { InputProblem::PatternMatchesNothing } else { InputProblem::Missing };
+    if walk.found.is_empty() { Err(problem.at(url).into()) } else { Ok(()) }
+}
+
+/// Whether an empty object in a list is the mark of a folder: its real name ends with a slash.
+fn is_marker(name: &Path) -> Result<bool> {
+    match size(name) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::io("read", name)(error)),
+    }
+}
+
+/// [`crate::input::walk::refuse_table`] of the folders of a store.
+fn refuse_tables_of_store(objects: &[(PathBuf, u64)], found: &[PathBuf]) -> Result<()> {
+    for (name, _) in objects {
+        let part = |of: &str| name.ancestors().find(|path| path.file_name().is_some_and(|part| part == of));
+        let is_iceberg = || is_iceberg_metadata(&name.file_name().unwrap_or_default().to_string_lossy());
+        let (format, log) = match (part("_delta_log"), part(".hoodie"), part("metadata")) {
+            (Some(log), ..) => ("a Delta table", log),
+            (_, Some(log), _) => ("a Hudi table", log),
+            (_, _, Some(log)) if is_iceberg() => ("an Iceberg table", log),
+            _ => continue,
+        };
+        let root = log.parent().unwrap_or(log);
+        if found.iter().any(|file| file.starts_with(root)) {
+            return Err(table(format, root));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,11 +13,13 @@ mod json;
 mod json_values;
 pub(crate) mod known_format;
 pub mod line_check;
+mod pattern;
 mod recognize;
 pub mod remarks;
 mod separated;
 pub mod table;
 pub(crate) mod texts;
+mod walk;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,8 +30,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{Block, BlockReader};
-pub(crate) use expand::refuse_too_many;
-pub use expand::{expand, first_duplicate};
+pub use expand::{expand, first_duplicate, note_of_left_out, refuse_output_inside, split_lists};
+pub(crate) use expand::{refuse_too_many, refuse_vocabulary};
 
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::decompress::Source;

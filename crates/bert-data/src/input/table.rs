@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_schema::DataType;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, Fields};
 use parquet::arrow::ProjectionMask;
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -128,37 +128,32 @@ impl RowReader {
     /// Opens a file and finds its text column.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Column`].
+    /// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Column`], [`InputProblem::Codec`].
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
         let unreadable = |source| InputProblem::Parquet(source).at(path);
         let ParquetFile { builder, largest_page } =
             ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
-        let schema = builder.schema().clone();
-        let expected = "text (see --text-column)";
-        let wrong = |found| InputProblem::Column { column: column.to_owned(), found, expected }.at(path);
-        let names =
-            || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
-        let at = schema.fields().iter().position(|field| field.name() == column);
-        let at = at.ok_or_else(|| wrong(format!("missing (columns: {})", names())))?;
-        match schema.field(at).data_type() {
-            DataType::Utf8 => {}
-            other => return Err(wrong(other.to_string().to_lowercase()).into()),
-        }
-        let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
-        let groups = builder.metadata().row_groups().iter();
-        let codecs = groups.flat_map(|group| group.columns()).map(ColumnChunkMetaData::compression);
-        let is_read = |codec: &Compression| {
-            use Compression as C;
-            matches!(codec, C::UNCOMPRESSED | C::SNAPPY | C::GZIP(_) | C::ZSTD(_))
+        let groups = builder.metadata().row_groups();
+        let rows = groups.iter().map(|group| group.num_rows().max(0) as u64).sum();
+        let root = match check_column(builder.schema().fields(), column) {
+            // A writer that saw no row may have chosen any type.
+            Err(_) if rows == 0 => None,
+            checked => {
+                checked.map_err(|problem| problem.at(path))?;
+                let roots = builder.parquet_schema().root_schema().get_fields();
+                roots.iter().position(|root| root.name() == column)
+            }
         };
-        if let Some(codec) = codecs.into_iter().find(|codec| !is_read(codec)) {
-            let name = codec.to_string();
-            let codec = name.split('(').next().unwrap_or_default().to_lowercase();
-            return Err(InputProblem::Codec(codec).at(path).into());
+        let mask = ProjectionMask::roots(builder.parquet_schema(), root);
+        let is_lzo = |chunk: &ColumnChunkMetaData| {
+            chunk.column_path().parts().first().is_some_and(|root| root == column)
+                && chunk.compression() == Compression::LZO
+        };
+        if groups.iter().flat_map(|group| group.columns()).any(is_lzo) {
+            return Err(InputProblem::Codec("lzo").at(path).into());
         }
-        let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
         let builder = builder.with_projection(mask).with_batch_size(at_once);
         let batches = Batches::of(builder).map_err(unreadable)?;
@@ -169,7 +164,7 @@ impl RowReader {
     /// The next block of whole rows, or `None` after the one that ends the file.
     ///
     /// # Errors
-    /// [`InputProblem::Batch`], [`InputProblem::RowTooLong`], [`InputProblem::Bomb`].
+    /// [`InputProblem::Batch`], [`InputProblem::RowTooLong`], [`InputProblem::RowNotUtf8`], [`InputProblem::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -183,21 +178,19 @@ impl RowReader {
             };
             let (path, rows) = (&self.path, self.rows_read);
             let batch = batch.map_err(|source| InputProblem::Batch(rows, source).at(path))?;
-            let texts = batch.column(0).as_string::<i32>();
-            if let Some(long) = (0..texts.len()).find(|&row| texts.value_length(row) as usize > LONGEST_LINE)
-            {
-                let row = rows + long as u64 + 1;
-                return Err(InputProblem::RowTooLong { row, limit: LONGEST_LINE }.at(path).into());
-            }
-            for text in texts {
+            // None has no row.
+            let Some(column) = batch.columns().first() else { continue };
+            for at in 0..column.len() {
+                let text =
+                    checked_row(column, at, rows + at as u64 + 1).map_err(|problem| problem.at(path))?;
                 match text {
-                    Some(text) => bytes.extend_from_slice(text.as_bytes()),
+                    Some(text) => bytes.extend_from_slice(text),
                     None => null_rows.push(row_ends.len()),
                 }
+                self.text_bytes += text.map_or(0, |text| text.len() as u64);
                 row_ends.push(bytes.len());
             }
-            self.rows_read += texts.len() as u64;
-            self.text_bytes += texts.values().len() as u64;
+            self.rows_read += column.len() as u64;
             refuse_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
         let (file, format) = (self.file, Format::Parquet);
@@ -219,5 +212,54 @@ impl RowReader {
             0 => self.bytes,
             rows => (u128::from(self.bytes) * u128::from(self.rows_read) / u128::from(rows)) as u64,
         }
+    }
+}
+
+/// Refuses a column that is missing, there twice, or neither text nor all null.
+fn check_column(fields: &Fields, column: &str) -> Result<(), InputProblem> {
+    let names = |is_listed: fn(&DataType) -> bool| {
+        let listed = fields.iter().filter(|field| is_listed(field.data_type()));
+        listed.map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let mut of_name = fields.iter().filter(|field| field.name() == column).map(|field| field.data_type());
+    let found = match (of_name.next(), of_name.next()) {
+        (None, _) => format!("missing (columns: {})", names(|_| true)),
+        (Some(_), Some(_)) => "there twice".to_owned(),
+        (Some(kind), None) if is_text(kind) || *kind == DataType::Null => return Ok(()),
+        (Some(kind), None) => {
+            let kind = kind.to_string().to_lowercase();
+            match names(is_text) {
+                texts if texts.is_empty() => kind,
+                texts => format!("{kind} (columns of text: {texts})"),
+            }
+        }
+    };
+    Err(InputProblem::Column { column: column.to_owned(), found, expected: "text (see --text-column)" })
+}
+
+/// Whether a column holds text. Old writers (Impala, Hive, Spark) do not say that their bytes are UTF-8.
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::Binary)
+}
+
+/// Returns the bytes of a row, `None` for a null; `number` is named in errors.
+fn checked_row(column: &ArrayRef, at: usize, number: u64) -> Result<Option<&[u8]>, InputProblem> {
+    let Some(bytes) = utf8_or_binary(column, at) else { return Ok(None) };
+    if bytes.len() > LONGEST_LINE {
+        return Err(InputProblem::RowTooLong { row: number, limit: LONGEST_LINE });
+    }
+    if *column.data_type() == DataType::Binary && str::from_utf8(bytes).is_err() {
+        return Err(InputProblem::RowNotUtf8 { row: number });
+    }
+    Ok(Some(bytes))
+}
+
+/// Returns the bytes of a row of a column of text, `None` for a null.
+fn utf8_or_binary(column: &ArrayRef, at: usize) -> Option<&[u8]> {
+    match column.data_type() {
+        _ if column.is_null(at) => None,
+        DataType::Utf8 => Some(column.as_string::<i32>().value(at).as_bytes()),
+        DataType::Binary => Some(column.as_binary::<i32>().value(at)),
+        _ => None,
     }
 }

@@ -23,10 +23,10 @@ pub use config::VocabConfig;
 pub use report::{TrainedVocabulary, VocabReport};
 
 use crate::documents::read::Source;
-use crate::error::{InputError, OptionError, Result};
+use crate::error::{InputError, InputProblem, Locate, OptionError, Result};
 use crate::input::line_check::LineCheck;
 use crate::input::texts::each_text;
-use crate::input::{BLOCK, Block, expand};
+use crate::input::{BLOCK, Block, expand, first_duplicate};
 use crate::parallel::{in_order, pool};
 use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
 use crate::tokenization::{Tokenizer, basic_tokens};
@@ -50,6 +50,9 @@ pub fn train_vocabulary(
 ) -> Result<TrainedVocabulary> {
     config.check()?;
     let files = expand(inputs)?;
+    if let Some(path) = first_duplicate(&files) {
+        return Err(InputProblem::Twice.at(path).into());
+    }
     let pool = pool(config.threads)?;
     let text = Text { files: &files, config, pool: &pool };
     let mut counts = WordCounts::default();

@@ -2,5 +2,6 @@
 
 pub mod catch_panic;
 pub(crate) mod open;
+mod pages;
 pub mod text_rows;
 pub(crate) mod thrift;

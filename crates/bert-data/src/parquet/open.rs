@@ -1,28 +1,31 @@
 //! Opens Parquet files from any source in bounded memory.
 //!
 //! The `parquet` crate reserves the memory that the lists of a footer and the headers of pages ask for, before it sees
-//! what follows. So these numbers are read here first ([`Compact`]), and a file that asks for too much is refused. The
-//! crate also panics on some damaged pages; [`contained`] makes an error of that.
+//! what follows. So these numbers are read first: those of the footer here ([`Compact`]), those of pages in
+//! [`crate::parquet::pages`]. A file that asks for too much is refused. The crate also panics on some damaged pages;
+//! [`contained`] makes an error of that.
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetStatisticsPolicy};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetStatisticsPolicy, RowGroupMetaData,
+};
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::parquet::catch_panic::contained;
+use crate::parquet::pages::{look_at_pages, refused};
 use crate::parquet::thrift::{Compact, Field, wrong};
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
-/// The largest page, decompressed: four of the longest rows. Writers make pages of 1 MiB, some of 100 MB.
-const LARGEST_PAGE: u64 = 256 << 20;
 /// The largest footer: that of a hundred thousand column chunks.
 const LARGEST_FOOTER: u64 = 16 << 20;
 /// The most row groups: the format counts them in 16 bits.
@@ -31,12 +34,6 @@ const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
 const MOST_COLUMNS: u64 = 1 << 16;
 /// How deep columns may be in each other; the reader calls itself for each level.
 const DEEPEST_COLUMN: usize = 64;
-/// The largest header of a page: some numbers and two values.
-const LARGEST_HEADER: u64 = 1 << 20;
-/// So many values a file may hold whatever its size.
-const FEW_VALUES: u64 = 64 << 20;
-/// And so many for each of its bytes: our shards have two.
-const VALUES_OF_A_BYTE: u64 = 500;
 /// The bytes behind the footer: its length and `PAR1`.
 const TAIL: u64 = 8;
 
@@ -57,19 +54,23 @@ impl ParquetFile {
             .with_skip_arrow_metadata(true)
             .with_page_index_policy(PageIndexPolicy::Skip)
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let pages = file.try_clone()?;
-        let builder = contained(|| ParquetRecordBatchReaderBuilder::try_new_with_options(file, options))
-            .unwrap_or_else(|panic| Err(gave_up(&panic)))?;
+        let metadata = contained(|| {
+            let metadata = ArrowReaderMetadata::load(&file, options.clone())?;
+            let metadata = without_false_dictionaries(metadata.metadata())?;
+            ArrowReaderMetadata::try_new(metadata, options)
+        })
+        .unwrap_or_else(|panic| Err(gave_up(&panic)))?;
         let mut largest = 0;
-        for group in builder.metadata().row_groups() {
+        for group in metadata.metadata().row_groups() {
             for chunk in group.columns() {
-                let (start, length) = place(chunk, pages.len())?;
+                let (start, length) = place(chunk, file.len())?;
                 if chunk.column_path().parts().first().is_some_and(|root| is_read(root)) {
-                    let found = look_at_pages(&pages, start, length)?;
+                    let found = look_at_pages(&file, start, length, chunk.compression())?;
                     largest = largest.max(found);
                 }
             }
         }
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         Ok(Self { builder, largest_page: largest })
     }
 }
@@ -174,6 +175,29 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
     Ok(())
 }
 
+/// Whether a column chunk says that it begins with a dictionary where none can be. Old writers say 0, the place of
+/// `PAR1`; Arrow's reader ignores such a place too.
+fn has_false_dictionary(chunk: &ColumnChunkMetaData) -> bool {
+    chunk.dictionary_page_offset().is_some_and(|at| at <= 0 || at >= chunk.data_page_offset())
+}
+
+/// The metadata of a file without the places of dictionaries that are none.
+fn without_false_dictionaries(metadata: &Arc<ParquetMetaData>) -> Result<Arc<ParquetMetaData>> {
+    if !metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).any(has_false_dictionary) {
+        return Ok(Arc::clone(metadata));
+    }
+    let mend_chunk = |chunk: &ColumnChunkMetaData| match has_false_dictionary(chunk) {
+        true => chunk.clone().into_builder().set_dictionary_page_offset(None).build(),
+        false => Ok(chunk.clone()),
+    };
+    let mend_group = |group: &RowGroupMetaData| {
+        let columns = group.columns().iter().map(mend_chunk).collect::<Result<Vec<_>>>()?;
+        group.clone().into_builder().set_column_metadata(columns).build()
+    };
+    let groups = metadata.row_groups().iter().map(mend_group).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(ParquetMetaData::new(metadata.file_metadata().clone(), groups)))
+}
+
 /// Where a column chunk begins, and its length; inside the file.
 fn place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
@@ -183,57 +207,6 @@ fn place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
         }
         _ => Err(refused(format!("column {} leads out of the file", chunk.column_path()))),
     }
-}
-
-/// The numbers in the header of a page: its size decompressed and as it is stored, and how many values it has.
-fn read_header(header: &mut Compact<impl Read>) -> std::io::Result<[i64; 3]> {
-    let [mut decompressed, mut stored, mut values] = [-1, -1, 0];
-    header.fields(|header, field| {
-        match field.id {
-            2 => decompressed = header.number(field)?,
-            3 => stored = header.number(field)?,
-            // A data page, a dictionary, a data page of the second kind: each begins with its number of values.
-            5 | 7 | 8 => header.fields_of(field, |inner, field| match field.id {
-                1 => inner.number(field).map(|number| values = number),
-                _ => inner.skip(field),
-            })?,
-            _ => header.skip(field)?,
-        }
-        Ok(())
-    })?;
-    Ok([decompressed, stored, values])
-}
-
-/// The size of the largest page of a column chunk, decompressed, by the headers of all.
-fn look_at_pages(file: &File, start: u64, length: u64) -> Result<u64> {
-    let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
-    while at < end {
-        let mut header = Compact::new(file.get_read(at)?, LARGEST_HEADER.min(end - at));
-        let [decompressed, stored, of_page] = read_header(&mut header)
-            .map_err(|error| refused(format!("the header of a page is damaged: {error}")))?;
-        let number =
-            |number: i64| u64::try_from(number).map_err(|_| refused("a page has no size".to_owned()));
-        let (decompressed, stored) = (number(decompressed)?, number(stored)?);
-        let bytes = decompressed.max(stored);
-        if bytes > LARGEST_PAGE {
-            return Err(refused(format!(
-                "a page has {bytes} bytes, more than {LARGEST_PAGE}; write the file again with smaller pages"
-            )));
-        }
-        values += number(of_page)?;
-        if values > FEW_VALUES && values / VALUES_OF_A_BYTE > length {
-            return Err(refused(format!(
-                "{values} values and more in {length} bytes: no data is so repetitive"
-            )));
-        }
-        largest = largest.max(decompressed);
-        at += header.position() + stored;
-    }
-    Ok(largest)
-}
-
-fn refused(what: String) -> ParquetError {
-    ParquetError::General(what)
 }
 
 #[cfg(test)]
@@ -356,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_outside_the_file_or_without_a_size_are_refused() {
+    fn pages_outside_the_file_are_refused() {
         let bytes = written(&["one", "two"], |set| set.set_dictionary_enabled(false));
         let chunk = ParquetFile::open(on_disk(&bytes), |_| true)
             .unwrap()
@@ -375,23 +348,6 @@ mod tests {
             let said = moved(start, length).unwrap_err().to_string();
             assert!(said.contains("leads out of the file"), "{said}");
         }
-        let pages = |bytes: &[u8]| look_at_pages(&on_disk(bytes), 0, bytes.len() as u64);
-        // Sizes 6 (zigzag 12) and 2, then two bytes; twice.
-        assert_eq!(pages(&[0x25, 12, 0x15, 4, 0, 9, 9, 0x25, 14, 0x15, 4, 0, 9, 9]).unwrap(), 7);
-        for (header, wanted) in [
-            (&[0x35, 4, 0, 9, 9][..], "a page has no size"),
-            (&[0x25, 12, 0], "a page has no size"),
-            (&[0x25, 11, 0x15, 4, 0], "a page has no size"),
-            (&[0x25, 12], "the header of a page is damaged: it ends after 2 bytes"),
-            (&[0x28, 1, 1, 0], "field 2 of type 8 where a number is expected"),
-            (&[0x55, 4, 0], "field 5 of type 5 where a struct is expected"),
-        ] {
-            let said = pages(header).unwrap_err().to_string();
-            assert!(said.contains(wanted), "{said}");
-        }
-        // A data page of 2^31 - 1 values in a handful of bytes.
-        let many = [0x25, 12, 0x15, 4, 0x2c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0, 9, 9];
-        assert!(pages(&many).unwrap_err().to_string().contains("2147483647 values and more in 15 bytes"));
     }
 
     /// Among all single flips are some that make the crate panic; every one ends as an error or as rows.

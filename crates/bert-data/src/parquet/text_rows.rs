@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, downcast_primitive_array};
@@ -48,9 +49,10 @@ pub fn text_rows<E: From<Error>>(
         let column = |at: &usize| batch.column_by_name(&names[*at]).expect("projected");
         let columns: Vec<_> = chosen.iter().map(column).collect();
         for row in 0..batch.num_rows() {
-            let values: Vec<Option<String>> = columns.iter().map(|column| text(column, row)).collect();
-            let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
             rows += 1;
+            let values = columns.iter().map(|column| text(column, row)).collect::<Result<Vec<_>, _>>();
+            let values = values.map_err(|_| Error::from(InputProblem::RowNotUtf8 { row: rows }.at(path)))?;
+            let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
             each(rows, &values)?;
         }
     }
@@ -67,20 +69,22 @@ fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
 }
 
 fn is_plain(kind: &DataType) -> bool {
-    kind.is_integer() || kind.is_floating() || matches!(kind, DataType::Utf8 | DataType::Boolean)
+    use DataType as T;
+    kind.is_integer() || kind.is_floating() || matches!(kind, T::Utf8 | T::Binary | T::Boolean | T::Null)
 }
 
-/// A value of a column that [`is_plain`].
-fn text(column: &dyn Array, row: usize) -> Option<String> {
-    if column.is_null(row) {
-        return None;
+/// Returns a value of a column that [`is_plain`]. Old writers do not say that their bytes are UTF-8.
+fn text(column: &dyn Array, row: usize) -> Result<Option<String>, FromUtf8Error> {
+    if column.is_null(row) || *column.data_type() == DataType::Null {
+        return Ok(None);
     }
-    Some(downcast_primitive_array! {
+    Ok(Some(downcast_primitive_array! {
         column => format!("{:?}", column.value(row)),
         DataType::Utf8 => column.as_string::<i32>().value(row).to_string(),
+        DataType::Binary => String::from_utf8(column.as_binary::<i32>().value(row).to_vec())?,
         DataType::Boolean => column.as_boolean().value(row).to_string(),
         kind => unreachable!("a column of {kind}"),
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -89,7 +93,8 @@ mod tests {
 
     use arrow_array::types::Int32Type;
     use arrow_array::{
-        ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+        ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, NullArray, RecordBatch,
+        StringArray,
     };
     use parquet::arrow::ArrowWriter;
 
@@ -128,6 +133,8 @@ mod tests {
             ("label", Arc::new(Int64Array::from(vec![3, 4]))),
             ("score", Arc::new(Float64Array::from(vec![0.5, 2.0]))),
             ("yes", Arc::new(BooleanArray::from(vec![true, false]))),
+            ("bytes", Arc::new(BinaryArray::from(vec![Some(&b"c"[..]), None]))),
+            ("none", Arc::new(NullArray::new(2))),
         ]);
         let some = |text: &str| Some(text.to_string());
         assert_eq!(
@@ -138,6 +145,7 @@ mod tests {
             rows(file.path(), &["score", "yes"]).unwrap(),
             [[some("0.5"), some("true")], [some("2.0"), some("false")]]
         );
+        assert_eq!(rows(file.path(), &["bytes", "none"]).unwrap(), [[some("c"), None], [None, None]]);
         let error = rows(file.path(), &["list"]).unwrap_err();
         assert!(error.to_string().contains("column \"list\" is list"), "{error}");
         assert_eq!(error.exit_code(), 3);

@@ -90,6 +90,15 @@ impl<R: Read> Compact<R> {
         }
     }
 
+    /// Returns the value of a field that must be a truth value.
+    pub(crate) fn truth(&self, field: Field) -> io::Result<bool> {
+        match field.kind {
+            TRUE => Ok(true),
+            FALSE => Ok(false),
+            kind => Err(unexpected(field.id, kind, "truth value")),
+        }
+    }
+
     /// Passes over a field that must be a list; returns its length.
     pub(crate) fn list(&mut self, field: Field) -> io::Result<u64> {
         match field.kind {

@@ -28,10 +28,14 @@ mod identity;
 mod input;
 /// Training a vocabulary gives the same bytes every time.
 mod make_vocab;
+/// Names of inputs: links, lists, hidden names, patterns, tables.
+mod names;
 /// Other segments than pairs, spans of words, ordinary random words.
 mod objectives;
 /// The data card and the page.
 mod page;
+/// Parquet as other programs write it.
+mod parquet_writers;
 /// Exactly the instances of the 2018 script.
 mod reference;
 /// Chinese words for whole-word masking.

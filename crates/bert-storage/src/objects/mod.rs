@@ -25,10 +25,14 @@ use object_store::{
     ClientOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig, WriteMultipart,
 };
 
+use crate::url::{has_secrets, with_lower_scheme, without_secrets};
 use reader::ObjectReader;
 
 /// For how many seconds a request is repeated, instead of 180.
 const PATIENCE: &str = "BERT_RETRY_SECONDS";
+
+/// Why a URL is not read.
+const NO_CREDENTIALS: &str = "a URL has no credentials and no query here: they belong in the environment";
 
 /// Between two requests for a list.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,19 +44,29 @@ const MOST_PARTS: u64 = 9_000;
 /// Parts on their way at the same time.
 const AT_ONCE: usize = 3;
 
-/// What a store said that a program cannot do anything about.
+/// An answer of a store that a program cannot do anything about. Its causes are left out: they repeat the URL of the
+/// request, and a server's URL may hold a password.
 #[derive(Debug, thiserror::Error)]
-#[error("{source}")]
+#[error("{said}")]
 struct StoreError {
-    source: object_store::Error,
+    said: String,
     temporary: bool,
+}
+
+fn said(error: &io::Error) -> Option<&StoreError> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>())
 }
 
 /// Whether another attempt, later, may go well: the store could not be reached or did not answer.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
-    inner.is_some_and(|error| error.temporary)
+    said(error).is_some_and(|error| error.temporary)
+}
+
+/// Whether a store refused the request: it has no such bucket, or the key is wrong. No other attempt goes well.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    said(error).is_some_and(|error| !error.temporary)
 }
 
 fn failed(source: object_store::Error) -> io::Error {
@@ -69,7 +83,7 @@ fn failed(source: object_store::Error) -> io::Error {
         E::Precondition { .. } => (io::ErrorKind::Other, true),
         _ => (io::ErrorKind::InvalidInput, false),
     };
-    io::Error::new(kind, StoreError { source, temporary })
+    io::Error::new(kind, StoreError { said: without_secrets(&source.to_string()), temporary })
 }
 
 /// The status of a server that understood the request and refuses it, for which the crate has no kind of error.
@@ -99,8 +113,18 @@ fn start<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -
 }
 
 /// Runs a request and waits for its answer; any thread may, one of another runtime too.
-fn wait<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> T {
-    start(request).recv().expect("a request does not panic")
+///
+/// # Errors
+/// When the request panicked.
+fn wait<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    answer(&start(request))
+}
+
+/// Waits for the answer of a request that was started.
+fn answer<T>(coming: &Receiver<T>) -> io::Result<T> {
+    coming
+        .recv()
+        .map_err(|_| invalid("the request cannot be made: check the URL and the variables of the store"))
 }
 
 /// The stores by `SCHEME://HOST`. A store keeps its connections and credentials.
@@ -125,6 +149,11 @@ struct Object {
 impl Object {
     /// The object of a URL. Nothing is asked of the store.
     fn of(url: &Path) -> io::Result<Self> {
+        // It would be saved with every output.
+        if has_secrets(url) {
+            return Err(invalid(NO_CREDENTIALS));
+        }
+        let url = with_lower_scheme(url);
         let url = url.to_str().ok_or_else(|| invalid("the URL is not UTF-8"))?;
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("it is no URL"))?;
         let (host, key) = rest.split_once('/').unwrap_or((rest, ""));
@@ -132,13 +161,8 @@ impl Object {
         if host.is_empty() {
             return Err(invalid("the URL names no bucket or host"));
         }
-        // It would be saved with every output, and what is behind a "?" is often a signature.
-        if (is_web && (key.contains(['?', '#']) || host.contains('@')))
-            || (host.contains(':') && host.contains('@'))
-        {
-            return Err(invalid(
-                "a URL has no credentials and no query here: they belong in the environment",
-            ));
+        if is_web && key.contains(['?', '#']) {
+            return Err(invalid(NO_CREDENTIALS));
         }
         let root = format!("{scheme}://{host}");
         let key = key.trim_end_matches('/');
@@ -158,8 +182,15 @@ impl Object {
     /// Its size and, where the store has one, the tag of its contents.
     fn head(&self) -> io::Result<(u64, Option<String>)> {
         let Self { store, key, .. } = self.clone();
-        let found = wait(async move { store.head(&key).await }).map_err(failed)?;
+        if key.as_ref().is_empty() && !self.is_web() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "it is a bucket, not an object"));
+        }
+        let found = wait(async move { store.head(&key).await })?.map_err(failed)?;
         Ok((found.size, found.e_tag))
+    }
+
+    fn is_web(&self) -> bool {
+        self.root.starts_with("http")
     }
 
     fn url_of(&self, key: &Key) -> PathBuf {
@@ -185,16 +216,34 @@ fn patience() -> Result<Duration, object_store::Error> {
     })
 }
 
-/// The store of a host, with what the environment says of it.
+/// Returns the URL of a server in lower case, if it is one; `variable` is named in the error.
+fn check_endpoint(variable: &str, endpoint: &str) -> Result<String, object_store::Error> {
+    let lower = endpoint.to_ascii_lowercase();
+    let host = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
+    if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
+        let said = format!(
+            "{variable} is {:?}, and has to begin with http:// or https:// and name a server",
+            without_secrets(endpoint)
+        );
+        return Err(object_store::Error::NotSupported { source: said.into() });
+    }
+    Ok(lower)
+}
+
+/// Whether the server that the first of these variables names, if one is set, is to be asked without encryption.
+fn is_plain(variables: &[&str]) -> Result<bool, object_store::Error> {
+    let mut set = variables.iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
+    let Some((name, endpoint)) = set.next() else { return Ok(false) };
+    Ok(check_endpoint(name, &endpoint)?.starts_with("http://"))
+}
+
+/// Returns the store of a host, with the settings of the environment.
 fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
     let retry = RetryConfig { retry_timeout: patience()?, ..Default::default() };
     Ok(match scheme {
         "s3" | "s3a" => {
-            let endpoints = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-            let mut endpoints = endpoints.iter().filter_map(|name| std::env::var(name).ok());
             let mut builder = AmazonS3Builder::from_env().with_bucket_name(host).with_retry(retry);
-            // Who names a server of his own by http means it.
-            if endpoints.next().is_some_and(|endpoint| endpoint.starts_with("http://")) {
+            if is_plain(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])? {
                 builder = builder.with_allow_http(true);
             }
             Arc::new(builder.build()?)
@@ -203,12 +252,20 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
             Arc::new(GoogleCloudStorageBuilder::from_env().with_bucket_name(host).with_retry(retry).build()?)
         }
         "az" | "azure" | "abfs" | "abfss" => {
-            Arc::new(MicrosoftAzureBuilder::from_env().with_url(root).with_retry(retry).build()?)
+            let mut builder = MicrosoftAzureBuilder::from_env().with_url(root).with_retry(retry);
+            if is_plain(&["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"])? {
+                builder = builder.with_allow_http(true);
+            }
+            Arc::new(builder.build()?)
         }
-        _ => {
+        "http" | "https" => {
             let options = ClientOptions::new().with_allow_http(true);
             let builder = HttpBuilder::new().with_url(root).with_client_options(options);
             Arc::new(builder.with_retry(retry).build()?)
+        }
+        _ => {
+            let said = format!("{scheme}:// is not read: s3://, gs://, az://, http:// and https:// are");
+            return Err(object_store::Error::NotSupported { source: said.into() });
         }
     })
 }
@@ -219,14 +276,14 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
 /// What the store says; a plain web server has no lists.
 pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let object = Object::of(folder)?;
-    if object.root.starts_with("http") {
+    if object.is_web() {
         return Err(invalid("a web server does not list its files: name each of them"));
     }
     let patience = patience().map_err(failed)?;
     let start = Instant::now();
     let found = loop {
         let Object { store, key, .. } = object.clone();
-        let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await });
+        let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await })?;
         match found.map_err(failed) {
             // The crate repeats requests, but not one whose answer breaks off.
             Err(error) if is_transient(&error) && start.elapsed() < patience => thread::sleep(PAUSE),
@@ -235,7 +292,10 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     };
     let mut found: Vec<_> =
         found.into_iter().map(|meta| (object.url_of(&meta.location), meta.size)).collect();
-    found.sort_unstable();
+    // By bytes, as the files of a folder: paths compare by their components.
+    found.sort_unstable_by(|(a, _), (b, _)| {
+        a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
+    });
     Ok(found)
 }
 
@@ -245,7 +305,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
 /// What the store says.
 pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
     let Object { store, key, .. } = Object::of(url)?;
-    wait(async move { store.put(&key, PutPayload::from(bytes)).await }).map(|_| ()).map_err(failed)
+    wait(async move { store.put(&key, PutPayload::from(bytes)).await })?.map(|_| ()).map_err(failed)
 }
 
 /// Puts a small object under a name that is free, in one step; false where it is not.
@@ -255,7 +315,7 @@ pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
 pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
     let Object { store, key, .. } = Object::of(url)?;
     let only_new = PutOptions::from(PutMode::Create);
-    let put = wait(async move { store.put_opts(&key, PutPayload::from(bytes), only_new).await });
+    let put = wait(async move { store.put_opts(&key, PutPayload::from(bytes), only_new).await })?;
     match put.map_err(failed) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -269,7 +329,7 @@ pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
 /// What the store says.
 pub fn remove(url: &Path) -> io::Result<bool> {
     let Object { store, key, .. } = Object::of(url)?;
-    match wait(async move { store.delete(&key).await }).map_err(failed) {
+    match wait(async move { store.delete(&key).await })?.map_err(failed) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -314,5 +374,68 @@ pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
                 result.and_then(|()| Err(io::Error::other("it changed while it was sent")))
             }
         }
-    })
+    })?
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn refusal_of(url: &str) -> String {
+        let error = size(Path::new(url)).unwrap_err();
+        assert!(!is_transient(&error), "{url}");
+        error.to_string()
+    }
+
+    #[test]
+    fn objects_come_in_the_order_of_files() {
+        mount("s3://ordered", Arc::new(InMemory::new()));
+        for name in ["a/x.txt", "a.txt", "a-2/x.txt"] {
+            put(&Path::new("S3://ordered").join(name), vec![1]).unwrap();
+        }
+        let found = list(Path::new("s3://ordered")).unwrap();
+        let found: Vec<_> = found.iter().map(|(url, _)| url.to_str().unwrap()).collect();
+        assert_eq!(found, ["s3://ordered/a-2/x.txt", "s3://ordered/a.txt", "s3://ordered/a/x.txt"]);
+    }
+
+    #[test]
+    fn buckets_are_not_objects() {
+        mount("gs://empty", Arc::new(InMemory::new()));
+        for url in ["gs://empty", "gs://empty/"] {
+            assert_eq!(size(Path::new(url)).unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+    }
+
+    #[test]
+    fn urls_that_are_not_read_are_refused() {
+        assert!(refusal_of("hdfs://host/x").contains("hdfs:// is not read: s3://"));
+        assert!(refusal_of("s3:///x").contains("names no bucket or host"));
+        for url in [
+            "https://user:SECRET@host/x",
+            "s3://KEY:SECRET@b/x",
+            "https://h/x?a=SECRET",
+            "az://c/x?sig=SECRET",
+        ] {
+            let said = refusal_of(url);
+            assert!(said.contains("no credentials") && !said.contains("SECRET"), "{said}");
+        }
+    }
+
+    #[test]
+    fn requests_that_panic_are_errors() {
+        let said = wait(async { std::panic::resume_unwind(Box::new("stopped")) }).map(|()| ()).unwrap_err();
+        assert!(said.to_string().contains("the request cannot be made") && !is_transient(&said), "{said}");
+    }
+
+    #[test]
+    fn servers_are_named_with_their_scheme() {
+        for value in ["localhost:9000", "http://", "https:///x", ""] {
+            assert!(check_endpoint("A", value).is_err(), "{value}");
+        }
+        let said = check_endpoint("AWS_ENDPOINT_URL", "minio:9000").unwrap_err().to_string();
+        assert!(said.contains("AWS_ENDPOINT_URL is \"minio:9000\", and has to begin with http://"), "{said}");
+        assert_eq!(check_endpoint("A", "HTTP://minio:9000").unwrap(), "http://minio:9000");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 
 use object_store::{GetOptions, GetRange, ObjectStore};
 
-use super::{Object, failed, start};
+use super::{Object, answer, failed, start};
 
 /// Bytes of the first stretch: who only looks at the head asks for no more.
 const FIRST: u64 = 1 << 16;
@@ -59,7 +59,7 @@ impl Read for ObjectReader {
                 self.ask();
             }
             let Some(coming) = self.coming.take() else { return Ok(0) };
-            let stretch = coming.recv().expect("a request does not panic").map_err(failed)?;
+            let stretch = answer(&coming)?.map_err(failed)?;
             (self.held, self.given) = (stretch, 0);
             if self.held.len() as u64 != self.asked {
                 return Err(io::ErrorKind::UnexpectedEof.into());

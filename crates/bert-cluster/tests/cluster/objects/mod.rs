@@ -2,5 +2,6 @@
 
 mod builds;
 mod failures;
+mod names;
 mod server;
 mod storage;

@@ -1,0 +1,131 @@
+//! Finds the files that a pattern matches: `*`, `?` and `[...]` within a name, `**` for any folders.
+//!
+//! As in a shell, names that begin with a dot are matched by a pattern that begins with one. The same holds for `_`.
+//! Names need not be UTF-8: what is not matches `?` and `*`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use glob::{Pattern, PatternError};
+
+use crate::error::{InputProblem, Locate, Result};
+use crate::input::walk::{Kind, Walk, is_skipped, kind};
+
+/// Returns whether a path has characters of a pattern.
+pub(super) fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// Returns the pattern in which brackets mean themselves.
+fn with_plain_brackets(pattern: &str) -> String {
+    pattern.chars().map(|char| if "[]".contains(char) { format!("[{char}]") } else { char.into() }).collect()
+}
+
+/// Collects the files that a pattern matches. Where it matches none as it is, its brackets mean themselves.
+///
+/// # Errors
+/// [`InputProblem::PatternMatchesNothing`], [`InputProblem::InvalidPattern`], and those of [`Walk`].
+pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
+    let found = collect_as_it_is(pattern, walk)?;
+    if walk.found.is_empty() && pattern.contains('[') {
+        // The first answer is the one that counts.
+        let _ = collect_as_it_is(&with_plain_brackets(pattern), walk)?;
+    }
+    match found {
+        _ if !walk.found.is_empty() => Ok(()),
+        Err(source) => Err(InputProblem::InvalidPattern(source).at(pattern).into()),
+        Ok(()) => Err(InputProblem::PatternMatchesNothing.at(pattern).into()),
+    }
+}
+
+fn collect_as_it_is(pattern: &str, walk: &mut Walk) -> Result<Result<(), PatternError>> {
+    let mut start = PathBuf::new();
+    let mut parts = Vec::new();
+    for component in Path::new(pattern).components() {
+        match component {
+            Component::Normal(part) => match Part::of(&part.to_string_lossy()) {
+                Ok(part) => parts.push(part),
+                Err(error) => return Ok(Err(error)),
+            },
+            Component::CurDir => {}
+            Component::ParentDir if !parts.is_empty() => parts.push(Part::Name("..".to_owned())),
+            other => start.push(other),
+        }
+    }
+    // `**` at the end means all files below.
+    if let Some(Part::Folders) = parts.last() {
+        parts.push(Part::Pattern(Pattern::new("*").expect("a pattern")));
+    }
+    matching(&start, &parts, walk).map(Ok)
+}
+
+/// A pattern between two slashes.
+enum Part {
+    /// A name without special characters.
+    Name(String),
+    Pattern(Pattern),
+    /// `**`: this folder and all below.
+    Folders,
+}
+
+impl Part {
+    fn of(part: &str) -> Result<Self, PatternError> {
+        Ok(match part {
+            "**" => Self::Folders,
+            part if is_pattern(part) => Self::Pattern(Pattern::new(part)?),
+            part => Self::Name(part.to_owned()),
+        })
+    }
+}
+
+/// Collects what matches below a folder.
+fn matching(folder: &Path, parts: &[Part], walk: &mut Walk) -> Result<()> {
+    let Some((part, rest)) = parts.split_first() else { return Ok(()) };
+    // A name that exists is that name.
+    let name = match part {
+        Part::Name(name) => Some(name.as_str()),
+        Part::Pattern(pattern) => Some(pattern.as_str()),
+        Part::Folders => None,
+    };
+    let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+    if let Some(path) = name.map(|name| folder.join(name)).filter(exists) {
+        return take(path, rest, walk);
+    }
+    let pattern = match part {
+        Part::Name(_) => return Ok(()),
+        Part::Pattern(pattern) => Some(pattern),
+        Part::Folders => None,
+    };
+    if !folder.as_os_str().is_empty() && !folder.is_dir() {
+        return Ok(());
+    }
+    if pattern.is_none() {
+        matching(folder, rest, walk)?;
+    }
+    walk.inside(folder, |walk, name, path| match pattern {
+        Some(pattern) if !pattern.matches(&name.to_string_lossy()) => Ok(()),
+        Some(pattern) if is_skipped(name) && !begins_alike(pattern.as_str(), name) => {
+            walk.leave_out(name, path);
+            Ok(())
+        }
+        Some(_) => take(path, rest, walk),
+        None if path.is_dir() && !is_skipped(name) => matching(&path, parts, walk),
+        None => Ok(()),
+    })
+}
+
+/// Takes a path that matches up to here.
+fn take(path: PathBuf, rest: &[Part], walk: &mut Walk) -> Result<()> {
+    match (rest.is_empty(), kind(&path)?) {
+        (true, Kind::File) => walk.found.push(path),
+        (false, Kind::Folder) => matching(&path, rest, walk)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether a pattern asks for names that are skipped otherwise.
+pub(super) fn begins_alike(pattern: &str, name: &OsStr) -> bool {
+    pattern.as_bytes().first() == name.as_encoded_bytes().first()
+}

@@ -1,0 +1,179 @@
+//! Collects the files below a folder: follows links, skips hidden names, refuses tables whose folder holds deleted rows.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, InputProblem, Locate, Result};
+
+/// Files that Spark, Hive and dask write for themselves.
+const MARKERS: [&str; 6] =
+    ["_SUCCESS", "_metadata", "_common_metadata", "_temporary", "_spark_metadata", "_impala_insert_staging"];
+
+/// Files that were found, in no order.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    pub(crate) found: Vec<PathBuf>,
+    /// Skipped names that begin with `_` and that no known program writes for itself.
+    pub(crate) left_out: Vec<PathBuf>,
+    /// The real paths of the folders that the present one is in, and its own.
+    above: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// Collects the files below a folder.
+    ///
+    /// # Errors
+    /// [`InputProblem::KnownFormat`] for a table; those of [`Walk::inside`].
+    pub(crate) fn collect(&mut self, folder: &Path) -> Result<()> {
+        refuse_table(folder)?;
+        self.inside(folder, |walk, name, path| {
+            if is_skipped(name) {
+                walk.leave_out(name, path);
+                return Ok(());
+            }
+            match kind(&path)? {
+                Kind::Folder => walk.collect(&path)?,
+                Kind::File => walk.found.push(path),
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes that a path is skipped, unless it is hidden or a marker.
+    pub(super) fn leave_out(&mut self, name: &OsStr, path: PathBuf) {
+        if name.as_encoded_bytes().starts_with(b"_") && !MARKERS.iter().any(|marker| name == *marker) {
+            self.left_out.push(path);
+        }
+    }
+
+    /// Visits the names in a folder and their paths.
+    ///
+    /// # Errors
+    /// [`InputProblem::LinkLoop`] where the folder is inside itself; [`Error::Storage`]; those of `visit`.
+    pub(super) fn inside(
+        &mut self,
+        folder: &Path,
+        mut visit: impl FnMut(&mut Self, &OsStr, PathBuf) -> Result<()>,
+    ) -> Result<()> {
+        let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let failed = || Error::io("read folder", here);
+        let real = fs::canonicalize(here).map_err(failed())?;
+        if self.above.contains(&real) {
+            return Err(InputProblem::LinkLoop.at(folder).into());
+        }
+        self.above.push(real);
+        let entries = fs::read_dir(here).map_err(failed())?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
+        let mut names = names.map_err(failed())?;
+        // So that of several problems always the same one is named.
+        names.sort_unstable();
+        for name in names {
+            visit(self, &name, folder.join(&name))?;
+        }
+        self.above.pop();
+        Ok(())
+    }
+}
+
+/// What can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Folder,
+}
+
+/// Returns whether a path is a file or a folder; links are followed.
+///
+/// # Errors
+/// [`InputProblem::Missing`], [`InputProblem::DanglingLink`], [`InputProblem::NotAFile`]; [`Error::Storage`] where the
+/// system does not say what it is.
+pub(super) fn kind(path: &Path) -> Result<Kind> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(Kind::Folder),
+        Ok(metadata) if metadata.is_file() => Ok(Kind::File),
+        Ok(_) => Err(InputProblem::NotAFile.at(path).into()),
+        // A link to itself is no better than one to nothing.
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink()) => {
+            Err(InputProblem::DanglingLink.at(path).into())
+        }
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+                Err(InputProblem::Missing.at(path).into())
+            }
+            _ => Err(Error::io("read", path)(error)),
+        },
+    }
+}
+
+/// Whether a name is skipped in folders, as by Spark and Hive: it begins with `.` or `_`. A folder of a partition
+/// (`_year=2020`) is not.
+pub(super) fn is_skipped(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".") || (name.starts_with(b"_") && !name.contains(&b'='))
+}
+
+/// Refuses a folder of a table that keeps the files of deleted rows, and says in a log which files count.
+///
+/// # Errors
+/// [`InputProblem::KnownFormat`].
+pub(super) fn refuse_table(folder: &Path) -> Result<()> {
+    let is_folder = |name: &str| folder.join(name).is_dir();
+    let is_iceberg = || {
+        let entries = fs::read_dir(folder.join("metadata")).into_iter().flatten().flatten();
+        is_folder("data")
+            && entries.map(|entry| entry.file_name()).any(|name| is_iceberg_metadata(&name.to_string_lossy()))
+    };
+    match () {
+        () if is_folder("_delta_log") => Err(table("a Delta table", folder)),
+        () if is_folder(".hoodie") => Err(table("a Hudi table", folder)),
+        () if is_iceberg() => Err(table("an Iceberg table", folder)),
+        () => Ok(()),
+    }
+}
+
+/// Whether a file of the folder `metadata` is one that Iceberg writes: `v1.metadata.json`, `00000-....metadata.json`.
+pub(super) fn is_iceberg_metadata(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(".metadata.json") else { return false };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix('v').is_some_and(digits)
+        || name.split_once('-').is_some_and(|(number, _)| digits(number))
+}
+
+/// The error of a table.
+pub(super) fn table(format: &'static str, folder: &Path) -> Error {
+    let advice = "its folder also holds the files of deleted rows. Export the rows that count to Parquet, as with \
+                  DuckDB: COPY (SELECT * FROM delta_scan('TABLE')) TO 'text.parquet' (iceberg_scan for Iceberg)";
+    InputProblem::KnownFormat { format, advice }.at(folder).into()
+}
+
+/// Refuses files that were named or matched one by one and are part of a table.
+///
+/// # Errors
+/// [`InputProblem::KnownFormat`].
+pub(super) fn refuse_files_of_tables(files: &[PathBuf]) -> Result<()> {
+    let mut folders: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    folders.dedup();
+    for folder in folders {
+        // Above the folders of partitions (`year=2020`).
+        let is_partition =
+            |folder: &&Path| folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='));
+        let above = folder.ancestors().find(|folder| !is_partition(folder)).unwrap_or(folder);
+        refuse_table(above)?;
+        // Iceberg keeps its files in `data`.
+        if above.file_name().is_some_and(|name| name == "data") {
+            refuse_table(above.parent().unwrap_or(above))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the absolute path of what may not exist yet, with the links of the part that exists followed.
+pub(super) fn real_path(path: &Path) -> PathBuf {
+    let path: Cow<'_, Path> = std::path::absolute(path).map_or(Cow::Borrowed(path), Cow::Owned);
+    let existing = path.ancestors().find_map(|part| Some((part, fs::canonicalize(part).ok()?)));
+    let Some((part, real)) = existing else { return path.into_owned() };
+    path.strip_prefix(part).map_or(real.clone(), |rest| real.join(rest))
+}

@@ -1,0 +1,228 @@
+//! Looks at the pages of a column chunk before the `parquet` crate decodes them, and refuses what would take too much memory.
+//!
+//! The header of a page says how many bytes come out of it. The crate's decoders of Snappy, zstd and LZ4 blocks stop
+//! there; those of gzip, Brotli and LZ4 frames give whatever comes out. So pages of these are decompressed here once,
+//! into nothing, until they exceed what their header says.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::reader::ChunkReader;
+
+use crate::parquet::thrift::Compact;
+
+type Result<T> = std::result::Result<T, ParquetError>;
+
+/// The largest page, decompressed: four of the longest rows. Writers make pages of 1 MiB, some of 100 MB.
+const LARGEST_PAGE: u64 = 256 << 20;
+/// The largest header of a page: some numbers and two values.
+const LARGEST_HEADER: u64 = 1 << 20;
+/// A file may hold this number of values whatever its size.
+const FEW_VALUES: u64 = 64 << 20;
+/// A file may hold this number of values for each of its bytes: our shards have two.
+const VALUES_OF_A_BYTE: u64 = 500;
+/// Bytes that the decoder of Brotli asks for at a time.
+const BROTLI_INPUT: usize = 1 << 16;
+/// How a stream of Brotli begins that asks for a window of up to 1 GiB at once, which RFC 7932 does not know.
+const LARGE_WINDOW: u8 = 0x11;
+
+/// The numbers in the header of a page.
+#[derive(Debug, Default)]
+struct PageHeader {
+    /// Bytes of the page, decompressed; -1 where the header does not say it.
+    decompressed: i64,
+    /// Bytes of the page as it is stored; -1 where the header does not say it.
+    stored: i64,
+    values: i64,
+    /// Bytes of the levels that precede the values and are never compressed: in pages of the second kind.
+    levels: i64,
+    is_compressed: bool,
+}
+
+impl PageHeader {
+    fn read(header: &mut Compact<impl Read>) -> io::Result<Self> {
+        let mut page = Self { decompressed: -1, stored: -1, is_compressed: true, ..Self::default() };
+        header.fields(|header, field| {
+            match field.id {
+                2 => page.decompressed = header.number(field)?,
+                3 => page.stored = header.number(field)?,
+                // A data page or a dictionary: each begins with its number of values.
+                5 | 7 => header.fields_of(field, |inner, field| match field.id {
+                    1 => inner.number(field).map(|number| page.values = number),
+                    _ => inner.skip(field),
+                })?,
+                // A data page of the second kind.
+                8 => header.fields_of(field, |inner, field| match field.id {
+                    1 => inner.number(field).map(|number| page.values = number),
+                    5 | 6 => {
+                        inner.number(field).map(|number| page.levels = page.levels.saturating_add(number))
+                    }
+                    7 => inner.truth(field).map(|truth| page.is_compressed = truth),
+                    _ => inner.skip(field),
+                })?,
+                _ => header.skip(field)?,
+            }
+            Ok(())
+        })?;
+        Ok(page)
+    }
+}
+
+/// Returns the size of the largest page of a column chunk, decompressed, by the headers of all.
+///
+/// # Errors
+/// A damaged header, a page that is too large or becomes larger than its header says, more values than a file of its
+/// size has.
+pub(crate) fn look_at_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
+    let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
+    while at < end {
+        let mut header = Compact::new(file.get_read(at)?, LARGEST_HEADER.min(end - at));
+        let page = PageHeader::read(&mut header)
+            .map_err(|error| refused(format!("the header of a page is damaged: {error}")))?;
+        let number =
+            |number: i64| u64::try_from(number).map_err(|_| refused("a page has no size".to_owned()));
+        let (decompressed, stored) = (number(page.decompressed)?, number(page.stored)?);
+        let (of_page, levels) = (number(page.values)?, number(page.levels)?);
+        let bytes = decompressed.max(stored);
+        if bytes > LARGEST_PAGE {
+            return Err(refused(format!(
+                "a page has {bytes} bytes, more than {LARGEST_PAGE}; write the file again with smaller pages"
+            )));
+        }
+        values += of_page;
+        if values > FEW_VALUES && values / VALUES_OF_A_BYTE > length {
+            return Err(refused(format!(
+                "{values} values and more in {length} bytes: no data is so repetitive"
+            )));
+        }
+        at += header.position();
+        if page.is_compressed && levels <= stored.min(decompressed) {
+            let stored = file.get_read(at + levels)?.take(stored - levels);
+            refuse_bomb(stored, codec, decompressed - levels)?;
+        }
+        largest = largest.max(decompressed);
+        at += stored;
+    }
+    Ok(largest)
+}
+
+/// Refuses a page of which more than `limit` bytes come out. What is damaged is left to the decoder.
+fn refuse_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<()> {
+    let is_more = match codec {
+        Compression::GZIP(_) => is_longer(flate2::read::MultiGzDecoder::new(stored), limit),
+        Compression::BROTLI(_) => {
+            let mut first = [0];
+            let read = stored.read(&mut first)?;
+            if read == 1 && first[0] & 0x7f == LARGE_WINDOW {
+                return Err(refused("a page of Brotli with a window above 16 MiB".to_owned()));
+            }
+            is_longer(brotli::Decompressor::new(first[..read].chain(stored), BROTLI_INPUT), limit)
+        }
+        // Either blocks, as Hadoop writes them, or a frame, as Arrow did once.
+        Compression::LZ4 => is_longer(lz4_flex::frame::FrameDecoder::new(stored), limit),
+        _ => false,
+    };
+    match is_more {
+        true => Err(refused(format!("a page becomes more than the {limit} bytes that its header says"))),
+        false => Ok(()),
+    }
+}
+
+fn is_longer(bytes: impl Read, limit: u64) -> bool {
+    io::copy(&mut bytes.take(limit + 1), &mut io::sink()).is_ok_and(|length| length > limit)
+}
+
+/// The error of a file that is not read.
+pub(crate) fn refused(what: String) -> ParquetError {
+    ParquetError::General(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use parquet::basic::{BrotliLevel, GzipLevel};
+
+    use super::*;
+
+    fn largest(bytes: &[u8], codec: Compression) -> Result<u64> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        look_at_pages(&file, 0, bytes.len() as u64, codec)
+    }
+
+    #[test]
+    fn pages_without_a_size_are_refused() {
+        let pages = |bytes: &[u8]| largest(bytes, Compression::UNCOMPRESSED);
+        // Sizes 6 (zigzag 12) and 2, then two bytes; twice.
+        assert_eq!(pages(&[0x25, 12, 0x15, 4, 0, 9, 9, 0x25, 14, 0x15, 4, 0, 9, 9]).unwrap(), 7);
+        for (header, wanted) in [
+            (&[0x35, 4, 0, 9, 9][..], "a page has no size"),
+            (&[0x25, 12, 0], "a page has no size"),
+            (&[0x25, 11, 0x15, 4, 0], "a page has no size"),
+            (&[0x25, 12], "the header of a page is damaged: it ends after 2 bytes"),
+            (&[0x28, 1, 1, 0], "field 2 of type 8 where a number is expected"),
+            (&[0x55, 4, 0], "field 5 of type 5 where a struct is expected"),
+        ] {
+            let said = pages(header).unwrap_err().to_string();
+            assert!(said.contains(wanted), "{said}");
+        }
+        // A data page of 2^31 - 1 values in a handful of bytes.
+        let many = [0x25, 12, 0x15, 4, 0x2c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0, 9, 9];
+        assert!(pages(&many).unwrap_err().to_string().contains("2147483647 values and more in 15 bytes"));
+    }
+
+    #[test]
+    fn brotli_windows_are_those_of_the_standard() {
+        let codec = Compression::BROTLI(BrotliLevel::default());
+        let said = largest(&page(&[0x11, 30, 3], false), codec).unwrap_err().to_string();
+        assert!(said.contains("a window above 16 MiB"), "{said}");
+    }
+
+    /// A page of 64 bytes by its header; `second` gives it three bytes of levels that are not compressed.
+    fn page(stored: &[u8], second: bool) -> Vec<u8> {
+        let length = stored.len() + if second { 3 } else { 0 };
+        let zigzag = [(2 * length) as u8 & 0x7f | 0x80, (length >> 6) as u8];
+        let sizes = [&[0x25, 0x80, 1, 0x15][..], &zigzag].concat();
+        match second {
+            true => [&sizes[..], &[0x5c, 0x15, 2, 0x45, 6, 0x15, 0, 0, 0, 1, 2, 3], stored].concat(),
+            false => [&sizes[..], &[0], stored].concat(),
+        }
+    }
+
+    #[test]
+    fn pages_become_no_larger_than_they_say() {
+        let packed = |codec: Compression, bytes: usize| {
+            let text = vec![b'x'; bytes];
+            let mut packed = Vec::new();
+            match codec {
+                Compression::GZIP(_) => {
+                    flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast())
+                        .write_all(&text)
+                        .unwrap()
+                }
+                Compression::BROTLI(_) => {
+                    brotli::CompressorWriter::new(&mut packed, 4096, 1, 22).write_all(&text).unwrap()
+                }
+                _ => {
+                    let mut frame = lz4_flex::frame::FrameEncoder::new(&mut packed);
+                    frame.write_all(&text).unwrap();
+                    frame.finish().unwrap();
+                }
+            }
+            packed
+        };
+        let (gzip, brotli) = (GzipLevel::default(), BrotliLevel::default());
+        for codec in [Compression::GZIP(gzip), Compression::BROTLI(brotli), Compression::LZ4] {
+            for (second, fits) in [(false, 64), (true, 61)] {
+                assert_eq!(largest(&page(&packed(codec, fits), second), codec).unwrap(), 64, "{codec}");
+                for bytes in [fits + 1, 100_000] {
+                    let said = largest(&page(&packed(codec, bytes), second), codec).unwrap_err().to_string();
+                    assert!(said.contains(&format!("more than the {fits} bytes that its header")), "{said}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Paths as users give them: `file://` URLs, lists with commas, URLs with passwords.
+
+use crate::common::{Folder, articles};
+
+const FLAGS: &str = "--max-seq-length 32 --max-predictions-per-seq 5 --dupe-factor 1";
+
+fn with_text() -> Folder {
+    let folder = Folder::new();
+    folder.write("my text/a, b.txt", articles(0, 6));
+    folder.write("c.txt", articles(6, 3));
+    folder.ok("bert make-vocab --input 'my text/a, b.txt' --vocab-size 300 --output vocab.txt");
+    folder
+}
+
+#[test]
+fn urls_of_files_work_for_every_flag() {
+    let folder = with_text();
+    let url =
+        |name: &str| format!("file://{}", folder.at(name).to_str().expect("a name").replace(' ', "%20"));
+    let (text, vocab, data, scratch) = (url("my text/a, b.txt"), url("vocab.txt"), url("data"), url("fast"));
+    let build =
+        format!("make-pretrain-data {FLAGS} --input {text} --vocab={vocab} --scratch {scratch} --output");
+    folder.ok(&format!("{build} {data}"));
+    folder.ok(&format!("{build} {} --parts 1 --part 1", url("parts")));
+    folder.ok(&format!("bert merge {} --scratch {scratch}", url("parts")));
+    for command in ["verify", "inspect"] {
+        folder.ok(&format!("bert {command} {data}"));
+    }
+    folder.ok(&format!("bert inspect {data} --html"));
+    folder.ok(&format!("bert make-vocab --input {text} --vocab-size 300 --output {}", url("again.txt")));
+    assert_eq!(folder.read("again.txt"), folder.read("vocab.txt"));
+    assert!(folder.at("data.html").is_file() && !folder.at("file:").exists());
+    // A file of options may hold such URLs too.
+    let options =
+        serde_json::json!({ "input": [text], "vocab": vocab, "output": url("other"), "scratch": scratch });
+    folder.write("options.json", options.to_string());
+    folder.ok(&format!("make-pretrain-data {FLAGS} --config {}", url("options.json")));
+    assert!(folder.at("other/manifest.json").is_file() && !folder.at("file:").exists());
+}
+
+#[test]
+fn names_with_commas_are_names() {
+    let folder = with_text();
+    for (input, files) in [("my text/a, b.txt", 1), ("my text/a, b.txt,c.txt", 2), ("my text,c.txt", 2)] {
+        folder.ok(&format!(
+            "make-pretrain-data {FLAGS} --vocab vocab.txt --input '{input}' --output data --overwrite"
+        ));
+        assert_eq!(folder.sealed("data/manifest.json")["inputs"].as_array().expect("a list").len(), files);
+    }
+}
+
+#[test]
+fn passwords_in_urls_are_never_printed() {
+    let folder = with_text();
+    for (line, code) in [
+        (
+            format!(
+                "make-pretrain-data {FLAGS} --vocab vocab.txt --output out --input https://me:SECRET@host/a.txt"
+            ),
+            1,
+        ),
+        (
+            format!("make-pretrain-data {FLAGS} --vocab https://me:SECRET@host/v --output out --input c.txt"),
+            1,
+        ),
+        (
+            format!(
+                "make-pretrain-data {FLAGS} --vocab vocab.txt --output s3://KEY:SECRET@b/out --input c.txt"
+            ),
+            1,
+        ),
+        ("bert verify https://host/data?sig=SECRET".to_owned(), 1),
+        ("bert inspect s3://KEY:SECRET@bucket/data".to_owned(), 1),
+    ] {
+        let ended = folder.run(&line);
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("SECRET") && ended.stderr.contains("***"), "{}", ended.stderr);
+    }
+}
