@@ -14,12 +14,6 @@ use serde_json::{Map, Value, json};
 use crate::config::{BertConfig, Preset, wrong};
 use crate::error::Error;
 
-/// Reads the object of a `config.json`.
-fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
-    let text = read_small(path).map_err(|source| Error::Io { path: path.into(), source })?;
-    serde_json::from_slice(&text).map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })
-}
-
 impl BertConfig {
     /// Reads a `config.json`.
     ///
@@ -27,17 +21,10 @@ impl BertConfig {
     ///
     /// [`Error::Io`], [`Error::Json`], or [`Error::Config`] with the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::from_json(read_object(path.as_ref())?)
-    }
-
-    /// Reads a `config.json` of a model for a vocabulary of this size, which the file may leave out.
-    ///
-    /// # Errors
-    ///
-    /// As [`BertConfig::read`].
-    pub fn read_for_vocabulary(path: impl AsRef<Path>, size: usize) -> Result<Self, Error> {
-        let mut json = read_object(path.as_ref())?;
-        json.entry("vocab_size").or_insert_with(|| size.into());
+        let path = path.as_ref();
+        let text = read_small(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let json: Map<String, Value> = serde_json::from_slice(&text)
+            .map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })?;
         Self::from_json(json)
     }
 

@@ -4,12 +4,12 @@
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
 //! have no dropout.
 
-use bert_kernels::{Compute, dense};
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::masked_lm_scores::masked_lm_scores;
 use bert_kernels::sum::sum;
+use bert_kernels::{Compute, dense};
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};

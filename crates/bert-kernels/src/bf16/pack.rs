@@ -62,7 +62,7 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
         };
         let rows = Rows::of_square(source, first + group * LANES, 2 * pair);
         #[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
-        // SAFETY: `FULL` only where `is_full` says so.
+        // SAFETY: `FULL` is true only where `is_full` is.
         let square = unsafe {
             match (adjacent, rows.is_full(adjacent)) {
                 (true, true) => side_by_side::<true>(&rows),
@@ -191,9 +191,7 @@ impl<'a> Rows<'a> {
         };
         // SAFETY: `of_square` found all rows inside the slice, whose elements the mask keeps to; what it leaves out is not
         // read. Nothing is left out of a full square.
-        unsafe {
-            _mm512_maskz_loadu_ps(mask, self.place(row, column))
-        }
+        unsafe { _mm512_maskz_loadu_ps(mask, self.place(row, column)) }
     }
 
     /// Asks the first cache for what the next square has at this place.

@@ -160,7 +160,8 @@ fn backward_kernel(
     let mut sum = 0.0f32;
     let mut i = UNIT_POS as usize;
     while i < seq {
-        let d_p = gradient[start + i] * factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);
+        let d_p = gradient[start + i]
+            * factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);
         d_scores[start + i] = d_p;
         sum += p[start + i] * d_p;
         i += UNITS as usize;
