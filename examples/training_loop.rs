@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Losses are sums, divided once by the targets of the global batch, however many micro-batches it has.
         let normalizer = LossNormalizer {
             masked_lm: batch.num_predictions() as f64,
-            next_sentence: batch.batch_size as f64,
+            next_sentence: Some(batch.batch_size as f64),
         };
         let micro_batches = batch.split(2);
         let (trained, report) = train_step(

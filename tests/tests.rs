@@ -22,6 +22,7 @@ mod hostile; // files that are hostile or damaged: exit code and message of each
 mod initialization; // where a run begins, and that it goes on so
 mod kills; // killed at random moments until done: nothing lost, nothing doubled
 mod licences; // of what the programs are made of
+mod limits; // memory: estimated, compared with limits, and run out of
 mod multitask; // one encoder on several tasks
 mod options; // what decides the data is said, saved, and read back
 mod parts; // a data set made in parts, and with little memory, is the same data set

@@ -9,6 +9,7 @@
 //! | 4 | checkpoint invalid or of another shape |
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
+//! | 7 | not enough memory: refused before it was taken, or an allocation failed |
 //! | 75 | try again later: other parts of a build have not tokenized their text yet; a store is away |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 

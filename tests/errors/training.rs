@@ -225,6 +225,53 @@ fn models_and_checkpoints() {
 }
 
 #[test]
+fn a_diverged_run_is_called_diverged() {
+    let folder = Folder::with_data();
+    let flags = "--initialization reference --warmup-steps 0 --steps 60 --learning-rate";
+    let wild = folder
+        .ok(&format!("pretrain {} {flags} 10 --output run", QUICK.replace(" --learning-rate 3e-3", "")));
+    for part in ["the run has diverged: at step", "(it is 10)"] {
+        assert!(wild.stderr.contains(part), "{part}: {}", wild.stderr);
+    }
+    assert!(wild.stdout.contains("diverged:  at step"), "{}", wild.stdout);
+    let page = folder.ok("bert report run");
+    assert!(page.stderr.contains("warning: The run has diverged"), "{}", page.stderr);
+    assert!(folder.text("run/report.html").contains("The run has diverged"));
+    let tame = folder.ok(&format!("pretrain {QUICK} --steps 60 --output tame"));
+    assert!(!tame.stderr.contains("diverged") && !tame.stdout.contains("diverged"), "{}", tame.stderr);
+}
+
+#[test]
+fn several_data_folders_are_refused() {
+    let folder = Folder::with_data();
+    let line = "pretrain --model config.json --steps 2 --output out";
+    check_with(
+        &folder,
+        line,
+        &[
+            ("--data data --data held", 2, "cannot be used multiple times"),
+            ("--data data,held", 2, "--data: data,held: takes one data folder, not several such as data"),
+        ],
+    );
+}
+
+/// Data without pairs gives no figures of the next sentence: nobody trained that head.
+#[test]
+fn without_pairs_nothing_is_said_of_the_next_sentence() {
+    let folder = Folder::with_data();
+    let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --nsp off";
+    folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output single"));
+    let line =
+        "pretrain --data single --eval-data single --model config.json --batch-size 8 --steps 2 --output run";
+    let ended = folder.ok(line);
+    assert!(ended.stdout.contains("masked LM loss") && !ended.stdout.contains("next"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("next sentence") && !ended.stderr.contains("nsp"), "{}", ended.stderr);
+    let figures = folder.ok("bert evaluate --checkpoint run --data single --json").json();
+    assert_eq!(figures["next_sentence_accuracy"], Value::Null);
+    assert!(figures["masked_lm_loss"].is_f64());
+}
+
+#[test]
 fn an_update_that_is_not_finite_is_not_made() {
     let folder = Folder::with_data();
     let line = "pretrain --data data --model config.json --batch-size 8 --steps 20 --warmup-steps 0 --save-every 1 \

@@ -16,6 +16,7 @@ mod registers;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod unit;
 
 use std::ops::Range;
 
@@ -25,6 +26,7 @@ use crate::matrix::{Matrix, Side, Threads};
 use crate::pool::{Scratch, scratch, shared_scratch};
 use pack::{B_LANES, Layout, Source};
 use tiles::{SIDE, Term, Tiles};
+use unit::{Kind, Unit};
 
 /// Bytes of a that stay in a first cache of 48 KiB beside a panel of b and the next one.
 const FIRST_CACHE: usize = 16 << 10;
@@ -38,53 +40,6 @@ const FEWEST_ROWS: usize = 64;
 /// Panels of b that a task packs.
 const PANELS: usize = 4;
 
-/// What multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    /// `vdpbf16ps` on vector registers.
-    Registers,
-    /// `tdpbf16ps` on tile registers.
-    Tiles,
-}
-
-impl Unit {
-    /// The fastest one that is there. Tiles multiply sixteen times as many numbers at once as registers do.
-    fn best() -> Option<Self> {
-        let has = has_registers();
-        (has && tiles::supported()).then_some(Self::Tiles).or(has.then_some(Self::Registers))
-    }
-
-    /// Longest stretch of k that is multiplied at once. For tiles a panel of b is then 16 KiB of the first cache beside as
-    /// much of a, which they read as often. Registers do more work for each number of b, which may come from the second
-    /// cache; a long stretch spares them reading and writing c. The bits do not depend on it.
-    fn depth(self) -> usize {
-        match self {
-            Self::Registers => 4096,
-            Self::Tiles => 256,
-        }
-    }
-
-    /// Stretches of k of equal length.
-    fn stretch(self, k: usize) -> usize {
-        let stretches = k.div_ceil(self.depth()).max(1);
-        k.div_ceil(stretches).max(1).next_multiple_of(2 * pack::PAIRS)
-    }
-
-    fn layout(self, side: Side) -> Layout {
-        match (side, self) {
-            (Side::Left, Self::Registers) => Layout::Narrow,
-            (Side::Left, Self::Tiles) => Layout::Squares,
-            (Side::Right, _) => Layout::Wide,
-        }
-    }
-}
-
-/// Whether the processor has AVX-512 BF16, which packing needs too.
-fn has_registers() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512bf16")
-}
-
 /// Whether the processor has the instructions.
 pub(crate) fn supported() -> bool {
     Unit::best().is_some()
@@ -92,7 +47,7 @@ pub(crate) fn supported() -> bool {
 
 /// Whether products run on AMX tiles.
 pub(crate) fn on_tiles() -> bool {
-    Unit::best() == Some(Unit::Tiles)
+    Unit::of(Kind::Tiles).is_some()
 }
 
 /// A stretch along k of a factor of so many lanes.
@@ -142,7 +97,7 @@ impl Packed {
         for (index, words) in packed.words.chunks_mut(words).enumerate() {
             let first = index * stretch;
             let source = source(side, matrix, lanes, first, stretch.min(k - first));
-            pack_all(threads, source, unit.layout(side), bytemuck::cast_slice_mut(words));
+            pack_all((unit, threads), source, unit.layout(side), bytemuck::cast_slice_mut(words));
         }
         packed
     }
@@ -183,7 +138,8 @@ impl Filler {
         let pairs = pairs(k);
         let words = &mut stretch[lanes.start * pairs..][..lanes.len().next_multiple_of(SIDE) * pairs];
         let source = source(self.side, part, lanes.len(), 0, k);
-        pack(source, self.unit.layout(self.side), 0, bytemuck::cast_slice_mut(words));
+        let layout = self.unit.layout(self.side);
+        pack(self.unit, source, layout, 0, bytemuck::cast_slice_mut(words));
     }
 }
 
@@ -275,7 +231,7 @@ fn multiply_by(
                     let (words, rest) = all.split_at_mut(pairs(depth) * columns);
                     b_scratch = Some(rest);
                     let source = source(Side::Right, matrix, n, first, depth);
-                    pack_all(threads, source, Layout::Wide, words);
+                    pack_all((unit, threads), source, Layout::Wide, words);
                     &*words
                 }
             })
@@ -306,6 +262,7 @@ fn multiply_by(
                             let (words, rest) = all.split_at_mut(pairs * lanes);
                             room = Some(rest);
                             pack(
+                                unit,
                                 source(Side::Left, matrix, m, first, depth),
                                 unit.layout(Side::Left),
                                 top,
@@ -351,18 +308,18 @@ impl<'a> Stretch<'a> {
     }
 }
 
-fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
+fn pack(_: Unit, source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
     #[expect(unsafe_code, reason = "a function for AVX-512 BF16, called where it was detected")]
-    // SAFETY: a unit is there, and both need these instructions.
+    // SAFETY: a `Unit` is made only where the processor has these instructions.
     unsafe {
         pack::pack(source, layout, first, packed);
     }
 }
 
 /// [`pack`] of all lanes.
-fn pack_all(threads: Threads, source: Source, layout: Layout, packed: &mut [u32]) {
+fn pack_all((unit, threads): (Unit, Threads), source: Source, layout: Layout, packed: &mut [u32]) {
     each(threads, packed, PANELS * source.pairs() * B_LANES, |(index, packed)| {
-        pack(source, layout, index * PANELS * B_LANES, packed);
+        pack(unit, source, layout, index * PANELS * B_LANES, packed);
     });
 }
 
@@ -376,11 +333,11 @@ fn block(
     factors: &[Stretch],
 ) {
     #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
-    // SAFETY: a unit is there, and both need these instructions.
+    // SAFETY: a `Unit` is made only where the processor has its instructions.
     unsafe {
-        match unit {
-            Unit::Registers => registers::block(rows, columns, c, add, factors),
-            Unit::Tiles => tile_block(rows, columns, c, add, factors),
+        match unit.kind() {
+            Kind::Registers => registers::block(rows, columns, c, add, factors),
+            Kind::Tiles => tile_block(rows, columns, c, add, factors),
         }
     }
 }

@@ -40,7 +40,7 @@ const ADDED: usize = 1 << 12;
 ///
 /// - transformed: `[n, hidden]`
 /// - table: `[vocab, hidden]`; bias: `[vocab]`
-/// - labels and output: `[n]`
+/// - labels and output: `[n]`; `n` may be 0
 pub fn masked_lm_nll(
     compute: Compute,
     transformed: Tensor<2>,
@@ -52,6 +52,9 @@ pub fn masked_lm_nll(
     let [vocab] = bias.dims();
     assert_shape!(table, [vocab, hidden]);
     assert_shape!(labels, [n]);
+    if n == 0 {
+        return Tensor::zeros([0], &transformed.device());
+    }
     match fused_path(compute, &[place(&transformed), place(&table), place(&bias)]) {
         Some(path) => {
             let operation = MaskedLm { labels: indices(labels), precision: compute.precision };

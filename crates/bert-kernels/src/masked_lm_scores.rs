@@ -19,7 +19,7 @@ use crate::storage::{contiguous, indices, slice, tensor};
 ///
 /// # Shapes
 ///
-/// - transformed: `[n, hidden]`, `n >= 1`
+/// - transformed: `[n, hidden]`; `n` may be 0
 /// - table: `[vocab, hidden]`; bias: `[vocab]`
 /// - labels and both outputs: `[n]`
 pub fn masked_lm_scores(
@@ -33,6 +33,9 @@ pub fn masked_lm_scores(
     let [vocab] = bias.dims();
     assert_shape!(table, [vocab, hidden]);
     assert_shape!(labels, [n]);
+    if n == 0 {
+        return [(); 2].map(|()| Tensor::zeros([0], &transformed.device()));
+    }
     match fused_path(compute, &[place(&transformed), place(&table), place(&bias)]) {
         Some(Place::Flex) => {
             let own = |x: Input| contiguous(x.into_flex());

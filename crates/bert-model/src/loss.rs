@@ -24,8 +24,8 @@ pub struct PretrainingTargets {
 pub struct LossNormalizer {
     /// Real masked positions in the global batch: the sum of `masked_lm_weights`.
     pub masked_lm: f64,
-    /// Rows in the global batch.
-    pub next_sentence: f64,
+    /// Rows in the global batch; `None` where the next-sentence labels mean nothing, and their loss has no weight.
+    pub next_sentence: Option<f64>,
 }
 
 impl LossNormalizer {

@@ -4,12 +4,12 @@
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
 //! have no dropout.
 
-use bert_kernels::Compute;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::masked_lm_scores::masked_lm_scores;
 use bert_kernels::sum::sum;
+use bert_kernels::{Compute, dense};
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
@@ -19,7 +19,7 @@ use crate::attention::{linear, product};
 use crate::config::BertConfig;
 use crate::dropout::Mode;
 use crate::embeddings::{affine, layer_norm};
-use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss};
+use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, cross_entropy_sum};
 use crate::model::{BertInput, BertModel, BertOutput};
 use crate::recompute::Kept;
 
@@ -147,17 +147,33 @@ impl BertForPreTraining {
     ///
     /// # Shapes
     ///
-    /// - input: `[batch, seq]` each, and `[n]` with `n >= 1`
+    /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
     /// - output: `[n, vocab]` and `[batch, 2]`
     pub fn forward(&self, input: PretrainingInput, mode: Mode) -> PretrainingOutput {
         let output = self.bert.forward(input.bert, mode);
-        let predictions = &self.cls.predictions;
-        let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
-        let logits = transformed.matmul(self.word_embeddings().transpose()); // [n, vocab]
         PretrainingOutput {
-            prediction_logits: logits + predictions.bias.val().unsqueeze::<2>(),
+            prediction_logits: self.prediction_logits(output.sequence_output, input.masked_lm_positions),
             seq_relationship_logits: self.cls.seq_relationship.forward(output.pooled_output),
         }
+    }
+
+    /// Returns the logits of all words at the masked positions.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - positions: `[n]`
+    /// - output: `[n, vocab]`
+    fn prediction_logits(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
+        let predictions = &self.cls.predictions;
+        let bias = predictions.bias.val().unsqueeze::<2>(); // [1, vocab]
+        let [n] = positions.dims();
+        if n == 0 {
+            return Tensor::zeros([0, bias.dims()[1]], &sequence_output.device());
+        }
+        let transformed = predictions.transform(sequence_output, positions);
+        let table = self.word_embeddings().transpose(); // [hidden, vocab]
+        dense::product(predictions.transform.compute, transformed, table) + bias
     }
 
     /// Both losses, without picking from the logits.
@@ -208,11 +224,13 @@ impl BertForPreTraining {
         let [n] = masked_lm_positions.dims();
         assert_shape!(targets.masked_lm_ids, [n]);
         assert_shape!(targets.masked_lm_weights, [n]);
-        let next_sentence = classification_loss(
-            self.cls.seq_relationship.forward(output.pooled_output),
-            targets.next_sentence_labels,
-            normalizer.next_sentence,
-        );
+        let logits = self.cls.seq_relationship.forward(output.pooled_output); // [batch, 2]
+        let next_sentence = cross_entropy_sum(logits, targets.next_sentence_labels); // [1]
+        let next_sentence = match normalizer.next_sentence {
+            Some(rows) => next_sentence.div_scalar(rows),
+            // Not left out: the pooler and the head keep their zero gradients, and so their weight decay.
+            None => next_sentence.mul_scalar(0.0),
+        };
         if n == 0 {
             let nothing = next_sentence.zeros_like().detach();
             return PretrainingLoss::new(nothing, next_sentence);
@@ -236,22 +254,41 @@ impl BertForPreTraining {
     ///
     /// # Shapes
     ///
-    /// - input: `[batch, seq]` each, and `[n]` with `n >= 1`
+    /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
     /// - masked_lm_ids: `[n]`
     /// - output: `[n]`, `[n]` and `[batch, 2]`
     pub fn scores(&self, input: PretrainingInput, masked_lm_ids: Tensor<1, Int>) -> PretrainingScores {
         let output = self.bert.forward(input.bert, Mode::Eval);
+        let [masked_lm_nll, masked_lm_correct] =
+            self.masked_lm_scores(output.sequence_output, input.masked_lm_positions, masked_lm_ids);
+        let seq_relationship_logits = self.cls.seq_relationship.forward(output.pooled_output);
+        PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
+    }
+
+    /// Returns the loss of each masked word, and 1 where that word has the greatest logit.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - positions, masked_lm_ids and both outputs: `[n]`
+    fn masked_lm_scores(
+        &self,
+        sequence_output: Tensor<3>,
+        positions: Tensor<1, Int>,
+        masked_lm_ids: Tensor<1, Int>,
+    ) -> [Tensor<1>; 2] {
+        let [n] = positions.dims();
+        if n == 0 {
+            return [(); 2].map(|()| Tensor::zeros([0], &sequence_output.device()));
+        }
         let predictions = &self.cls.predictions;
-        let transformed = predictions.transform(output.sequence_output, input.masked_lm_positions);
-        let [masked_lm_nll, masked_lm_correct] = masked_lm_scores(
+        masked_lm_scores(
             predictions.transform.compute,
-            transformed,
+            predictions.transform(sequence_output, positions),
             self.word_embeddings(),
             predictions.bias.val(),
             masked_lm_ids,
-        );
-        let seq_relationship_logits = self.cls.seq_relationship.forward(output.pooled_output);
-        PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
+        )
     }
 
     /// The tied table, `[vocab, hidden]`.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::neighbour_counts::{NeighbourCounts, Side};
+use crate::stop::StopFlag;
 
 /// Held-out masked tokens that are predicted at most: the standard error of the loss is then below 0.01 nats.
 const MOST_PREDICTIONS: usize = 1 << 18;
@@ -70,7 +71,7 @@ pub fn baselines(
         return Err(Error::Mismatch(differences));
     }
     let mut blanks = blanks(held_out, instances.unwrap_or(u64::MAX))?;
-    let mut counts = NeighbourCounts::of_data(train.data(), 1)?;
+    let mut counts = NeighbourCounts::of_data(train.data(), 1, &StopFlag::new())?;
     let words = WordFrequencies::new(&counts);
     Ok(Baselines {
         predictions: blanks.len() as u64,

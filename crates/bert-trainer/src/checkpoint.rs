@@ -41,6 +41,11 @@ pub struct TrainerState {
     pub step: u64,
     /// Number of updates of the optimizer.
     pub updates: u64,
+    /// Updates of the parameters that had fewer than that, by their names: [`AdamW::fewer_updates`].
+    ///
+    /// [`AdamW::fewer_updates`]: crate::optimizer::AdamW::fewer_updates
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fewer_updates: BTreeMap<String, u64>,
     /// Steps whose update was skipped because loss or gradient was not finite.
     #[serde(default)]
     pub skipped: SkippedSteps,
@@ -156,14 +161,22 @@ impl<'a> CheckpointFolder<'a> {
         Self(run.inside("checkpoints"))
     }
 
-    /// The steps of all committed checkpoints, oldest first, good or not.
-    pub fn steps(&self) -> Vec<u64> {
-        let step = |name: &String| name.strip_prefix("step-")?.parse().ok();
-        let names = self.0.names().unwrap_or_default();
-        let committed = names.iter().filter(|name| self.0.inside(name).has(MARKER).unwrap_or(false));
-        let mut steps: Vec<u64> = committed.filter_map(step).collect();
+    /// Returns the steps of all committed checkpoints, oldest first, good or not. A folder that is not there has none.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn steps(&self) -> Result<Vec<u64>, Error> {
+        let step = |name: &str| name.strip_prefix("step-")?.parse().ok();
+        let mut steps = Vec::new();
+        for name in self.0.names()? {
+            if let Some(step) = step(&name)
+                && self.0.inside(&name).has(MARKER)?
+            {
+                steps.push(step);
+            }
+        }
         steps.sort_unstable();
-        steps
+        Ok(steps)
     }
 
     /// The folder of the checkpoint after `step` steps.
@@ -193,7 +206,7 @@ impl<'a> CheckpointFolder<'a> {
         self.0.sync()?;
         self.prune(step, keep)?;
         // A later one was passed over when the run was opened, as not good; it would be the newest again.
-        let later = self.steps().into_iter().filter(|&other| other > step);
+        let later = self.steps()?.into_iter().filter(|&other| other > step);
         later.into_iter().try_for_each(|step| self.discard(step))?;
         Ok(target)
     }
@@ -218,7 +231,7 @@ impl<'a> CheckpointFolder<'a> {
     /// # Errors
     /// When one cannot be removed.
     pub fn prune(&self, newest: u64, keep: Keep) -> Result<(), Error> {
-        let steps = self.steps();
+        let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);
         keep.gone(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
     }
@@ -232,12 +245,12 @@ impl<'a> CheckpointFolder<'a> {
     /// that is not.
     ///
     /// # Errors
-    /// [`FolderProblem::NoGoodCheckpoint`] when there are checkpoints but all are corrupt.
+    /// [`FolderProblem::NoGoodCheckpoint`] when there are checkpoints but all are corrupt; when the folder cannot be read.
     pub fn newest_good(
         &self,
         warn: &mut dyn FnMut(&Error),
     ) -> Result<Option<(PathBuf, TrainerState)>, Error> {
-        let steps = self.steps();
+        let steps = self.steps()?;
         let mut newest = None;
         for &step in steps.iter().rev() {
             let path = self.path(step);

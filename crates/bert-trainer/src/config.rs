@@ -7,7 +7,7 @@ use bert_data::{ByteSize, CACHE_BYTES, DataSet};
 use bert_storage::ObjectCache;
 
 #[cfg(feature = "cli")]
-use clap::{ArgAction, builder::ArgPredicate};
+use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
@@ -76,15 +76,10 @@ pub struct PretrainConfig {
     /// Number of optimizer steps.
     #[cfg_attr(
         feature = "cli",
-        arg(
-            long,
-            value_name = "N",
-            required_unless_present = "budget",
-            conflicts_with = "budget",
-            default_value_if("budget", ArgPredicate::IsPresent, "0")
-        )
+        arg(long, value_name = "N", required_unless_present = "budget", conflicts_with = "budget")
     )]
-    pub steps: u64,
+    #[serde(default)]
+    pub steps: Option<u64>,
 
     /// Time for the run instead of --steps, as 45m or 2h: the first minute, or a twentieth of it, measures how many steps
     /// fit, and run.json holds their number.
@@ -199,6 +194,21 @@ pub struct PretrainConfig {
     pub precision: Option<PrecisionChoice>,
 }
 
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunLength {
+    /// A number of optimizer steps.
+    Steps(u64),
+    /// A time, for which the number of steps is measured.
+    Budget(Budget),
+}
+
+/// The first of several folders that a path names with commas between them, unless the path itself is there.
+fn first_of_several(path: &Path) -> Option<&str> {
+    let (first, _) = path.to_str()?.split_once(',')?;
+    (!path.exists() && Path::new(first).is_dir()).then_some(first)
+}
+
 /// What the flags fall back on.
 fn defaults() -> PretrainConfig {
     PretrainConfig::new("", "", 0)
@@ -232,7 +242,7 @@ impl PretrainConfig {
             init_checkpoint: None,
             initialization: None,
             output: output.into(),
-            steps,
+            steps: Some(steps),
             budget: None,
             batch_size: 32,
             length_buckets: 1,
@@ -271,8 +281,7 @@ impl PretrainConfig {
             true => Ok(()),
             false => Err(Error::Configuration { flag, reason: reason.to_string() }),
         };
-        check(self.budget.is_some() || self.steps > 0, "steps", "must be at least 1")?;
-        check(self.budget.is_none() || self.steps == 0, "budget", "not beside --steps")?;
+        check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;
         let parts = self.gradient_accumulation_steps;
         check(
@@ -286,7 +295,7 @@ impl PretrainConfig {
             "must be positive",
         )?;
         check(
-            self.budget.is_some() || self.warmup() <= self.steps,
+            self.steps.is_none_or(|steps| self.warmup() <= steps),
             "warmup-steps",
             "must not be more than --steps",
         )?;
@@ -309,12 +318,13 @@ impl PretrainConfig {
         check(!self.keep_best || self.eval_data.is_some(), "keep-best", "needs --eval-data")?;
         if let Some(last) = self.average_last {
             check(last > 0, "average-last", "must be at least 1")?;
-            let written = self.steps.div_ceil(self.save_every);
+            let written = self.total_steps().div_ceil(self.save_every);
             let too_few = format!(
                 "the run writes {written} checkpoints: {} steps, one every {} (--save-every)",
-                self.steps, self.save_every
+                self.total_steps(),
+                self.save_every
             );
-            check(self.steps == 0 || last as u64 <= written, "average-last", &too_few)?;
+            check(self.steps.is_none() || last as u64 <= written, "average-last", &too_few)?;
         }
         self.precision().check(self.device, self.kernels)?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
@@ -332,6 +342,14 @@ impl PretrainConfig {
     /// # Errors
     /// As [`DataSet::open`].
     pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
+        if let Some(first) = first_of_several(folder) {
+            let reason = format!(
+                "{}: takes one data folder, not several such as {first}; make-pretrain-data makes one data set of several \
+                 texts (--input A,B)",
+                folder.display()
+            );
+            return Err(Error::Configuration { flag: "data", reason });
+        }
         let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
         Ok(DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0)))
     }
@@ -348,7 +366,30 @@ impl PretrainConfig {
 
     /// Warm-up steps, given or by default.
     pub fn warmup(&self) -> u64 {
-        self.warmup_steps.unwrap_or((self.steps / 10).min(10_000))
+        self.warmup_steps.unwrap_or((self.total_steps() / 10).min(10_000))
+    }
+
+    /// How long the run is.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] where it has a number of steps and a budget, or neither.
+    pub fn length(&self) -> Result<RunLength, Error> {
+        let reason = |text: &str| text.to_string();
+        match (self.steps, self.budget) {
+            (Some(steps), None) => Ok(RunLength::Steps(steps)),
+            (None, Some(budget)) => Ok(RunLength::Budget(budget)),
+            (Some(_), Some(_)) => {
+                Err(Error::Configuration { flag: "budget", reason: reason("not beside --steps") })
+            }
+            (None, None) => {
+                Err(Error::Configuration { flag: "steps", reason: reason("needed, or a --budget") })
+            }
+        }
+    }
+
+    /// Number of optimizer steps; 0 while a budget has not been turned into steps yet.
+    pub(crate) fn total_steps(&self) -> u64 {
+        self.steps.unwrap_or(0)
     }
 
     /// The precision of matrix products, given or by default.
@@ -361,7 +402,7 @@ impl PretrainConfig {
         Schedule {
             kind: self.schedule,
             peak: self.learning_rate,
-            total_steps: self.steps,
+            total_steps: self.total_steps(),
             warmup_steps: self.warmup(),
         }
     }

@@ -34,6 +34,7 @@ use bert_storage::Locate;
 pub use batch::PretrainingBatch;
 pub use document_samples::Place;
 pub use prefetch::Prefetcher;
+pub(crate) use shard_samples::BLOCK_TOKENS;
 pub use shard_samples::ShardOrder;
 
 use crate::error::{Error, FolderProblem};

@@ -17,6 +17,13 @@ pub enum DeviceName {
     Cuda(usize),
 }
 
+impl DeviceName {
+    /// Whether it computes in the memory of the machine.
+    pub(crate) fn is_cpu(self) -> bool {
+        matches!(self, Self::Flex | Self::Ndarray)
+    }
+}
+
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

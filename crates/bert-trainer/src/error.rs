@@ -119,8 +119,22 @@ pub enum Error {
         /// Its gradient norm.
         gradient_norm: f64,
     },
-    /// A signal asked for a stop; a checkpoint has been written.
-    #[error("stopped by signal {signal} after step {step}; a checkpoint was written, continue with --resume")]
+    /// A training step needs more memory than the process can have.
+    #[error("{needed}: {remedy}")]
+    NotEnoughMemory {
+        /// The estimate with its parts, and the limit, in words.
+        needed: String,
+        /// The options that need less, in words.
+        remedy: String,
+    },
+    /// A signal asked for a stop; a checkpoint has been written, unless it came before the first step.
+    #[error(
+        "stopped by signal {signal} {}",
+        match step {
+            0 => "before the first step; no step is lost, start again (with --resume where the run's folder is there)".into(),
+            step => format!("after step {step}; a checkpoint was written, continue with --resume"),
+        }
+    )]
     Stopped {
         /// The signal's number.
         signal: i32,
@@ -290,6 +304,7 @@ impl Error {
             Self::UnknownDevice(_) | Self::Configuration { .. } => 2,
             Self::Mismatch(_) | Self::RunDiffers { .. } | Self::OptimizerState(_) => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
+            Self::NotEnoughMemory { .. } => 7,
             // 130 for SIGINT, 143 for SIGTERM.
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }

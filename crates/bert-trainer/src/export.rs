@@ -98,6 +98,14 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
     unfinished.finish()
 }
 
+/// Checks that [`export_fresh`] can write into a folder: it is new, empty, or was left unfinished.
+///
+/// # Errors
+/// When it holds something already, or cannot be read.
+pub fn check_export_folder(target: &Path) -> Result<(), Error> {
+    Unfinished::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)
+}
+
 /// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
 ///
 /// # Errors

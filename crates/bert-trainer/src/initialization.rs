@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::log_bilinear::log_bilinear;
+use crate::stop::StopFlag;
 
 /// The initialization as a flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,9 +68,23 @@ impl FreshWeights {
         model: &BertConfig,
         seed: u64,
     ) -> Result<Self, Error> {
+        Self::new_unless_stopped(choice, data, model, seed, &StopFlag::new())
+    }
+
+    /// Does what [`FreshWeights::new`] does, until a stop is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]; as [`FreshWeights::new`].
+    pub fn new_unless_stopped(
+        choice: InitializationChoice,
+        data: &DataSet,
+        model: &BertConfig,
+        seed: u64,
+        stop: &StopFlag,
+    ) -> Result<Self, Error> {
         match choice {
             InitializationChoice::Counts => {
-                Ok(Self { choice, counts: Some(log_bilinear(data, model, seed)?) })
+                Ok(Self { choice, counts: Some(log_bilinear(data, model, seed, stop)?) })
             }
             _ => Self::uncounted(choice),
         }

@@ -55,6 +55,7 @@
 //! | a step to a checkpoint | [`checkpoint`] |
 //! | flags to a device, kernels and precision | [`device`], [`precision`] |
 //! | held-out data to figures | [`evaluation`], [`baselines`] |
+//! | losses to a warning, a shape to the memory it needs | [`divergence`], [`memory`] |
 //! | task files to examples, metrics and predictions | [`tasks`] |
 //! | a checkpoint to a fine-tuned and scored model | [`finetune`] |
 //! | questions on a text to answers, exact match and F1 | [`question_answering`] |
@@ -102,6 +103,7 @@ pub mod config;
 pub mod data_loader;
 pub mod device;
 mod device_name;
+pub mod divergence;
 pub mod error;
 pub mod evaluation;
 pub mod export;
@@ -114,6 +116,7 @@ pub mod inference;
 pub mod initialization;
 mod json_file;
 pub mod log_bilinear;
+pub mod memory;
 pub mod metrics_log;
 mod model_card;
 mod neighbour_counts;

@@ -23,6 +23,7 @@ use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
 use crate::host::{int_vector, values};
 use crate::neighbour_counts::{NeighbourCounts, Side};
+use crate::stop::StopFlag;
 
 /// Steps of the fit.
 const STEPS: usize = 800;
@@ -50,13 +51,18 @@ const DRAWN: u64 = 2;
 /// Counts the text of a data set and fits a model to it that a BERT of this shape can begin with.
 ///
 /// # Errors
-/// When a shard cannot be read or is not what the manifest says, when the text has no words, when the shape has no
-/// room for neighbour heads, or when the default device is not in this build.
-pub fn log_bilinear(data: &DataSet, model: &BertConfig, seed: u64) -> Result<LogBilinear, Error> {
+/// [`Error::Stopped`] when a stop is asked for. When a shard cannot be read or is not what the manifest says, when the
+/// text has no words, when the shape has no room for neighbour heads, or when the default device is not in this build.
+pub fn log_bilinear(
+    data: &DataSet,
+    model: &BertConfig,
+    seed: u64,
+    stop: &StopFlag,
+) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = NeighbourCounts::of_data(data, farthest as usize)?;
-    fit(counts, data.vocabulary(), &shape, seed)?
+    let counts = NeighbourCounts::of_data(data, farthest as usize, stop)?;
+    fit(counts, data.vocabulary(), &shape, seed, stop)?
         .ok_or_else(|| FolderProblem::NoInstances.at(data.folder()).into())
 }
 
@@ -66,6 +72,7 @@ fn fit(
     vocabulary: &Vocabulary,
     shape: &LogBilinearShape,
     seed: u64,
+    stop: &StopFlag,
 ) -> Result<Option<LogBilinear>, Error> {
     let special: Vec<usize> =
         (0..vocabulary.len()).filter(|&id| is_special_token(vocabulary.token(id as u32))).collect();
@@ -87,6 +94,7 @@ fn fit(
         .collect();
 
     for step in 0..STEPS {
+        stop.check_before_first_step()?;
         let mut random = Stream::new(seed, Domain::LogBilinear, &[DRAWN, step as u64]);
         let (mut hidden, mut wanted) = (Vec::new(), Vec::new());
         for (side, [inputs, outputs]) in of_text.iter().zip(&matrices) {
@@ -249,7 +257,7 @@ mod tests {
     fn fitted(seed: u64) -> LogBilinear {
         let (counts, vocabulary) = counted();
         let shape = LogBilinearShape { width: 24, rank: 16, offsets: vec![-1, 1, -2, 2] };
-        fit(counts, &vocabulary, &shape, seed).unwrap().unwrap()
+        fit(counts, &vocabulary, &shape, seed, &StopFlag::new()).unwrap().unwrap()
     }
 
     /// What the model says stands at the offset of side `side` from a neighbour.

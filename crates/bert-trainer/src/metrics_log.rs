@@ -55,6 +55,14 @@ impl MetricsLog {
         self.file.write_all(line.as_bytes()).map_err(|e| Error::io(&self.path, e))
     }
 
+    /// Reads the records of the log.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
+        Ok(records(&self.path)?.into_iter().map(|(record, _)| record).collect())
+    }
+
     /// Makes sure that everything appended is on disk.
     ///
     /// # Errors

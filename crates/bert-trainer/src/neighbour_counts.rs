@@ -8,6 +8,7 @@ use bert_data::inspect::training_text::for_each_text;
 use rayon::prelude::*;
 
 use crate::error::Error;
+use crate::stop::StopFlag;
 
 /// Pairs that are counted at once: 32 MB.
 const CHUNK: usize = 1 << 22;
@@ -34,9 +35,16 @@ pub(crate) struct Side {
 
 impl NeighbourCounts {
     /// Counts the text of a data set up to this distance, of large text some 67 million tokens.
-    pub(crate) fn of_data(data: &DataSet, distance: usize) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when a stop is asked for; when a shard cannot be read.
+    pub(crate) fn of_data(data: &DataSet, distance: usize, stop: &StopFlag) -> Result<Self, Error> {
         let mut counts = Self::new(data.vocabulary().len(), distance);
-        for_each_text(data, MOST_TOKENS, &mut |text| counts.add(text))?;
+        for_each_text(data, MOST_TOKENS, &mut |text| {
+            counts.add(text);
+            stop.requested().is_none()
+        })?;
+        stop.check_before_first_step()?;
         Ok(counts)
     }
 

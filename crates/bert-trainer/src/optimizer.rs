@@ -6,7 +6,8 @@
 //! ```text
 //! g <- g * clip / max(clip, |all g|)
 //! m <- b1 m + (1 - b1) g ;  v <- b2 v + (1 - b2) g^2
-//! u <- m / (sqrt(v) + eps)                  (with bias correction: m / (1 - b1^t), v / (1 - b2^t))
+//! u <- m / (sqrt(v) + eps)                  (with bias correction: m / (1 - b1^t), v / (1 - b2^t);
+//!                                            t counts the updates of this parameter)
 //! u <- u + decay * p                        unless the name has LayerNorm or bias in it
 //! p <- p - lr * u                            (where a parameter has a rate of its own: times that)
 //! ```
@@ -128,8 +129,13 @@ impl ModuleVisitor for Collect<'_> {
 /// First and second moment of each parameter by its name, as flat values.
 pub type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
-/// First and second moment of one parameter.
-type Moments = (Tensor<1>, Tensor<1>);
+/// The state of one parameter: both moments, and the number of updates that made them.
+#[derive(Clone, Debug)]
+struct Moments {
+    first: Tensor<1>,
+    second: Tensor<1>,
+    updates: u64,
+}
 
 /// The optimizer's state: both moments of every parameter that has had a gradient.
 #[derive(Clone, Debug)]
@@ -210,8 +216,10 @@ impl AdamW {
         learning_rate: f64,
     ) -> Tensor<1> {
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = self.config;
-        let (first, second) = self.moments[index].take().unwrap_or_else(|| (g.zeros_like(), g.zeros_like()));
-        let t = self.updates as f64;
+        let fresh = || Moments { first: g.zeros_like(), second: g.zeros_like(), updates: 0 };
+        let Moments { first, second, updates } = self.moments[index].take().unwrap_or_else(fresh);
+        let updates = updates + 1;
+        let t = updates as f64;
         let step = adamw::AdamW {
             beta1,
             beta2,
@@ -222,7 +230,7 @@ impl AdamW {
             learning_rate: learning_rate * self.rates[index],
         };
         let updated = adamw::update(self.compute, adamw::State { parameter: p, first, second }, g, step);
-        self.moments[index] = Some((updated.first, updated.second));
+        self.moments[index] = Some(Moments { first: updated.first, second: updated.second, updates });
         updated.parameter
     }
 
@@ -231,7 +239,7 @@ impl AdamW {
     pub fn snapshot(&self) -> Snapshot {
         let named = self.names.iter().zip(&self.moments);
         let moments = named.filter_map(|(name, moments)| {
-            let (first, second) = moments.clone()?;
+            let Moments { first, second, .. } = moments.clone()?;
             Some([(format!("first.{name}"), first), (format!("second.{name}"), second)])
         });
         Snapshot::of_tensors(moments.flatten())
@@ -242,15 +250,33 @@ impl AdamW {
         self.held = Some(held);
     }
 
-    /// Restores what [`AdamW::snapshot`] gave.
+    /// Returns the updates of each parameter that had fewer than the optimizer as a whole, by its name: those whose
+    /// first gradient came later, or that had none in some steps.
+    pub fn fewer_updates(&self) -> BTreeMap<String, u64> {
+        let named = self.names.iter().zip(&self.moments);
+        let counts = named.filter_map(|(name, moments)| Some((name.clone(), moments.as_ref()?.updates)));
+        counts.filter(|(_, updates)| *updates != self.updates).collect()
+    }
+
+    /// Restores what [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`] gave.
     ///
     /// # Errors
     /// [`Error::OptimizerState`] when a name is not a parameter of the module.
-    pub fn restore(&mut self, updates: u64, mut state: MomentValues, device: &Device) -> Result<(), Error> {
+    pub fn restore(
+        &mut self,
+        updates: u64,
+        fewer_updates: &BTreeMap<String, u64>,
+        mut state: MomentValues,
+        device: &Device,
+    ) -> Result<(), Error> {
         self.updates = updates;
         for (name, slot) in self.names.iter().zip(&mut self.moments) {
-            let vector = |values| float_vector(values, device);
-            *slot = state.remove(name).map(|(first, second)| (vector(first), vector(second)));
+            let updates = fewer_updates.get(name).copied().unwrap_or(updates);
+            *slot = state.remove(name).map(|(first, second)| Moments {
+                first: float_vector(first, device),
+                second: float_vector(second, device),
+                updates,
+            });
         }
         match state.into_keys().next() {
             Some(name) => Err(Error::OptimizerState(name)),
@@ -337,6 +363,52 @@ mod tests {
         }
     }
 
+    #[derive(Module, Debug)]
+    struct Two {
+        early: Param<Tensor<1>>,
+        late: Param<Tensor<1>>,
+    }
+
+    fn update_of(optimizer: &mut AdamW, module: Two, loss: impl FnOnce(&Two) -> Tensor<1>) -> Two {
+        let mut sum = GradientSum::default();
+        sum.add(&module, [loss(&module).backward()]);
+        optimizer.update(module, sum.total(), 1.0, 1e-2)
+    }
+
+    /// With corrected moments the first update of a parameter is about its rate, whenever its first gradient comes;
+    /// and a restored optimizer knows how many updates each parameter had.
+    #[test]
+    fn bias_correction_counts_the_updates_of_each_parameter() {
+        let device = Device::flex().autodiff();
+        let config = AdamWConfig { bias_correction: true, weight_decay: 0.0, ..AdamWConfig::default() };
+        let param = || Param::from_data([1.0f32], &device);
+        let mut module = Two { early: param(), late: param() };
+        let mut optimizer = AdamW::new(config, &module);
+        for _ in 0..50 {
+            module = update_of(&mut optimizer, module, |two| two.early.val() * 0.5);
+        }
+        let step = |optimizer: &mut AdamW, module: Two| {
+            let before = module.late.val().into_scalar::<f32>();
+            let module = update_of(optimizer, module, |two| two.late.val() * 0.5);
+            (before - module.late.val().into_scalar::<f32>(), module)
+        };
+        let (first, module) = step(&mut optimizer, module);
+        assert!((first - 1e-2).abs() < 1e-5, "{first}");
+        let [early, late] = ["early", "late"].map(String::from);
+        assert_eq!(optimizer.fewer_updates(), BTreeMap::from([(early, 50), (late, 1)]));
+
+        let mut again = AdamW::new(config, &module);
+        let mut moments = MomentValues::new();
+        for (name, (_, values)) in optimizer.snapshot().to_named_tensors() {
+            let (which, name) = name.split_once('.').unwrap();
+            let entry = moments.entry(name.to_string()).or_default();
+            *(if which == "first" { &mut entry.0 } else { &mut entry.1 }) = values;
+        }
+        let fewer = optimizer.fewer_updates();
+        again.restore(optimizer.updates(), &fewer, moments, &device.clone().inner()).unwrap();
+        assert_eq!(step(&mut again, module.clone()).0, step(&mut optimizer, module).0);
+    }
+
     #[test]
     fn decay_spares_layer_norm_and_biases() {
         assert!(decays_weight("bert.embeddings.word_embeddings.weight"));
@@ -349,12 +421,13 @@ mod tests {
     #[test]
     fn clipping_is_over_all_parameters_together() {
         #[derive(Module, Debug)]
-        struct Two {
+        struct Shapes {
             a: Param<Tensor<1>>,
             b: Param<Tensor<2>>,
         }
         let device = Device::flex().autodiff();
-        let module = Two { a: Param::from_data([0.0f32], &device), b: Param::from_data([[0.0f32]], &device) };
+        let module =
+            Shapes { a: Param::from_data([0.0f32], &device), b: Param::from_data([[0.0f32]], &device) };
         let loss = (module.a.val() * 3.0).sum() + (module.b.val() * 4.0).sum();
         let mut sum = GradientSum::default();
         sum.add(&module, [loss.backward()]);

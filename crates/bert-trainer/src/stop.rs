@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
+use crate::error::Error;
+
 /// Asked to stop, and by which signal. Cheap to clone; all clones are one flag.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
@@ -27,6 +29,17 @@ impl StopFlag {
         match self.signal.load(Ordering::Relaxed) {
             0 => None,
             signal => Some(signal),
+        }
+    }
+
+    /// Fails when a stop was asked for, in work that comes before the first step.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub(crate) fn check_before_first_step(&self) -> Result<(), Error> {
+        match self.requested() {
+            Some(signal) => Err(Error::Stopped { signal, step: 0 }),
+            None => Ok(()),
         }
     }
 

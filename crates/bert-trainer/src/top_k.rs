@@ -28,6 +28,9 @@ pub fn top_k_accuracy(
     let (mut found, mut all) = (0, 0);
     for start in (0..end).step_by(batch_size) {
         let batch = loader.stored(start, end.min(start + batch_size as u64))?;
+        if batch.masked_lm_ids.is_empty() {
+            continue;
+        }
         let logits = model.forward(batch.input(device), Mode::Eval).prediction_logits; // [n, vocab]
         let [_, vocab] = logits.dims();
         let logits = values(logits);
@@ -35,7 +38,7 @@ pub fn top_k_accuracy(
         found += rows.filter(|(logits, label)| rank(logits, **label as usize) < k).count();
         all += batch.masked_lm_ids.len();
     }
-    Ok(found as f64 / all.max(1) as f64)
+    Ok(found as f64 / all as f64)
 }
 
 /// How many words go before `label`.

@@ -31,11 +31,7 @@ impl<'a> Unfinished<'a> {
         contents: Contents,
         hint: &'static str,
     ) -> Result<Self, Error> {
-        let left_over = folder.has(MARKER)? && !folder.has(contents.last)?;
-        let is_foreign = |name: &String| is_visible(name) && !(left_over && (contents.is_ours)(name));
-        if folder.names()?.iter().any(is_foreign) {
-            return Err(Error::output_exists(folder.path(), "other files", hint));
-        }
+        Self::check_free(&folder, contents, hint)?;
         folder.create()?;
         let locked = folder.lock(MARKER)?;
         folder.sync()?;
@@ -43,6 +39,20 @@ impl<'a> Unfinished<'a> {
         let unfinished = Self { folder, contents, _locked: locked };
         unfinished.clear()?;
         Ok(unfinished)
+    }
+
+    /// Checks that a folder is new, empty, or was left unfinished. It writes nothing, so it may come before long work.
+    pub(crate) fn check_free(
+        folder: &StagedFolder<'_>,
+        contents: Contents,
+        hint: &'static str,
+    ) -> Result<(), Error> {
+        let left_over = folder.has(MARKER)? && !folder.has(contents.last)?;
+        let is_foreign = |name: &String| is_visible(name) && !(left_over && (contents.is_ours)(name));
+        match folder.names()?.iter().any(is_foreign) {
+            true => Err(Error::output_exists(folder.path(), "other files", hint)),
+            false => Ok(()),
+        }
     }
 
     /// Takes the marker away: the last file is written.

@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
+use bert_allocator::EndsProgram;
 use bert_cli::{command_line, commands, exit, signals, threads};
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
+static ALLOCATOR: EndsProgram<MiMalloc> = bert_cli::training_allocator();
 
 /// BERT from raw text to a scored task: the tool beside make-pretrain-data, pretrain and finetune.
 #[derive(Parser)]

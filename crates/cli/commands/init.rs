@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_data::DataSet;
-use bert_trainer::export::export_fresh;
+use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use bert_trainer::text::Text;
 use clap::{ArgAction, Args as ClapArgs};
@@ -48,6 +48,8 @@ pub struct Args {
 /// # Errors
 /// When data or vocabulary cannot be read, the shape has no room for the initialization, or the folder cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    // Counting the text takes long.
+    check_export_folder(&args.output)?;
     let (fresh, model, text) = match (&args.data, &args.vocab) {
         (Some(data), _) => {
             let data = DataSet::open(data)?;

@@ -100,4 +100,4 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// The documented exit codes, for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
-    another shape, 5 numerical failure, 6 output in use by another process, 75 too early (parts), 130/143 stopped by SIGINT/SIGTERM";
+    another shape, 5 numerical failure, 6 output in use by another process, 7 not enough memory, 75 too early (parts), 130/143 stopped by SIGINT/SIGTERM";

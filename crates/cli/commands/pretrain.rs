@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bert_trainer::PretrainConfig;
 use bert_trainer::evaluation::Evaluation;
+use bert_trainer::memory::bytes_in_words;
 use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain};
 use bert_trainer::report::run_findings;
 use clap::Parser;
@@ -62,7 +63,7 @@ impl Args {
 /// What pre-training returns.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let mut view = View::new(args.config.steps, args.quiet);
+    let mut view = View::new(args.config.steps.unwrap_or(0), args.quiet);
     let outcome = pretrain(&args.config, args.resume, &stop, &mut |event| view.show(event));
     drop(view);
     let outcome = outcome?;
@@ -98,7 +99,7 @@ impl View {
                     .line(&format!("{steps} steps of {seconds_per_step:.3} s each fit into the budget"));
             }
             PretrainEvent::Counting => self.progress.line("counting the text for the initial weights"),
-            PretrainEvent::Started { step, steps, parameters, batch_size } => {
+            PretrainEvent::Started { step, steps, parameters, batch_size, memory } => {
                 self.batch_size = batch_size;
                 self.steps = steps;
                 self.progress.set_total(steps);
@@ -106,8 +107,11 @@ impl View {
                 self.started = Instant::now();
                 let from = if step == 0 { String::new() } else { format!(", continuing after step {step}") };
                 let millions = parameters as f64 / 1e6;
-                let text =
-                    format!("{millions:.2} M parameters, {steps} steps of {batch_size} sequences{from}");
+                let memory = memory.map(|bytes| format!(", about {} of memory", bytes_in_words(bytes)));
+                let text = format!(
+                    "{millions:.2} M parameters, {steps} steps of {batch_size} sequences{}{from}",
+                    memory.unwrap_or_default()
+                );
                 self.progress.line(&text);
             }
             PretrainEvent::Step { metrics, timing } => {
@@ -135,11 +139,14 @@ impl View {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = done * self.batch_size as f64 / seconds;
         let eta = duration((self.steps - metrics.step) as f64 * seconds / done);
+        // Without pairs the masked LM's is the whole loss.
+        let parts = match metrics.next_sentence_loss {
+            0.0 => String::new(),
+            nsp => format!(" (mlm {:.4}, nsp {nsp:.4})", metrics.masked_lm_loss),
+        };
         format!(
-            "loss {:.4} (mlm {:.4}, nsp {:.4}) lr {:.2e} {rate:.1} sequences/s, loader {:.1} %, {eta} left",
+            "loss {:.4}{parts} lr {:.2e} {rate:.1} sequences/s, loader {:.1} %, {eta} left",
             metrics.loss,
-            metrics.masked_lm_loss,
-            metrics.next_sentence_loss,
             metrics.learning_rate,
             100.0 * self.waiting / seconds,
         )
@@ -148,22 +155,31 @@ impl View {
 
 /// An evaluation in one line.
 pub fn evaluation_line(evaluation: &Evaluation) -> String {
-    format!(
-        "masked LM loss {:.4} ({:.4} nats per character), accuracy {:.4}; next sentence loss {:.4}, accuracy {:.4} \
-         ({} instances)",
-        evaluation.masked_lm_loss,
-        evaluation.masked_lm_nats_per_character,
-        evaluation.masked_lm_accuracy,
-        evaluation.next_sentence_loss,
-        evaluation.next_sentence_accuracy,
-        evaluation.instances,
-    )
+    let next_sentence = match evaluation.has_next_sentence() {
+        true => format!(
+            "; next sentence loss {:.4}, accuracy {:.4}",
+            evaluation.next_sentence_loss, evaluation.next_sentence_accuracy
+        ),
+        false => String::new(),
+    };
+    let masked_lm = match evaluation.predictions {
+        0 => "no masked token to predict".to_string(),
+        _ => format!(
+            "masked LM loss {:.4} ({:.4} nats per character), accuracy {:.4}",
+            evaluation.masked_lm_loss, evaluation.masked_lm_nats_per_character, evaluation.masked_lm_accuracy
+        ),
+    };
+    format!("{masked_lm}{next_sentence} ({} instances)", evaluation.instances)
 }
 
 fn summary(outcome: &PretrainOutcome) -> String {
     let mut text = format!("{} steps done; checkpoint {}", outcome.steps, outcome.checkpoint.display());
     if let Some(metrics) = &outcome.metrics {
         let _ = write!(text, "\nlast step: loss {:.4}", metrics.loss);
+    }
+    if let Some(step) = outcome.diverged {
+        let _ =
+            write!(text, "\ndiverged:  at step {step}; a lower --learning-rate or more --warmup-steps helps");
     }
     if outcome.skipped_steps > 0 {
         let _ = write!(text, "\nskipped:   {} steps (loss or gradient not finite)", outcome.skipped_steps);

@@ -200,7 +200,7 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
         .with_learning_rate(5e-4)
         .with_adam_beta2(0.98)
         .with_save_every(500);
-    let mut view = PretrainView::new(config.steps, args.quiet);
+    let mut view = PretrainView::new(args.steps, args.quiet);
     let mut evaluations = Vec::new();
     let outcome = pretrain(&config, false, stop, &mut |event| {
         if let PretrainEvent::Evaluated { evaluation, .. } = &event {

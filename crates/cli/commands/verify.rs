@@ -49,7 +49,7 @@ fn checkpoints(run: &Path) -> anyhow::Result<()> {
     let folder = CheckpointFolder::of_run(run);
     let mut text = String::new();
     let mut first_problem = None;
-    for step in folder.steps() {
+    for step in folder.steps()? {
         let path = folder.path(step);
         match verify(&path) {
             Ok(_) => writeln!(text, "good  {}", path.display())?,

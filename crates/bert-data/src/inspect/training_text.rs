@@ -13,11 +13,11 @@ use crate::error::Result;
 const LEAST_OF_A_SHARD: u64 = 1 << 20;
 
 /// Shows `see` about `most` tokens of a data set: all, or the same number from the beginning of shards that are evenly
-/// spread. A text is shown whole, so it may be some more.
+/// spread. A text is shown whole, so it may be some more. `see` returns whether it wants further texts.
 ///
 /// # Errors
 /// When a shard cannot be read or is not what the manifest says.
-pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32])) -> Result<()> {
+pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let manifest = data.manifest();
     let shards = manifest.shards.len();
     let all = match manifest.config.layout {
@@ -31,13 +31,16 @@ pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32])) -> 
         (share, shards.min(most.div_ceil(share) as usize))
     };
     for shard in (0..read).map(|at| at * shards / read) {
-        let mut seen = 0;
+        let (mut seen, mut wanted) = (0, true);
         let mut see = |tokens: &[u32]| {
             seen += tokens.len() as u64;
-            see(tokens);
-            seen < share
+            wanted = see(tokens);
+            wanted && seen < share
         };
         texts_of_shard(data, shard, &mut see)?;
+        if !wanted {
+            break;
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! [`Layout`] wants the other order. What lies outside the factor is zero.
 
 use std::arch::x86_64::*;
+use std::marker::PhantomData;
 
 /// Lanes of a panel of a.
 pub(super) const A_LANES: usize = 8;
@@ -60,11 +61,15 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
             false => (index * PAIRS % pairs, index * PAIRS / pairs),
         };
         let rows = Rows::of_square(source, first + group * LANES, 2 * pair);
-        let square = match (adjacent, rows.is_full(adjacent)) {
-            (true, true) => side_by_side::<true>(&rows),
-            (true, false) => side_by_side::<false>(&rows),
-            (false, true) => one_after_another::<true>(&rows),
-            (false, false) => one_after_another::<false>(&rows),
+        #[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
+        // SAFETY: `FULL` is true only where `is_full` is.
+        let square = unsafe {
+            match (adjacent, rows.is_full(adjacent)) {
+                (true, true) => side_by_side::<true>(&rows),
+                (true, false) => side_by_side::<false>(&rows),
+                (false, true) => one_after_another::<true>(&rows),
+                (false, false) => one_after_another::<false>(&rows),
+            }
         };
         // One holds a pair in each register, the other one a lane.
         let square = if adjacent == (layout == Layout::Squares) { transposed(square) } else { square };
@@ -95,9 +100,13 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
 }
 
 /// Lanes that lie side by side: a register for each pair.
+///
+/// # Safety
+/// With `FULL` nothing of the square is outside the factor: [`Rows::is_full`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn side_by_side<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
+#[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
+unsafe fn side_by_side<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
     // 0, 16, 1, 17, ...: an element of the lower half, then its partner in the upper half.
     let order: [i16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as i16);
     let order = load(&bytemuck::cast(order));
@@ -105,47 +114,57 @@ fn side_by_side<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
     for (i, pair) in square.iter_mut().enumerate() {
         rows.ask(2 * i, LANES);
         rows.ask(2 * i + 1, LANES);
-        let (even, odd) = (rows.at::<FULL>(2 * i, 0), rows.at::<FULL>(2 * i + 1, 0));
+        // SAFETY: the caller's promise, and places of the square.
+        let (even, odd) = unsafe { (rows.at::<FULL>(2 * i, 0), rows.at::<FULL>(2 * i + 1, 0)) };
         *pair = _mm512_permutexvar_epi16(order, words(_mm512_cvtne2ps_pbh(odd, even)));
     }
     square
 }
 
 /// Lanes each of which lies in one piece: a register for each lane.
+///
+/// # Safety
+/// As [`side_by_side`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn one_after_another<const FULL: bool>(rows: &Rows) -> [__m512i; LANES] {
+#[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
+unsafe fn one_after_another<const FULL: bool>(rows: &Rows) -> [__m512i; LANES] {
     let mut square = [_mm512_setzero_si512(); LANES];
     for (i, lane) in square.iter_mut().enumerate() {
         rows.ask(i, 2 * PAIRS);
         rows.ask(i, 2 * PAIRS + LANES);
-        *lane = words(_mm512_cvtne2ps_pbh(rows.at::<FULL>(i, LANES), rows.at::<FULL>(i, 0)));
+        // SAFETY: the caller's promise, and places of the square.
+        let (low, high) = unsafe { (rows.at::<FULL>(i, 0), rows.at::<FULL>(i, LANES)) };
+        *lane = words(_mm512_cvtne2ps_pbh(high, low));
     }
     square
 }
 
 /// The square as it lies in memory, rows that are all inside of a slice: 32 places along k of up to 16 lanes side by
 /// side, or 16 lanes of up to 32 places.
-struct Rows {
+struct Rows<'a> {
     first: *const f32,
     stride: usize,
     rows: usize,
     masks: [__mmask16; 2],
+    /// The slice that `first` points into.
+    data: PhantomData<&'a [f32]>,
 }
 
-impl Rows {
+impl<'a> Rows<'a> {
     #[inline]
-    fn of_square(source: Source, lane: usize, k: usize) -> Self {
+    fn of_square(source: Source<'a>, lane: usize, k: usize) -> Self {
         let lanes = source.lanes.saturating_sub(lane).min(LANES);
         let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
         let (rows, stride, width) =
             if source.lane == 1 { (depth, source.step, lanes) } else { (lanes, source.lane, depth) };
         if rows == 0 || width == 0 {
-            return Self { first: source.data.as_ptr(), stride, rows: 0, masks: [0; 2] };
+            return Self { first: source.data.as_ptr(), stride, rows: 0, masks: [0; 2], data: PhantomData };
         }
         let at = lane * source.lane + (source.first + k) * source.step;
         let all = &source.data[at..at + (rows - 1) * stride + width];
-        Self { first: all.as_ptr(), stride, rows, masks: [mask(width), mask(width.saturating_sub(LANES))] }
+        let masks = [mask(width), mask(width.saturating_sub(LANES))];
+        Self { first: all.as_ptr(), stride, rows, masks, data: PhantomData }
     }
 
     /// Whether nothing of the square is outside the factor.
@@ -157,24 +176,22 @@ impl Rows {
         }
     }
 
-    /// Sixteen numbers of a row, zeros beyond its end and beyond the last row. Of a `FULL` square nothing is.
+    /// Sixteen numbers of a row, zeros beyond its end and beyond the last row.
+    ///
+    /// # Safety
+    /// With `FULL`, [`Self::is_full`] holds and the place is one of the square.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn at<const FULL: bool>(&self, row: usize, column: usize) -> __m512 {
+    #[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
+    unsafe fn at<const FULL: bool>(&self, row: usize, column: usize) -> __m512 {
         let mask = match (FULL, row < self.rows) {
             (true, _) => !0,
             (false, true) => self.masks[column / LANES],
             (false, false) => 0,
         };
-        #[expect(
-            unsafe_code,
-            reason = "masked loads go through pointers, and these would be checked one by one"
-        )]
         // SAFETY: `of_square` found all rows inside the slice, whose elements the mask keeps to; what it leaves out is not
-        // read. Nothing is left out of a full square (`is_full`).
-        unsafe {
-            _mm512_maskz_loadu_ps(mask, self.place(row, column))
-        }
+        // read. Nothing is left out of a full square.
+        unsafe { _mm512_maskz_loadu_ps(mask, self.place(row, column)) }
     }
 
     /// Asks the first cache for what the next square has at this place.

@@ -38,15 +38,13 @@ const SIZES: [(usize, usize, usize); 14] = [
 #[test]
 #[ignore = "needs AVX-512 BF16"]
 fn products_of_rounded_factors_in_every_layout_by_registers() {
-    assert!(has_registers(), "this test needs a processor with AVX-512 BF16");
-    every_layout(Unit::Registers);
+    every_layout(Unit::of(Kind::Registers).expect("this test needs a processor with AVX-512 BF16"));
 }
 
 #[test]
 #[ignore = "needs AMX tiles"]
 fn products_of_rounded_factors_in_every_layout_by_tiles() {
-    assert!(on_tiles(), "this test needs a processor with AMX tiles of bf16");
-    every_layout(Unit::Tiles);
+    every_layout(Unit::of(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16"));
 }
 
 fn every_layout(unit: Unit) {
@@ -106,7 +104,7 @@ fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: 
     }
 }
 
-/// What [`Unit::Tiles`] computes, number by number.
+/// What [`Kind::Tiles`] computes, number by number.
 fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
     let rounded = |x| rounded(x) as f32;
     let mut c = 0.0;
@@ -123,14 +121,14 @@ fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 
 #[test]
 #[ignore = "needs AMX tiles"]
 fn tiles_round_as_the_manual_says() {
-    assert!(on_tiles(), "this test needs a processor with AMX tiles of bf16");
+    let tiles = Unit::of(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16");
     for (m, n, k) in SIZES {
         let (a, b) = (numbers(1, m * k), numbers(2, k * n));
         let mut c = vec![f32::NAN; m * n];
         if k > 0 && m > 0 {
             let (a, b) = (Matrix::rows(&a, k), Matrix::rows(&b, n));
             let (a, b) = (Factor::Plain(a), Factor::Plain(b));
-            multiply_by(Unit::Tiles, Threads::One, (m, n, k), (&mut c, n), false, a, b);
+            multiply_by(tiles, Threads::One, (m, n, k), (&mut c, n), false, a, b);
         }
         for (at, c) in c.iter().enumerate().take(m * n * k.min(1)) {
             let want = by_hand(k, |l| a[at / n * k + l], |l| b[l * n + at % n]);

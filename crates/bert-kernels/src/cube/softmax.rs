@@ -49,7 +49,7 @@ impl Fused<2, Cube> for Softmax {
         let [scores, bias] = inputs.map(in_order);
         let (p, y) = (empty_like(&scores, len(&scores)), empty_like(&scores, len(&scores)));
         let (count, dim) = one_cube_each(len(&scores) / self.seq);
-        let [key_low, key_high, threshold] = arguments(self.dropout);
+        let [key_low, key_high, threshold, skip] = arguments(self.dropout);
         forward_kernel::launch(
             &y.client,
             count,
@@ -65,6 +65,7 @@ impl Fused<2, Cube> for Softmax {
             key_high,
             threshold,
             self.dropout.map_or(1.0, |dropout| dropout.parts().2),
+            skip,
         );
         (y, p)
     }
@@ -73,7 +74,7 @@ impl Fused<2, Cube> for Softmax {
         let gradient = in_order(gradient);
         let d_scores = empty_like(&p, len(&p));
         let (count, dim) = one_cube_each(len(&p) / self.seq);
-        let [key_low, key_high, threshold] = arguments(self.dropout);
+        let [key_low, key_high, threshold, skip] = arguments(self.dropout);
         backward_kernel::launch(
             &d_scores.client,
             count,
@@ -87,6 +88,7 @@ impl Fused<2, Cube> for Softmax {
             key_high,
             threshold,
             self.dropout.map_or(1.0, |dropout| dropout.parts().2),
+            skip,
         );
         [Some(d_scores), None]
     }
@@ -105,6 +107,7 @@ fn forward_kernel(
     key_high: u32,
     threshold: u32,
     dropout_scale: f32,
+    skip: u32,
 ) {
     let start = CUBE_POS * seq;
     if start >= scores.len() {
@@ -132,7 +135,7 @@ fn forward_kernel(
     while i < seq {
         let value = p[start + i] * inverse;
         p[start + i] = value;
-        y[start + i] = value * factor(key_low, key_high, threshold, dropout_scale, start + i);
+        y[start + i] = value * factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);
         i += UNITS as usize;
     }
 }
@@ -148,6 +151,7 @@ fn backward_kernel(
     key_high: u32,
     threshold: u32,
     dropout_scale: f32,
+    skip: u32,
 ) {
     let start = CUBE_POS * seq;
     if start >= p.len() {
@@ -156,7 +160,8 @@ fn backward_kernel(
     let mut sum = 0.0f32;
     let mut i = UNIT_POS as usize;
     while i < seq {
-        let d_p = gradient[start + i] * factor(key_low, key_high, threshold, dropout_scale, start + i);
+        let d_p = gradient[start + i]
+            * factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);
         d_scores[start + i] = d_p;
         sum += p[start + i] * d_p;
         i += UNITS as usize;

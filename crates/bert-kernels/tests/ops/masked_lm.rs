@@ -68,3 +68,17 @@ fn masked_lm_scores_of_an_evaluation() {
         close("nll", &host(nll), &[(vocab as f64).ln(); 3], 1e-6);
     }
 }
+
+#[test]
+fn a_batch_without_targets_has_empty_scores() {
+    let device = Device::flex();
+    let inputs = || {
+        let (x, table) = (Tensor::<2>::zeros([0, 8], &device), Tensor::<2>::ones([1000, 8], &device));
+        (x, table, Tensor::<1>::ones([1000], &device))
+    };
+    let (x, table, bias) = inputs();
+    let scores = masked_lm_scores(FUSED, x, table, bias, ints(&[], [0]).inner());
+    assert!(scores.map(host).iter().all(Vec::is_empty));
+    let (x, table, bias) = inputs();
+    assert!(host(masked_lm_nll(FUSED, x, table, bias, ints(&[], [0]).inner())).is_empty());
+}

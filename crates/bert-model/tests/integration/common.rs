@@ -23,7 +23,7 @@ pub(crate) fn pretraining_loss(
     // With the reference's guard against a batch without predictions.
     let masked_lm = (nll * targets.masked_lm_weights).sum().div_scalar(normalizer.masked_lm + 1e-5);
     let next_sentence = cross_entropy_sum(output.seq_relationship_logits, targets.next_sentence_labels)
-        .div_scalar(normalizer.next_sentence);
+        .div_scalar(normalizer.next_sentence.expect("pairs"));
     PretrainingLoss { total: masked_lm.clone() + next_sentence.clone(), masked_lm, next_sentence }
 }
 
@@ -100,7 +100,7 @@ impl Golden {
         };
         let normalizer = LossNormalizer {
             masked_lm: weights.iter().map(|w| f64::from(*w)).sum(),
-            next_sentence: batch as f64,
+            next_sentence: Some(batch as f64),
         };
         (input, targets, normalizer)
     }

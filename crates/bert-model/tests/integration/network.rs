@@ -35,7 +35,7 @@ fn a_fresh_model_knows_nothing() {
             bert: batch(&[128, 100, 90, 128], 128, config.vocab_size, &device()),
             masked_lm_positions: Tensor::from_data(positions.as_slice(), &device()),
         };
-        let normalizer = LossNormalizer { masked_lm: n as f64, next_sentence: 4.0 };
+        let normalizer = LossNormalizer { masked_lm: n as f64, next_sentence: Some(4.0) };
         let targets = targets(&ids, &[0, 1, 1, 0], &device());
         let loss = model.loss(input, targets, normalizer, Mode::train(1));
         let expected = 30522f64.ln() + 2f64.ln();
@@ -122,7 +122,7 @@ fn micro_batches_add_up_to_the_batch() {
     let device = device().autodiff();
     let config = small_config();
     let model = BertForPreTraining::new(&config, 5, &device);
-    let normalizer = LossNormalizer { masked_lm: 5.0, next_sentence: 3.0 };
+    let normalizer = LossNormalizer { masked_lm: 5.0, next_sentence: Some(3.0) };
     // Rows of 8 tokens; the second micro-batch has no prediction in its last row.
     let run = |rows: std::ops::Range<usize>, positions: &[i32], ids: &[i32]| {
         let all = batch(&[8, 6, 7], 8, 61, &device);
@@ -160,7 +160,7 @@ fn a_micro_batch_without_predictions_still_learns_the_order() {
         bert: batch(&[8, 6], 8, 61, &device),
         masked_lm_positions: Tensor::from_data(TensorData::new(Vec::<i32>::new(), [0]), &device),
     };
-    let normalizer = LossNormalizer { masked_lm: 3.0, next_sentence: 2.0 };
+    let normalizer = LossNormalizer { masked_lm: 3.0, next_sentence: Some(2.0) };
     let loss = model.loss(input, targets(&[], &[0, 1], &device), normalizer, Mode::Eval);
     let gradients = named_gradients(&model, &loss.total.backward());
     assert_eq!(scalar(loss.masked_lm), 0.0);
@@ -181,7 +181,7 @@ fn both_losses_agree_in_training() {
             masked_lm_positions: Tensor::from_data([2, 3, 9], &device),
         };
         let targets = targets(&[4, 5, 6], &[0, 1], &device);
-        let normalizer = LossNormalizer { masked_lm: 3.0, next_sentence: 2.0 };
+        let normalizer = LossNormalizer { masked_lm: 3.0, next_sentence: Some(2.0) };
         let mode = Mode::train(3);
         let loss = match fused {
             true => model.loss(input, targets, normalizer, mode),

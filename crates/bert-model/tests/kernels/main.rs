@@ -53,7 +53,7 @@ fn pass(config: &BertConfig, kernels: Kernels) -> (Vec<f32>, Vec<Vec<f32>>) {
         ),
         next_sentence_labels: ints([0, 1, 1].into_iter(), [3]),
     };
-    let normalizer = LossNormalizer { masked_lm: 4.0, next_sentence: 3.0 };
+    let normalizer = LossNormalizer { masked_lm: 4.0, next_sentence: Some(3.0) };
     let loss = model.loss(input, targets, normalizer, Mode::train(11));
     let losses = [&loss.masked_lm, &loss.next_sentence].map(|loss| loss.clone().into_scalar::<f32>());
     let gradients = loss.total.backward();

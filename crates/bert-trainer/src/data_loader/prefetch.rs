@@ -1,8 +1,9 @@
 //! Runs a [`DataLoader`] on a thread of its own, two batches ahead of the training step.
 //!
 //! It gives one batch for each step, in order, with its place in the data. An error of the loader arrives instead
-//! of the batch.
+//! of the batch, and a panic of its thread is resumed where the batch is asked for.
 
+use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
@@ -45,7 +46,12 @@ impl Prefetcher {
     /// When more batches are taken than were ordered.
     pub fn next_batch(&mut self) -> Result<PretrainingBatch, Error> {
         let batches = self.batches.as_ref().expect("open until dropped");
-        let (batch, place) = batches.recv().expect("the loader sends a batch for every step")?;
+        let Ok(loaded) = batches.recv() else {
+            let thread = self.thread.take().expect("joined once");
+            let panic = thread.join().expect_err("the loader sends a batch for every step");
+            resume_unwind(panic);
+        };
+        let (batch, place) = loaded?;
         self.place = place;
         Ok(batch)
     }

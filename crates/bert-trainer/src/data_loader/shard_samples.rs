@@ -22,7 +22,7 @@ use super::length_buckets::LengthBuckets;
 use crate::error::Error;
 
 /// Most tokens of a block, padded ones counted, unless one row group has more: 128 Ki rows of 128 take some 100 MB.
-const BLOCK_TOKENS: u64 = 1 << 24;
+pub(crate) const BLOCK_TOKENS: u64 = 1 << 24;
 
 /// The rows of a data folder in the order of a seed.
 pub(super) struct ShardSamples {

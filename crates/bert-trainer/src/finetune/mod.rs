@@ -38,7 +38,7 @@ mod start;
 pub mod subset;
 mod table;
 
-use bert_model::{BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
+use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;
 
 pub use adapter::{FusionReport, TrainedParameters};
@@ -63,6 +63,7 @@ use setup::{Opened, Setup};
 use start::start_model;
 
 use crate::error::{Error, FolderProblem};
+use crate::memory::{self, StepShape};
 use crate::stop::StopFlag;
 use crate::tasks::Kind;
 
@@ -115,6 +116,18 @@ fn with_objective<A: Action>(
     let opened = &Opened { notes: notes.clone(), ..Opened::new(config, precision, max_seq_length, tell)? };
     let setup = Setup { config, opened, max_seq_length };
     let spec = config.task.spec();
+    let parts = config.gradient_accumulation_steps as usize;
+    let shape = StepShape {
+        sequences: (tokens / max_seq_length).div_ceil(parts) * spec.choices.max(1),
+        length: max_seq_length,
+        targets: 0,
+        micro_batches: parts,
+        recompute: false,
+    };
+    let model = BertConfig { compute: opened.compute, ..opened.model.clone() };
+    if let Some(large) = memory::warning(&model, &shape).filter(|_| config.device.is_cpu()) {
+        tell(FinetuneEvent::Warning(large));
+    }
     match spec.kind {
         Kind::Spans { .. } => action.with(&Spans::read(setup)?, cells, tell),
         Kind::Tags => action.with(&Tags::read(setup)?, cells, tell),

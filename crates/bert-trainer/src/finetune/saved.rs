@@ -197,7 +197,12 @@ impl SavedRun<'_> {
         })?;
         let Some((path, state)) = found else { return Ok((model, None)) };
         let progress = serde_json::from_value(inexact(state.run)).map_err(|e| Error::corrupt(&path, e))?;
-        optimizer.restore(state.updates, read_optimizer(&path)?, &device.clone().inner())?;
+        optimizer.restore(
+            state.updates,
+            &state.fewer_updates,
+            read_optimizer(&path)?,
+            &device.clone().inner(),
+        )?;
         let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
         tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(state.step) });
         Ok((model, Some((path, progress))))
@@ -221,6 +226,7 @@ impl SavedRun<'_> {
             let state = TrainerState {
                 step,
                 updates: optimizer.updates(),
+                fewer_updates: optimizer.fewer_updates(),
                 skipped: SkippedSteps::default(),
                 place: None,
                 run: exact(serde_json::to_value(progress).expect("plain data")),

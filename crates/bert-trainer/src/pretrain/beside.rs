@@ -77,7 +77,7 @@ pub(super) fn average_last(
     warn: &mut dyn FnMut(String),
 ) -> Result<(Vec<u64>, NamedTensors), Error> {
     let regular = |step: &u64| step.is_multiple_of(every) || *step == end;
-    let steps: Vec<u64> = checkpoints.steps().into_iter().filter(regular).collect();
+    let steps: Vec<u64> = checkpoints.steps()?.into_iter().filter(regular).collect();
     let mut steps = steps[steps.len().saturating_sub(last)..].to_vec();
     steps.retain(|&step| match verify(&checkpoints.path(step)) {
         Ok(_) => true,

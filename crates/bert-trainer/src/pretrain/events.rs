@@ -73,6 +73,8 @@ pub enum PretrainEvent {
         parameters: usize,
         /// Sequences in a global batch.
         batch_size: usize,
+        /// Bytes of memory that a step takes, where they can be estimated.
+        memory: Option<u64>,
     },
     /// A step is done.
     Step {
@@ -125,4 +127,6 @@ pub struct PretrainOutcome {
     pub best: Option<EvaluationRecord>,
     /// The evaluation of the mean in `average/`, if it is kept and there is held-out data.
     pub average: Option<Evaluation>,
+    /// The step at which the run was found to have diverged, unless its loss has fallen again.
+    pub diverged: Option<u64>,
 }

@@ -6,19 +6,19 @@
 
 use std::time::{Duration, Instant};
 
-use bert_storage::StagedFolder;
+use bert_storage::{FileSystem, StagedFolder};
 use burn::module::Module;
 
 use super::events::PretrainEvent;
 use super::pretraining_objective;
-use super::run::{initial_model, model_config};
+use super::run::{Opened, initial_model};
 use crate::budget::Budget;
 use crate::config::PretrainConfig;
-use crate::data_loader::{DataLoader, Prefetcher};
+use crate::data_loader::Prefetcher;
 use crate::error::Error;
-use crate::evaluation::evaluate;
+use crate::evaluation::evaluate_unless_stopped;
 use crate::optimizer::AdamW;
-use crate::run_folder::recorded_steps;
+use crate::run_folder::{RunFolder, recorded_steps};
 use crate::stop::StopFlag;
 use crate::train_step::train_step;
 
@@ -38,25 +38,24 @@ const USED: f64 = 0.97;
 /// # Errors
 /// [`Error::Configuration`] when not even one step fits; [`Error::Stopped`]; as opening a run.
 pub(super) fn steps(
+    files: &dyn FileSystem,
     config: &PretrainConfig,
     budget: Budget,
     resume: bool,
     stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<u64, Error> {
+    RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
     if resume && let Some(steps) = recorded_steps(&config.output)? {
         return Ok(steps);
     }
-    StagedFolder::new(&bert_storage::Disk, &config.output).refuse_if_in_use()?;
     let began = Instant::now();
     tell(PretrainEvent::Measuring);
-    let data = config.open_data(&config.data)?;
-    let loader = DataLoader::new(data.clone(), config.seed)?;
-    let (shape, start, _) = model_config(config, &loader, tell)?;
-    let device = config.device.open()?.autodiff();
+    let Opened { device, data, loader, eval_loader, model_config: shape, start, .. } =
+        Opened::new(config, tell)?;
 
     let timed = Instant::now();
-    let mut model = initial_model(config, &data, &shape, start.as_deref(), &device, tell)?;
+    let mut model = initial_model(config, &data, &shape, start.as_deref(), &device, stop, tell)?;
     let initialization = timed.elapsed();
 
     let loader = loader.with_length_buckets(config.length_buckets, config.batch_size);
@@ -66,13 +65,14 @@ pub(super) fn steps(
     let limit = LONGEST.min(budget.0 / SHARE);
     let (mut counted, mut timed) = (0, Instant::now());
     for step in 0.. {
-        if let Some(signal) = stop.requested() {
-            return Err(Error::Stopped { signal, step: 0 });
-        }
+        stop.check_before_first_step()?;
         if step == UNCOUNTED {
             timed = Instant::now();
         }
         counted = u64::saturating_sub(step, UNCOUNTED);
+        if counted == FEWEST {
+            refuse_long_warmup(config, budget, timed.elapsed() / FEWEST as u32)?;
+        }
         if counted >= FEWEST && timed.elapsed() >= limit {
             break;
         }
@@ -86,10 +86,10 @@ pub(super) fn steps(
     drop((batches, optimizer));
 
     let timed = Instant::now();
-    if let Some(folder) = &config.eval_data {
-        let mut loader = DataLoader::new(config.open_data(folder)?, config.seed)?;
+    if let Some(mut loader) = eval_loader {
         let (size, limit) = (config.micro_batch_size(), config.eval_instances);
-        evaluate(&model.valid(), &mut loader, size, limit, &device.inner())?;
+        evaluate_unless_stopped(&model.valid(), &mut loader, size, limit, &device.inner(), stop)?;
+        stop.check_before_first_step()?;
     }
     let evaluation = timed.elapsed().as_secs_f64();
 
@@ -103,4 +103,18 @@ pub(super) fn steps(
     }
     tell(PretrainEvent::Measured { steps, seconds_per_step: step });
     Ok(steps)
+}
+
+/// Refuses a warm-up of more than twice the steps that fit into a budget, by the first few steps. Others are compared
+/// with the number of steps when it is known.
+fn refuse_long_warmup(config: &PretrainConfig, budget: Budget, step: Duration) -> Result<(), Error> {
+    let fit = budget.0.as_secs_f64() / step.as_secs_f64().max(1e-9);
+    match config.warmup_steps.filter(|&steps| steps as f64 > 2.0 * fit) {
+        None => Ok(()),
+        Some(warmup) => {
+            let budget = String::from(budget);
+            let reason = format!("{warmup} steps do not fit into --budget {budget}: about {fit:.0} do");
+            Err(Error::Configuration { flag: "warmup-steps", reason })
+        }
+    }
 }

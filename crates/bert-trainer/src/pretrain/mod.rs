@@ -7,6 +7,7 @@
 
 mod background;
 pub(crate) mod beside;
+mod estimate;
 pub mod events;
 mod measure;
 mod run;
@@ -21,12 +22,12 @@ use background::Background;
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use run::Run;
 
-use crate::config::PretrainConfig;
+use crate::config::{PretrainConfig, RunLength};
 use crate::data_loader::{Prefetcher, PretrainingBatch};
 use crate::error::Error;
 use crate::optimizer::AdamW;
 use crate::stop::StopFlag;
-use crate::train_step::{MicroBatchLoss, NotFinite, train_step};
+use crate::train_step::{MicroBatchLoss, NotFinite, StepReport, train_step};
 
 /// Runs or continues a pre-training run; the loop in `train` is all of it.
 ///
@@ -53,13 +54,13 @@ pub fn pretrain_on(
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
     let mut config = config.clone();
-    if let Some(budget) = config.budget {
+    if let RunLength::Budget(budget) = config.length()? {
         config.validate()?;
-        config.steps = measure::steps(&config, budget, resume, stop, tell)?;
+        config.steps = Some(measure::steps(files, &config, budget, resume, stop, tell)?);
         config.budget = None;
     }
     std::thread::scope(|scope| {
-        train(Background::new(scope), Run::open(files, &config, resume, tell)?, stop, tell)
+        train(Background::new(scope), Run::open(files, &config, resume, stop, tell)?, stop, tell)
     })
 }
 
@@ -71,13 +72,12 @@ fn train<'scope, 'a: 'scope>(
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
     let config = run.config;
-    let mut batches = Prefetcher::start(run.loader()?, run.step..config.steps, config.batch_size);
+    let steps = config.total_steps();
+    let mut batches = Prefetcher::start(run.loader()?, run.step..steps, config.batch_size);
     let schedule = config.schedule();
-    if run.step == 0 {
-        run.evaluate(&model, tell)?;
-    }
+    run.evaluate_if_owed(&model, tell)?;
 
-    while run.step < config.steps {
+    while run.step < steps {
         let started = Instant::now();
         let batch = batches.next_batch()?;
         let waiting = started.elapsed().as_secs_f64();
@@ -95,12 +95,13 @@ fn train<'scope, 'a: 'scope>(
         };
 
         run.step += 1;
+        let parts = PretrainingParts::of(&report);
         let predictions = batch.num_predictions() as u64;
         let metrics = StepMetrics {
             step: run.step,
             loss: report.loss,
-            masked_lm_loss: report.parts[0],
-            next_sentence_loss: report.parts[1],
+            masked_lm_loss: parts.masked_lm,
+            next_sentence_loss: parts.next_sentence,
             learning_rate,
             gradient_norm: report.gradient_norm,
             predictions,
@@ -110,15 +111,18 @@ fn train<'scope, 'a: 'scope>(
         let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
         run.log(metrics, timing, tell)?;
         run.check_skipped(&report, skipped, tell)?;
-        if run.evaluation_is_due() {
-            run.evaluate(&model, tell)?;
+        // A stop leaves the evaluation out and saves the step; the resumed run makes it.
+        let evaluated = if run.evaluation_is_due() { run.evaluate(&model, tell) } else { Ok(()) };
+        let left_out = matches!(evaluated, Err(Error::Stopped { .. }));
+        if !left_out {
+            evaluated?;
         }
         let signal = stop.requested();
         if run.checkpoint_is_due() || signal.is_some() || stop.take_checkpoint_request() {
             run.save(&model, &mut optimizer, batches.place(), &mut background, tell)?;
         }
-        run.note_saved(&mut background, signal.is_some() || run.step == config.steps, tell)?;
-        if let Some(signal) = signal.filter(|_| run.step < config.steps) {
+        run.note_saved(&mut background, signal.is_some() || run.step == steps, tell)?;
+        if let Some(signal) = signal.filter(|_| left_out || run.step < steps) {
             return Err(Error::Stopped { signal, step: run.step });
         }
     }
@@ -137,18 +141,43 @@ pub fn pretraining_objective(
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
     let normalizer = LossNormalizer {
         masked_lm: global.num_predictions() as f64,
-        next_sentence: if next_sentence { global.batch_size as f64 } else { f64::INFINITY },
+        next_sentence: next_sentence.then_some(global.batch_size as f64),
     };
     let device = device.clone();
     move |model, batch, mode| {
         let mode = mode.from_sequence(batch.first_sequence as u64);
         let (input, targets) = (batch.input(&device), batch.targets(&device));
-        let of =
-            |loss: PretrainingLoss| MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence]);
         if recompute {
             let (loss, kept) = model.loss_recomputing(input, targets, normalizer, mode);
-            return of(loss).with_below(|of_loss| kept.backward(of_loss));
+            return PretrainingParts::with_parts(loss).with_below(|of_loss| kept.backward(of_loss));
         }
-        of(model.loss(input, targets, normalizer, mode))
+        PretrainingParts::with_parts(model.loss(input, targets, normalizer, mode))
+    }
+}
+
+/// The two parts of a step's loss, in nats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PretrainingParts {
+    /// Mean negative log-likelihood of the masked tokens.
+    pub masked_lm: f64,
+    /// Mean cross-entropy of the next-sentence labels; 0 where they have no weight.
+    pub next_sentence: f64,
+}
+
+impl PretrainingParts {
+    /// Reads the parts of a step with the loss of [`pretraining_objective`].
+    ///
+    /// # Panics
+    /// For the report of a step with another loss.
+    pub fn of(report: &StepReport) -> Self {
+        let &[masked_lm, next_sentence] = report.parts.as_slice() else {
+            panic!("not a step of pre-training")
+        };
+        Self { masked_lm, next_sentence }
+    }
+
+    /// A loss whose parts [`PretrainingParts::of`] reads.
+    fn with_parts(loss: PretrainingLoss) -> MicroBatchLoss {
+        MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
     }
 }

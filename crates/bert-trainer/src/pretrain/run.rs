@@ -7,23 +7,26 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, Snapshot, WEIGHTS, files_beside_weights,
     load_pretrained_weights, named_tensors_to_bytes,
 };
-use bert_storage::{FileSystem, Locate};
+use bert_storage::{FileSystem, Locate, StagedFolder};
 use burn::module::Module;
 use burn::tensor::Device;
 
 use super::background::Background;
 use super::beside::{AVERAGE, BEST, ModelBeside, average_last};
+use super::estimate::check_memory;
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use crate::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
 use crate::config::PretrainConfig;
 use crate::data_loader::{DataLoader, Place};
+use crate::divergence::Divergence;
 use crate::error::{Error, FolderProblem};
-use crate::evaluation::{Evaluation, EvaluationRecord, evaluate};
+use crate::evaluation::{Evaluation, EvaluationRecord, evaluate_unless_stopped};
 use crate::held::Held;
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
 use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
-use crate::run_folder::{RunFolder, identity};
+use crate::run_folder::{RunFolder, held_out, identity};
+use crate::stop::StopFlag;
 use crate::text::Text;
 use crate::train_step::StepReport;
 
@@ -31,6 +34,7 @@ use crate::train_step::StepReport;
 pub(super) struct Run<'a> {
     pub(super) config: &'a PretrainConfig,
     data: DataSet,
+    stop: StopFlag,
     folder: RunFolder<'a>,
     model_config: BertConfig,
     files_beside_weights: Vec<(&'static str, Vec<u8>)>,
@@ -45,6 +49,9 @@ pub(super) struct Run<'a> {
     timing: MetricsLog,
     evaluations: MetricsLog,
     eval_loader: Option<DataLoader>,
+    /// Whether the weights of `step` are to be evaluated before the next step: a stop left that evaluation out.
+    evaluation_is_owed: bool,
+    divergence: Divergence,
     last_metrics: Option<StepMetrics>,
     last_evaluation: Option<Evaluation>,
     last_saved: Option<(u64, PathBuf)>,
@@ -55,18 +62,13 @@ impl<'a> Run<'a> {
         files: &'a dyn FileSystem,
         config: &'a PretrainConfig,
         resume: bool,
+        stop: &StopFlag,
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
         config.validate()?;
-        let device = config.device.open()?.autodiff();
-        let data = config.open_data(&config.data)?;
-        let loader = DataLoader::new(data.clone(), config.seed)?;
-        let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
-        let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
-        let (model_config, start, digest) = model_config(config, &loader, tell)?;
-        if let Some(eval) = &eval_loader {
-            eval.check_fits(&model_config, Some(&config.data.join("vocab.txt")))?;
-        }
+        RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
+        let Opened { device, data, loader, eval_loader, model_config, start, digest, memory } =
+            Opened::new(config, tell)?;
         let tokens = config.micro_batch_size() * loader.manifest().config.max_seq_length;
         if let Some(slow) = config.precision().warning(config.device, &model_config, tokens) {
             tell(PretrainEvent::Warning(slow));
@@ -74,10 +76,18 @@ impl<'a> Run<'a> {
         let identity = identity(config, &model_config, loader.manifest(), digest);
         // Before the run's folder is made: weights that cannot be used leave nothing behind. A resumed run finds its
         // weights in that folder, as a rule.
-        let initial =
-            (!resume).then(|| initial_model(config, &data, &model_config, start.as_deref(), &device, tell));
-        let initial = initial.transpose()?;
-        let folder = RunFolder::open(files, config, resume, identity)?;
+        let begin = |start: Option<&Path>, tell: &mut dyn FnMut(PretrainEvent)| {
+            initial_model(config, &data, &model_config, start, &device, stop, tell)
+        };
+        let initial = (!resume).then(|| begin(start.as_deref(), tell)).transpose()?;
+        let held_out = eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
+        let folder = RunFolder::open(files, config, resume, identity, held_out.as_ref())?;
+        if !folder.other_held_out.is_empty() {
+            tell(PretrainEvent::Warning(format!(
+                "the held-out data is not the data of the evaluations so far: {}. Figures of both cannot be compared",
+                folder.other_held_out.join("; ")
+            )));
+        }
         if !folder.elsewhere.is_empty() {
             tell(PretrainEvent::Warning(format!(
                 "this run began on another computer or program: {}. It goes on, but its bits may differ from those of a \
@@ -92,13 +102,14 @@ impl<'a> Run<'a> {
         let start = found.as_ref().map(|(path, _)| path.as_path()).or(start.as_deref());
         let model = match initial {
             Some(initial) if found.is_none() => initial,
-            _ => initial_model(config, &data, &model_config, start, &device, tell)?,
+            _ => begin(start, tell)?,
         };
         let mut optimizer = AdamW::new(config.optimizer(), &model).computing(model_config.compute);
         let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
         if let Some((path, state)) = &found {
             (step, skipped, place) = (state.step, state.skipped, state.place);
-            optimizer.restore(state.updates, read_optimizer(path)?, &device.clone().inner())?;
+            let moments = read_optimizer(path)?;
+            optimizer.restore(state.updates, &state.fewer_updates, moments, &device.clone().inner())?;
         }
         folder.checkpoints().remove_leftovers()?;
         if let Some((_, state)) = &found {
@@ -111,14 +122,17 @@ impl<'a> Run<'a> {
         let vocabulary = text.files(model_config.max_position_embeddings);
         let files_beside_weights =
             files_beside_weights::<BertForPreTraining>(&model_config, Some(vocabulary))?;
-        let run = Self {
-            metrics: log("metrics.jsonl")?,
+        let (metrics, evaluations) = (log("metrics.jsonl")?, log("evaluations.jsonl")?);
+        let mut run = Self {
+            divergence: divergence_of(&metrics.records()?),
+            metrics,
             timing: log("timing.jsonl")?,
-            evaluations: log("evaluations.jsonl")?,
+            evaluations,
             last_saved: found.map(|(path, state)| (state.step, path)),
             next_sentence: loader.manifest().config.nsp != Nsp::Off,
             files_beside_weights,
             config,
+            stop: stop.clone(),
             data,
             folder,
             model_config,
@@ -127,11 +141,15 @@ impl<'a> Run<'a> {
             skipped,
             place,
             eval_loader,
+            evaluation_is_owed: false,
             last_metrics: None,
             last_evaluation: None,
         };
+        run.evaluation_is_owed = run.lacks_its_evaluation()?;
         let parameters = run.model_config.pretraining_parameter_count();
-        tell(PretrainEvent::Started { step, steps: config.steps, parameters, batch_size: config.batch_size });
+        let steps = config.total_steps();
+        let batch_size = config.batch_size;
+        tell(PretrainEvent::Started { step, steps, parameters, batch_size, memory });
         Ok((run, model, optimizer))
     }
 
@@ -150,21 +168,52 @@ impl<'a> Run<'a> {
         self.metrics.append(&metrics)?;
         self.timing.append(&timing)?;
         self.last_metrics = Some(metrics.clone());
+        let rise = self.divergence.add(metrics.step, metrics.loss, metrics.predictions);
         tell(PretrainEvent::Step { metrics, timing });
+        if let Some(rise) = rise {
+            let text = rise.text(self.config.learning_rate, self.config.warmup());
+            tell(PretrainEvent::Warning(text));
+        }
         Ok(())
     }
 
     /// While steps are skipped nothing new is there to be saved, and no good checkpoint shall give way to it.
     pub(super) fn checkpoint_is_due(&self) -> bool {
         let regular = self.step.is_multiple_of(self.config.save_every) && self.skipped.in_a_row == 0;
-        regular || self.step == self.config.steps
+        regular || self.step == self.config.total_steps()
     }
 
     pub(super) fn evaluation_is_due(&self) -> bool {
         let every = self.config.eval_every.unwrap_or(self.config.save_every);
-        self.eval_loader.is_some() && (self.step.is_multiple_of(every) || self.step == self.config.steps)
+        let regular = self.step.is_multiple_of(every) || self.step == self.config.total_steps();
+        self.eval_loader.is_some() && regular
     }
 
+    /// Whether an evaluation of the weights of `step` is due and not in `evaluations.jsonl`.
+    fn lacks_its_evaluation(&self) -> Result<bool, Error> {
+        if !self.evaluation_is_due() {
+            return Ok(false);
+        }
+        let evaluations: Vec<EvaluationRecord> = self.evaluations.records()?;
+        Ok(evaluations.iter().all(|record| record.step != self.step))
+    }
+
+    /// Makes the evaluation that is owed, if there is one: of the initial weights, or one that a stop left out.
+    ///
+    /// # Errors
+    /// As [`Run::evaluate`].
+    pub(super) fn evaluate_if_owed(
+        &mut self,
+        model: &BertForPreTraining,
+        tell: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
+        if self.evaluation_is_owed { self.evaluate(model, tell) } else { Ok(()) }
+    }
+
+    /// Evaluates the weights of `step`, and keeps them where they are the best so far.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when a stop is asked for; then nothing is recorded, and a resumed run evaluates them.
     pub(super) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
@@ -192,7 +241,14 @@ impl<'a> Run<'a> {
         let (limit, device) = (self.config.eval_instances, self.device.clone().inner());
         // What a training step has memory for.
         let size = self.config.micro_batch_size();
-        evaluate(model, loader, size, limit, &device).map(Some)
+        match evaluate_unless_stopped(model, loader, size, limit, &device, &self.stop)? {
+            Some(evaluation) if self.next_sentence => Ok(Some(evaluation)),
+            Some(evaluation) => Ok(Some(evaluation.without_next_sentence())),
+            None => {
+                let signal = self.stop.requested().unwrap_or_default();
+                Err(Error::Stopped { signal, step: self.step })
+            }
+        }
     }
 
     /// Writes the mean of the last checkpoints' weights, and evaluates it.
@@ -239,6 +295,7 @@ impl<'a> Run<'a> {
         let state = TrainerState {
             step: self.step,
             updates: optimizer.updates(),
+            fewer_updates: optimizer.fewer_updates(),
             skipped: self.skipped,
             place,
             run: self.folder.identity.clone(),
@@ -306,6 +363,7 @@ impl<'a> Run<'a> {
             evaluation: self.last_evaluation,
             best: best.flatten(),
             average: average.flatten(),
+            diverged: self.divergence.rise().map(|rise| rise.step),
         })
     }
 }
@@ -317,6 +375,7 @@ pub(super) fn initial_model(
     model: &BertConfig,
     start: Option<&Path>,
     device: &Device,
+    stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<BertForPreTraining, Error> {
     if let Some(path) = start {
@@ -328,12 +387,57 @@ pub(super) fn initial_model(
     if choice == InitializationChoice::Counts {
         tell(PretrainEvent::Counting);
     }
-    let fresh = FreshWeights::new(choice, data, model, config.seed)?;
+    let fresh = FreshWeights::new_unless_stopped(choice, data, model, config.seed, stop)?;
     Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
 }
 
+/// The inputs of a run, opened and checked against each other. No text is counted and no weight is made yet.
+pub(super) struct Opened {
+    /// With autodiff.
+    pub(super) device: Device,
+    pub(super) data: DataSet,
+    pub(super) loader: DataLoader,
+    pub(super) eval_loader: Option<DataLoader>,
+    pub(super) model_config: BertConfig,
+    /// Folder of the weights that it starts from.
+    pub(super) start: Option<PathBuf>,
+    /// Digest of these weights.
+    pub(super) digest: Option<String>,
+    /// Bytes that a step takes, where they can be estimated.
+    pub(super) memory: Option<u64>,
+}
+
+impl Opened {
+    /// Opens device, data and the model's configuration.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened or does not fit the others; [`Error::NotEnoughMemory`].
+    pub(super) fn new(config: &PretrainConfig, tell: &mut dyn FnMut(PretrainEvent)) -> Result<Self, Error> {
+        let device = config.device.open()?.autodiff();
+        let data = config.open_data(&config.data)?;
+        let loader = DataLoader::new(data.clone(), config.seed)?;
+        let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
+        let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
+        let (model_config, start, digest) = model_config(config, &loader, tell)?;
+        if let Some(eval) = &eval_loader {
+            eval.check_fits(&model_config, Some(&config.data.join("vocab.txt")))?;
+        }
+        let memory = check_memory(config, &model_config, loader.manifest(), tell)?;
+        Ok(Self { device, data, loader, eval_loader, model_config, start, digest, memory })
+    }
+}
+
+/// The losses that a run has logged, as far as divergence depends on them.
+fn divergence_of(metrics: &[StepMetrics]) -> Divergence {
+    let mut divergence = Divergence::default();
+    for step in metrics {
+        divergence.add(step.step, step.loss, step.predictions);
+    }
+    divergence
+}
+
 /// The model's configuration, which fits the data, and folder and digest of the weights it starts from, if any.
-pub(super) fn model_config(
+fn model_config(
     config: &PretrainConfig,
     loader: &DataLoader,
     tell: &mut dyn FnMut(PretrainEvent),

@@ -8,6 +8,7 @@ use bert_pages::{smooth, thin};
 
 use super::levers::next_lever;
 use super::record::RunRecord;
+use crate::divergence::{Divergence, Rise};
 use crate::evaluation::EvaluationRecord;
 use crate::pretrain::beside::BEST;
 
@@ -59,8 +60,9 @@ fn warning(text: String) -> Option<Finding> {
 
 /// What stands out in a run, warnings first.
 pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
-    let rules: [fn(&RunRecord) -> Option<Finding>; 11] = [
+    let rules: [fn(&RunRecord) -> Option<Finding>; 12] = [
         skipped_steps,
+        diverged,
         masked_lm_level,
         leaking_labels,
         lopsided_labels,
@@ -70,7 +72,7 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
         rising_loss,
         waiting,
         unfinished,
-        |run| next_lever(run).and_then(note),
+        |run| next_lever(run).filter(|_| divergence(run).is_none()).and_then(note),
     ];
     let mut found: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
     found.sort_by_key(|finding| std::cmp::Reverse(finding.weight as u8));
@@ -94,6 +96,21 @@ fn skipped_steps(run: &RunRecord) -> Option<Finding> {
          --warmup-steps helps.",
         run.metrics.len()
     ))
+}
+
+/// The rise of the training loss that the run ended in.
+fn divergence(run: &RunRecord) -> Option<Rise> {
+    let mut divergence = Divergence::default();
+    for step in &run.metrics {
+        divergence.add(step.step, step.loss, step.predictions);
+    }
+    divergence.rise()
+}
+
+fn diverged(run: &RunRecord) -> Option<Finding> {
+    let (rate, warmup) = (run.setting("learning_rate")?, run.setting("warmup_steps")? as u64);
+    let text = divergence(run)?.text(rate, warmup);
+    warning(format!("{}{}.", text[..1].to_uppercase(), &text[1..]))
 }
 
 fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
@@ -229,7 +246,7 @@ fn learnt_by_heart(run: &RunRecord) -> Option<Finding> {
 }
 
 fn rising_loss(run: &RunRecord) -> Option<Finding> {
-    if run.metrics.len() < FEW_STEPS {
+    if run.metrics.len() < FEW_STEPS || divergence(run).is_some() {
         return None;
     }
     let curve = smooth(&thin(&run.curve(|m| m.masked_lm_loss), 200), 9);
@@ -300,7 +317,9 @@ mod tests {
                 EvaluationRecord { step: steps / 2, evaluation: held_out.clone() },
                 EvaluationRecord { step: steps, evaluation: held_out },
             ],
-            settings: serde_json::json!({ "identity": { "steps": steps, "batch_size": 32, "model": { "vocab_size": 8000 } } }),
+            settings: serde_json::json!({ "identity": {
+                "steps": steps, "batch_size": 32, "learning_rate": 1e-3, "warmup_steps": 10, "model": { "vocab_size": 8000 },
+            } }),
             instances: Some(1000),
             baselines: Some(Baselines {
                 predictions: 20_000,
@@ -367,8 +386,13 @@ mod tests {
         );
         has(
             run(2000, |step| (if step > 1500 { 9.5 } else { 6.0 }, 0.6), evaluation(5.2, 0.8)),
-            "warning: The training loss rose",
+            "warning: The run has diverged: at step 1507 the mean training loss is 9.65",
         );
+        let slowly = |step: u64| (if step > 1500 { 6.9 } else { 6.0 }, 0.6);
+        has(run(2000, slowly, evaluation(5.2, 0.8)), "warning: The training loss rose from 6.00 to 6.90");
+        let mut exploded = run(60, |step| (9.0 * step as f64, 0.7), evaluation(500.0, 0.5));
+        exploded.evaluations.clear();
+        has(exploded, "warning: The run has diverged: at step");
         has(run(20, falling, evaluation(5.2, 0.8)), "20 steps are too few");
         let mut lopsided = run(2000, falling, evaluation(5.2, 0.8));
         lopsided.evaluations[1].evaluation.random_next = 0.9;

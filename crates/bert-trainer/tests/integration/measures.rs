@@ -7,6 +7,7 @@ use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use bert_trainer::baselines::{Baseline, baselines};
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::{Evaluation, evaluate};
+use bert_trainer::top_k::top_k_accuracy;
 use bert_trainer::{DeviceName, Error};
 use burn::module::Module;
 
@@ -56,6 +57,30 @@ fn characters_are_those_of_the_masked_text() {
         let (one, other) = (parts.masked_lm_nats_per_character, whole.masked_lm_nats_per_character);
         assert!((one - other).abs() < 1e-6, "{one} in batches of {size}, {other} at once");
     }
+}
+
+/// Words of two pieces are longer than the budget of one masked token, so whole-word masking passes over them.
+#[test]
+fn batches_without_masked_tokens_are_evaluated() {
+    let world = World::new(0.0);
+    let pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "long", "##word", "short"];
+    fs::write(world.at("vocab.txt"), pieces.join("\n") + "\n").unwrap();
+    let document = |last: &str| "longword longword longword\n".repeat(5) + last + "\n\n";
+    fs::write(world.at("text.txt"), document("longword").repeat(7) + &document("short")).unwrap();
+    world.build("words", |data| (data.do_whole_word_mask, data.max_predictions_per_seq) = (true, Some(1)));
+    let mut loader = DataLoader::open(&world.at("words"), 0).unwrap();
+    let device = DeviceName::Flex.open().unwrap();
+    let config = BertConfig { vocab_size: 8, ..BertConfig::read(world.at("config.json")).unwrap() };
+    let model = BertForPreTraining::new(&config, 3, &device.clone().autodiff()).valid();
+    let rows = loader.rows();
+    assert!((0..rows).any(|row| loader.stored(row, row + 1).unwrap().masked_lm_ids.is_empty()));
+    let mut measure = |size| evaluate(&model, &mut loader, size, None, &device).unwrap();
+    let (whole, single) = (measure(rows as usize), measure(1));
+    assert!(whole.predictions > 0 && single.predictions == whole.predictions, "{whole:?}");
+    assert!((single.masked_lm_loss - whole.masked_lm_loss).abs() < 1e-6, "{single:?}, {whole:?}");
+    let top =
+        [1, rows as usize].map(|size| top_k_accuracy(&model, &mut loader, 2, size, None, &device).unwrap());
+    assert_eq!(top[0], top[1]);
 }
 
 #[test]

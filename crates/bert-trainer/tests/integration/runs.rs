@@ -157,6 +157,93 @@ fn a_run_stopped_after_any_step_and_resumed_is_the_uninterrupted_run() {
     }
 }
 
+/// Stops a run when it first tells of an event; returns the step that it says.
+fn stopped_at(config: &PretrainConfig, resume: bool, is_it: fn(&PretrainEvent) -> bool) -> u64 {
+    let stop = StopFlag::new();
+    let flag = stop.clone();
+    let result = pretrain_on(&Faulty::never(), config, resume, &stop, &mut |event| {
+        if is_it(&event) {
+            flag.request(15);
+        }
+    });
+    match result {
+        Err(Error::Stopped { signal: 15, step }) => step,
+        other => panic!("not stopped: {other:?}"),
+    }
+}
+
+/// A stop waits neither for an evaluation nor for the initial weights; the resumed run makes them.
+#[test]
+fn a_stop_leaves_an_evaluation_out_until_the_resume() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("whole", &[]), false);
+    let config = world.config("stopped", &[]);
+    assert_eq!(stopped_at(&config, false, |event| matches!(event, PretrainEvent::Started { .. })), 0);
+    for step in [6, 10] {
+        run_until(&config, true, step);
+        let last = fs::read_to_string(world.at("stopped/evaluations.jsonl")).unwrap();
+        assert!(!last.contains(&format!("\"step\":{step},")), "evaluated step {step}: {last}");
+    }
+    run_to_end(&config, true);
+    assert_same(&world.at("whole"), &world.at("stopped"), "stopped before evaluations");
+    let counts = world.config("counts", &["--initialization", "counts"]);
+    assert_eq!(stopped_at(&counts, false, |event| matches!(event, PretrainEvent::Counting)), 0);
+    assert!(!world.at("counts").exists(), "a run began");
+}
+
+/// Nothing is counted or measured for a run that has no place.
+#[test]
+fn an_output_in_the_way_is_refused_before_any_work() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("run", &[]), false);
+    let mut budget = world.config("run", &[]);
+    (budget.steps, budget.budget) = (None, Some("1h".parse().unwrap()));
+    let mut named = world.config("run", &[]);
+    named.data = world.at("no-such-data");
+    for config in [world.config("run", &[]), budget, named] {
+        let result = pretrain(&config, false, &StopFlag::new(), &mut |event| panic!("{event:?}"));
+        assert!(result.unwrap_err().to_string().contains("already holds a run"));
+    }
+}
+
+#[test]
+fn other_held_out_data_is_named_on_resume() {
+    let world = World::new(0.1);
+    world.build("other", |data| data.random_seed = 7);
+    let of_other = |flags: &[&str]| {
+        let mut config = world.config("run", flags);
+        config.eval_data = Some(world.at("other"));
+        config
+    };
+    run_until(&world.config("run", &["--keep-best"]), false, 5);
+    let best = |config: &PretrainConfig| pretrain(config, true, &StopFlag::new(), &mut |_| {});
+    match best(&of_other(&["--keep-best"])) {
+        Err(Error::RunDiffers { differences, .. }) => {
+            assert!(differences[0].starts_with("held-out data: data was"), "{differences:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(best(&world.config("run", &["--keep-best", "--eval-instances", "3"])).is_err());
+    let mut warnings = Vec::new();
+    pretrain(&of_other(&[]), true, &StopFlag::new(), &mut |event| {
+        if let PretrainEvent::Warning(text) = event {
+            warnings.push(text);
+        }
+    })
+    .unwrap();
+    let text = "the held-out data is not the data of the evaluations so far: data was";
+    assert!(warnings.len() == 1 && warnings[0].starts_with(text), "{warnings:?}");
+}
+
+#[test]
+fn a_folder_of_checkpoints_that_cannot_be_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(folder.path());
+    assert!(checkpoints.steps().unwrap().is_empty());
+    fs::write(folder.path().join("checkpoints"), "no folder").unwrap();
+    assert!(checkpoints.steps().is_err() && checkpoints.newest_good(&mut |_| {}).is_err());
+}
+
 #[test]
 fn a_run_stopped_after_every_step_is_the_uninterrupted_run() {
     let world = World::new(0.1);
@@ -320,7 +407,7 @@ fn too_many_skipped_steps_end_the_run_and_leave_the_last_good_checkpoint() {
     assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");
     // No checkpoint of a skipped step has taken its place.
     let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("run"));
-    assert_eq!(checkpoints.steps(), [1]);
+    assert_eq!(checkpoints.steps().unwrap(), [1]);
     let (_, state) = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
     // None may be skipped: the first ends the run.
@@ -395,7 +482,7 @@ fn a_corrupt_checkpoint_never_pushes_out_a_good_one() {
     let config = world.config("run", &flags);
     run_until(&config, true, 7);
     let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&config.output);
-    assert_eq!(checkpoints.steps(), [7]);
+    assert_eq!(checkpoints.steps().unwrap(), [7]);
     checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     run_to_end(&config, true);
     assert_same(&world.at("whole"), &world.at("run"), "after a corrupt checkpoint");

@@ -75,7 +75,7 @@ impl Batch {
             masked_lm_weights: Tensor::from_data(TensorData::new(weights, [length]), device),
             next_sentence_labels: self.vector(self.ints("next_sentence_labels"), device),
         };
-        let normalizer = LossNormalizer { masked_lm: f64::from(targets), next_sentence: rows as f64 };
+        let normalizer = LossNormalizer { masked_lm: f64::from(targets), next_sentence: Some(rows as f64) };
         let loss = model.loss(input, targets_tensor, normalizer, mode);
         MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
     }

@@ -11,7 +11,7 @@ use bert_model::{
 };
 use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;
-use bert_trainer::evaluation::{Evaluation, evaluate_batch};
+use bert_trainer::evaluation::{EvaluationSums, evaluate_batch};
 use bert_trainer::optimizer::{AdamW, AdamWConfig};
 use bert_trainer::pretrain::pretraining_objective;
 use bert_trainer::train_step::{MicroBatchLoss, train_step};
@@ -168,7 +168,7 @@ pub(crate) fn synthetic_evaluation(
     seq: usize,
     predictions: usize,
     device: &Device,
-) -> impl FnMut() -> Evaluation {
+) -> impl FnMut() -> EvaluationSums {
     let model = BertForPreTraining::new(config, 1, &device.clone().autodiff()).valid();
     let input = padded_input(config, batch, seq, device);
     let lengths = varied_lengths(batch, seq);

@@ -1,0 +1,108 @@
+//! An allocator for programs: when an allocation fails, the program ends with one line on stderr and the exit code
+//! [`EXIT_CODE`].
+//!
+//! The standard library would abort instead: a signal, a core dump and no advice. A failed `try_reserve` ends the program
+//! too, because an allocator cannot see who calls it.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The exit code of a program that has no memory left.
+pub const EXIT_CODE: i32 = 7;
+
+/// An allocator that takes its memory from another one and ends the program where that one has none.
+///
+/// ```
+/// use std::alloc::System;
+///
+/// #[global_allocator]
+/// static ALLOCATOR: bert_allocator::EndsProgram<System> =
+///     bert_allocator::EndsProgram::new(System, "a smaller batch takes less");
+/// ```
+#[derive(Debug)]
+pub struct EndsProgram<A> {
+    inner: A,
+    remedy: &'static str,
+}
+
+impl<A> EndsProgram<A> {
+    /// An allocator that takes memory from `inner` and whose last line says what helps.
+    pub const fn new(inner: A, remedy: &'static str) -> Self {
+        Self { inner, remedy }
+    }
+
+    fn there_or_end(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
+        if memory.is_null() {
+            end(bytes, self.remedy);
+        }
+        memory
+    }
+}
+
+#[expect(unsafe_code, reason = "the interface of allocators")]
+// SAFETY: every call is passed on as it came, and a null pointer never comes back; nothing here allocates or panics.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsProgram<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that `inner` asks for.
+        self.there_or_end(unsafe { self.inner.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as in `alloc`.
+        self.there_or_end(unsafe { self.inner.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: as in `alloc`; `memory` came from `inner`.
+        self.there_or_end(unsafe { self.inner.realloc(memory, layout, bytes) }, bytes)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as in `realloc`.
+        unsafe { self.inner.dealloc(memory, layout) }
+    }
+}
+
+/// Whether a thread is already ending the program.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Writes the line and ends the program, without allocating.
+#[cold]
+fn end(bytes: usize, remedy: &str) -> ! {
+    if ENDING.swap(true, Ordering::SeqCst) {
+        // Another thread is at it.
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    }
+    let mut line = [0; 512];
+    let mut rest = &mut line[..];
+    // A line that is too long is cut.
+    let _ = writeln!(rest, "error: not enough memory: {bytes} bytes more could not be had; {remedy}");
+    let unwritten = rest.len();
+    write_and_exit(&line[..line.len() - unwritten])
+}
+
+#[cfg(unix)]
+fn write_and_exit(line: &[u8]) -> ! {
+    #[expect(
+        unsafe_code,
+        reason = "std's stderr has a lock that this thread may hold, and its exit runs other code"
+    )]
+    // SAFETY: pointer and length belong to one slice; `_exit` takes any number.
+    unsafe {
+        // A progress bar leaves the cursor in its line.
+        if libc::isatty(libc::STDERR_FILENO) == 1 {
+            libc::write(libc::STDERR_FILENO, b"\n".as_ptr().cast(), 1);
+        }
+        libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+        libc::_exit(EXIT_CODE)
+    }
+}
+
+#[cfg(not(unix))]
+fn write_and_exit(line: &[u8]) -> ! {
+    let _ = std::io::stderr().write_all(line);
+    std::process::abort()
+}

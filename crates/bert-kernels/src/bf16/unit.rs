@@ -1,0 +1,68 @@
+//! Finds what multiplies bf16 numbers on this processor. A [`Unit`] is the proof that it is there.
+
+use super::pack::{self, Layout};
+use super::tiles;
+use crate::matrix::Side;
+
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `vdpbf16ps` on vector registers.
+    Registers,
+    /// `tdpbf16ps` on tile registers.
+    Tiles,
+}
+
+/// A unit that this processor has: only [`Unit::of`] makes one. All of them have AVX-512 BF16, which packing needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unit(Kind);
+
+impl Unit {
+    /// The unit of this kind, where the processor has it.
+    pub(super) fn of(kind: Kind) -> Option<Self> {
+        let there = match kind {
+            Kind::Registers => has_registers(),
+            Kind::Tiles => has_registers() && tiles::supported(),
+        };
+        there.then_some(Self(kind))
+    }
+
+    /// The fastest one that is there. Tiles multiply sixteen times as many numbers at once as registers do.
+    pub(super) fn best() -> Option<Self> {
+        Self::of(Kind::Tiles).or_else(|| Self::of(Kind::Registers))
+    }
+
+    pub(super) fn kind(self) -> Kind {
+        self.0
+    }
+
+    /// Longest stretch of k that is multiplied at once. For tiles a panel of b is then 16 KiB of the first cache beside as
+    /// much of a, which they read as often. Registers do more work for each number of b, which may come from the second
+    /// cache; a long stretch spares them reading and writing c. The bits do not depend on it.
+    pub(super) fn depth(self) -> usize {
+        match self.0 {
+            Kind::Registers => 4096,
+            Kind::Tiles => 256,
+        }
+    }
+
+    /// Stretches of k of equal length.
+    pub(super) fn stretch(self, k: usize) -> usize {
+        let stretches = k.div_ceil(self.depth()).max(1);
+        k.div_ceil(stretches).max(1).next_multiple_of(2 * pack::PAIRS)
+    }
+
+    pub(super) fn layout(self, side: Side) -> Layout {
+        match (side, self.0) {
+            (Side::Left, Kind::Registers) => Layout::Narrow,
+            (Side::Left, Kind::Tiles) => Layout::Squares,
+            (Side::Right, _) => Layout::Wide,
+        }
+    }
+}
+
+/// Whether the processor has AVX-512 BF16, which packing needs too.
+fn has_registers() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512bf16")
+}

@@ -1,0 +1,177 @@
+//! Reads how much memory the process can have: of the machine, of its control groups, and of `ulimit`.
+//!
+//! All of it is read from the files of Linux; elsewhere nothing is known. A file that is not there or not understood is
+//! no limit.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+
+use super::bytes_in_words;
+
+/// The source of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitKind {
+    /// The memory and swap space of the machine.
+    Machine,
+    /// The part of it that is free now; this may change.
+    Available,
+    /// A control group, as containers and batch systems have them.
+    ControlGroup,
+    /// `ulimit -v`: addresses of the process.
+    AddressSpace,
+    /// `ulimit -d`: data of the process.
+    Data,
+}
+
+/// A limit for the memory of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// Its source.
+    pub kind: LimitKind,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Display for MemoryLimit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let bytes = bytes_in_words(self.bytes);
+        match self.kind {
+            LimitKind::Machine => write!(f, "the machine has {bytes}, swap space included"),
+            LimitKind::Available => write!(f, "{bytes} are free on the machine now"),
+            LimitKind::ControlGroup => write!(f, "the control group (container or job) allows {bytes}"),
+            LimitKind::AddressSpace => write!(f, "`ulimit -v` allows {bytes}"),
+            LimitKind::Data => write!(f, "`ulimit -d` allows {bytes}"),
+        }
+    }
+}
+
+impl MemoryLimit {
+    /// All limits of this process that are known.
+    pub fn all() -> Vec<Self> {
+        Self::of_system(Path::new("/"))
+    }
+
+    /// Whether a process cannot have more, however long it waits.
+    pub fn is_firm(&self) -> bool {
+        self.kind != LimitKind::Available
+    }
+
+    /// The limits that the files below `root` give.
+    fn of_system(root: &Path) -> Vec<Self> {
+        let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
+        let (memory, limits) = (read("proc/meminfo"), read("proc/self/limits"));
+        let groups = read("proc/self/cgroup");
+        let mut found = machine(&memory);
+        found.extend(control_group(root, &groups).map(|bytes| Self { kind: LimitKind::ControlGroup, bytes }));
+        let of_process = [("Max address space", LimitKind::AddressSpace), ("Max data size", LimitKind::Data)];
+        for (name, kind) in of_process {
+            found.extend(soft_limit(&limits, name).map(|bytes| Self { kind, bytes }));
+        }
+        found
+    }
+}
+
+/// What `/proc/meminfo` says, in lines such as `MemTotal:  24689764 kB`.
+fn machine(text: &str) -> Vec<MemoryLimit> {
+    let field = |name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    let swap = |name: &str| field(name).unwrap_or(0);
+    let total = field("MemTotal").map(|bytes| bytes + swap("SwapTotal"));
+    let free = field("MemAvailable").map(|bytes| bytes + swap("SwapFree"));
+    let kinds = [(LimitKind::Machine, total), (LimitKind::Available, free)];
+    kinds.into_iter().filter_map(|(kind, bytes)| Some(MemoryLimit { kind, bytes: bytes? })).collect()
+}
+
+/// The soft limit of a row of `/proc/self/limits`; none where it is `unlimited`.
+fn soft_limit(text: &str, name: &str) -> Option<u64> {
+    let row = text.lines().find_map(|line| line.strip_prefix(name))?;
+    row.split_whitespace().next()?.parse().ok()
+}
+
+/// The lowest limit of the control groups that `/proc/self/cgroup` names, and of those above them. Lines are
+/// `0::/path` of version 2 and `4:memory:/path` of version 1. In a container the path may be the host's, while the
+/// container's own group is mounted as the root.
+fn control_group(root: &Path, groups: &str) -> Option<u64> {
+    let mut lowest = None;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (mount, file) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let mount = root.join(mount);
+        let mut group: Option<PathBuf> = Some(mount.join(path.trim_start_matches('/')));
+        while let Some(folder) = group.filter(|folder| folder.starts_with(&mount)) {
+            let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+            // `max`, or of version 1 a number of pages that nobody has.
+            let bytes = text.trim().parse().ok().filter(|&bytes: &u64| bytes < 1 << 60);
+            lowest = [lowest, bytes].into_iter().flatten().min();
+            group = folder.parent().map(Path::to_path_buf);
+        }
+    }
+    lowest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of a system: `/proc` and the control groups.
+    fn system(files: &[(&str, &str)]) -> Vec<MemoryLimit> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        MemoryLimit::of_system(folder.path())
+    }
+
+    fn limit(kind: LimitKind, bytes: u64) -> MemoryLimit {
+        MemoryLimit { kind, bytes }
+    }
+
+    #[test]
+    fn limits_of_machine_and_process_are_read() {
+        let memory = "MemTotal:       2048 kB\nMemFree: 1 kB\nMemAvailable:  1024 kB\nSwapTotal: 512 kB\nSwapFree: 0 kB\n";
+        let limits = "Limit      Soft Limit   Hard Limit   Units\nMax data size             unlimited            unlimited            bytes\n\
+                      Max address space         3072000000           unlimited            bytes\n";
+        let found = system(&[("proc/meminfo", memory), ("proc/self/limits", limits)]);
+        let expected = [
+            limit(LimitKind::Machine, 2560 << 10),
+            limit(LimitKind::Available, 1024 << 10),
+            limit(LimitKind::AddressSpace, 3_072_000_000),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(system(&[]), []);
+    }
+
+    #[test]
+    fn the_lowest_control_group_above_the_process_counts() {
+        let group = |bytes| vec![limit(LimitKind::ControlGroup, bytes)];
+        let second = [
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("sys/fs/cgroup/job/step/memory.max", "max\n"),
+            ("sys/fs/cgroup/job/memory.max", "1000\n"),
+        ];
+        assert_eq!(system(&second), group(1000));
+        let first = [
+            ("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/docker/b\n"),
+            // The path is the host's; here the group is the root.
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n"),
+            ("sys/fs/cgroup/cpu/a/memory.limit_in_bytes", "1\n"),
+        ];
+        assert_eq!(system(&first), group(2000));
+        let none = [
+            ("proc/self/cgroup", "4:memory:/\n0::/\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+        ];
+        assert_eq!(system(&none), []);
+    }
+}

@@ -1,0 +1,213 @@
+//! Estimates the memory of a training step, and reads how much memory the process can have.
+//!
+//! The estimate is of the fused kernels on a CPU; it lies within [`ACCURACY`] of the measured peak. A step that cannot
+//! fit is refused before it begins: the system would end the process without a word.
+
+mod limits;
+
+use bert_kernels::{Kernels, Precision};
+use bert_model::BertConfig;
+
+pub use limits::{LimitKind, MemoryLimit};
+
+/// The estimate and the peak of a process differ by this factor at most, up or down.
+pub const ACCURACY: f64 = 1.3;
+
+/// The sizes of a step that its memory depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepShape {
+    /// Sequences of the largest micro-batch.
+    pub sequences: usize,
+    /// Tokens of a sequence, with padding.
+    pub length: usize,
+    /// Masked-LM targets of the micro-batch; 0 where no logits of the vocabulary are computed.
+    pub targets: usize,
+    /// Micro-batches of a step.
+    pub micro_batches: usize,
+    /// Whether layers are computed again for their gradients.
+    pub recompute: bool,
+}
+
+/// The memory of a training step, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepMemory {
+    /// The program, its threads, and what the data loader holds.
+    pub program: u64,
+    /// Weights, gradients and moments, and what a checkpoint holds while it is written.
+    pub model: u64,
+    /// Results that the layers keep for their gradients.
+    pub layers: u64,
+    /// Logits of the vocabulary in the masked-LM head.
+    pub vocabulary: u64,
+}
+
+/// The comparison of a step with the limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is enough.
+    Fits,
+    /// It may be too much: the estimate is about as large as this limit.
+    Close(MemoryLimit),
+    /// It is too much, whatever the estimate's error is.
+    TooMuch(MemoryLimit),
+}
+
+/// Compares an estimate with the limits. The lowest firm limit that the step surely exceeds refuses it; else the lowest
+/// limit that it may reach is close.
+pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
+    let total = needed.total() as f64;
+    let lowest = |reached: &dyn Fn(&MemoryLimit) -> bool| {
+        limits.iter().filter(|limit| reached(limit)).min_by_key(|limit| limit.bytes).cloned()
+    };
+    let exceeded = lowest(&|limit| limit.is_firm() && total > limit.bytes as f64 * ACCURACY);
+    let close = lowest(&|limit| total > limit.bytes as f64 / ACCURACY);
+    match (exceeded, close) {
+        (Some(limit), _) => Verdict::TooMuch(limit),
+        (None, Some(limit)) => Verdict::Close(limit),
+        (None, None) => Verdict::Fits,
+    }
+}
+
+/// Returns a warning where a step of the largest batch may not fit. For trainings whose batches are padded no further
+/// than to their longest sequence: whether one has sequences of that length is not known before.
+pub(crate) fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
+    let needed = StepMemory::of_step(model, shape);
+    match judge(&needed, &MemoryLimit::all()) {
+        Verdict::Fits => None,
+        Verdict::Close(limit) | Verdict::TooMuch(limit) => Some(format!(
+            "with {} sequences of {} tokens {}: --gradient-accumulation-steps or a smaller batch takes less",
+            shape.sequences,
+            shape.length,
+            needed.beside(&limit)
+        )),
+    }
+}
+
+/// Bytes of an f32.
+const F32: f64 = 4.0;
+/// The program itself and small buffers.
+const PROGRAM: f64 = 50e6;
+/// Scratch memory of the kernels in each thread.
+const PER_THREAD: f64 = 4e6;
+/// Columns of the vocabulary that a thread works on at a time.
+const COLUMNS: f64 = 384.0;
+
+impl StepMemory {
+    /// Estimates a step of pre-training, or of a fine-tuning where the shape has no targets.
+    pub fn of_step(model: &BertConfig, shape: &StepShape) -> Self {
+        let threads = rayon::current_num_threads() as f64;
+        let parameters = match shape.targets {
+            0 => model.parameter_count(),
+            _ => model.pretraining_parameter_count(),
+        } as f64;
+        // Weights, both moments, two parts of the gradients, and a third of the first three in a checkpoint. Several
+        // micro-batches have several sums of gradients at a time.
+        let sums = f64::from(shape.micro_batches.max(1).ilog2());
+        let program = PROGRAM + threads * PER_THREAD;
+        let tokens = (shape.sequences * shape.length) as f64;
+        let (all_layers, layer_at_work) = Self::of_layers(model, shape);
+        let mut vocabulary = Self::of_vocabulary(model, shape, threads);
+        if shape.recompute {
+            // The logits are gone when the first layer is computed again.
+            vocabulary = (vocabulary - F32 * tokens * layer_at_work).max(0.0);
+        }
+        Self {
+            program: program as u64,
+            model: (F32 * parameters * (6.0 + sums)) as u64,
+            layers: (F32 * tokens * (all_layers + layer_at_work)) as u64,
+            vocabulary: vocabulary as u64,
+        }
+    }
+
+    /// Adds the rows in the memory of the data loader: their number of tokens, with padding.
+    #[must_use]
+    pub fn with_tokens_of_data(self, tokens: u64) -> Self {
+        Self { program: self.program + 6 * tokens, ..self }
+    }
+
+    /// Numbers for each token: those that all layers keep, and those that only the layer at work needs.
+    fn of_layers(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
+        let [layers, hidden, intermediate, heads] =
+            [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]
+                .map(|size| size as f64);
+        let fused = model.compute.kernels == Kernels::Fused;
+        let kept = match (fused, model.compute.precision) {
+            (true, Precision::Bf16) => 3.0 * hidden,
+            (true, Precision::F32) => 7.0 * hidden + 2.0 * intermediate,
+            (false, _) => 8.0 * hidden + 3.5 * intermediate + 3.0 * heads * shape.length as f64,
+        };
+        let (embeddings, at_work) = (3.0 * hidden, 4.0 * hidden + 2.0 * intermediate);
+        match shape.recompute {
+            true => (layers * hidden + embeddings, kept + at_work),
+            false => (layers * kept + embeddings, at_work),
+        }
+    }
+
+    fn of_vocabulary(model: &BertConfig, shape: &StepShape, threads: f64) -> f64 {
+        let (targets, hidden) = (shape.targets as f64, model.hidden_size as f64);
+        let vocabulary = model.vocab_size as f64;
+        if shape.targets == 0 {
+            return 0.0;
+        }
+        let logits = match model.compute.kernels {
+            Kernels::Fused => 1.0,
+            Kernels::Plain => 3.0,
+        };
+        let scratch = threads * targets * COLUMNS;
+        F32 * (logits * targets * vocabulary + scratch + 12.0 * targets * hidden + vocabulary * hidden)
+    }
+
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.program + self.model + self.layers + self.vocabulary
+    }
+
+    /// Whether a step surely fits below a limit.
+    pub fn fits(&self, limit: &MemoryLimit) -> bool {
+        self.total() as f64 * ACCURACY <= limit.bytes as f64
+    }
+
+    /// Says what is needed for which part, and what the limit is.
+    pub fn beside(&self, limit: &MemoryLimit) -> String {
+        format!(
+            "a step takes about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits of \
+             the vocabulary, {} for program and data), and {limit}",
+            bytes_in_words(self.total()),
+            bytes_in_words(self.model),
+            bytes_in_words(self.layers),
+            bytes_in_words(self.vocabulary),
+            bytes_in_words(self.program),
+        )
+    }
+}
+
+/// A number of bytes with two or three digits, as `1.2 GiB` or `340 MiB`.
+pub fn bytes_in_words(bytes: u64) -> String {
+    let mib = bytes as f64 / f64::from(1 << 20);
+    match mib {
+        mib if mib >= 10_240.0 => format!("{:.0} GiB", mib / 1024.0),
+        mib if mib >= 1000.0 => format!("{:.1} GiB", mib / 1024.0),
+        mib => format!("{mib:.0} MiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_firm_limit_refuses_and_free_memory_only_warns() {
+        let needed = StepMemory { program: 0, model: 1000, layers: 0, vocabulary: 0 };
+        let limit = |kind, bytes| MemoryLimit { kind, bytes };
+        let [machine, available, group] = [
+            limit(LimitKind::Machine, 700),
+            limit(LimitKind::Available, 100),
+            limit(LimitKind::ControlGroup, 1200),
+        ];
+        let all = [machine.clone(), available.clone(), group.clone()];
+        assert_eq!(judge(&needed, &all), Verdict::TooMuch(machine));
+        assert_eq!(judge(&needed, &[available.clone(), group.clone()]), Verdict::Close(available));
+        assert_eq!(judge(&needed, std::slice::from_ref(&group)), Verdict::Close(group));
+        assert_eq!(judge(&needed, &[limit(LimitKind::Machine, 2000)]), Verdict::Fits);
+    }
+}

@@ -1,0 +1,83 @@
+//! Compares the memory that a step of a run needs with the limits of the process, before the first step.
+
+use bert_data::Manifest;
+use bert_model::BertConfig;
+
+use super::events::PretrainEvent;
+use crate::config::PretrainConfig;
+use crate::data_loader::BLOCK_TOKENS;
+use crate::error::Error;
+use crate::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
+
+/// Estimates the memory of a run's steps in bytes, refuses a run that needs more than there can be, and warns where it
+/// may be too much. Runs on a GPU are not judged and have no estimate: the memory of the card is not known.
+///
+/// # Errors
+/// [`Error::NotEnoughMemory`].
+pub(super) fn check_memory(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    data: &Manifest,
+    tell: &mut dyn FnMut(PretrainEvent),
+) -> Result<Option<u64>, Error> {
+    if !config.device.is_cpu() {
+        return Ok(None);
+    }
+    let parts = config.gradient_accumulation_steps;
+    let needed = memory_of_step(config, model, data, parts, config.recompute);
+    match judge(&needed, &MemoryLimit::all()) {
+        Verdict::Fits => Ok(Some(needed.total())),
+        Verdict::Close(limit) => {
+            let remedy = remedy(config, model, data, &limit);
+            tell(PretrainEvent::Warning(format!("{}; {remedy}", needed.beside(&limit))));
+            Ok(Some(needed.total()))
+        }
+        Verdict::TooMuch(limit) => Err(Error::NotEnoughMemory {
+            needed: needed.beside(&limit),
+            remedy: remedy(config, model, data, &limit),
+        }),
+    }
+}
+
+/// Estimates a step whose batch is cut into this number of parts.
+fn memory_of_step(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    data: &Manifest,
+    parts: usize,
+    recompute: bool,
+) -> StepMemory {
+    let sequences = config.batch_size.div_ceil(parts);
+    let rules = &data.config;
+    let targets = (rules.max_seq_length as f64 * rules.masked_lm_prob).ceil() as usize;
+    let shape = StepShape {
+        sequences,
+        length: rules.max_seq_length,
+        targets: sequences * targets.min(rules.max_predictions_per_seq).max(1),
+        micro_batches: parts,
+        recompute,
+    };
+    // The rows of the largest shard, at most a block of the loader; batches that are read ahead.
+    let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
+    let block = (rows * rules.max_seq_length as u64).min(BLOCK_TOKENS);
+    let ahead = 8 * (config.batch_size * rules.max_seq_length) as u64;
+    StepMemory::of_step(model, &shape).with_tokens_of_data(block + ahead)
+}
+
+/// Returns the remedy in words: more parts of the batch, then recomputing as well, then another model.
+fn remedy(config: &PretrainConfig, model: &BertConfig, data: &Manifest, limit: &MemoryLimit) -> String {
+    let now = config.gradient_accumulation_steps;
+    let more = || (1..).map(|power| now << power).take_while(|&parts| parts <= config.batch_size);
+    for recompute in [config.recompute, true] {
+        let kept = (recompute && !config.recompute).then_some(now);
+        for parts in kept.into_iter().chain(more()) {
+            let needed = memory_of_step(config, model, data, parts, recompute);
+            if needed.fits(limit) {
+                let flags = if recompute { " with --recompute" } else { "" };
+                let bytes = bytes_in_words(needed.total());
+                return format!("--gradient-accumulation-steps {parts}{flags} takes about {bytes}");
+            }
+        }
+    }
+    "a smaller --batch-size with --gradient-accumulation-steps and --recompute, or a smaller model, takes less".into()
+}
