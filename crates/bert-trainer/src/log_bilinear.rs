@@ -318,6 +318,6 @@ mod tests {
         let mut counts = NeighbourCounts::new(WORDS, 1);
         counts.add(&[1, 1, 1]);
         let shape = LogBilinearShape { width: 8, rank: 8, offsets: vec![-1, 1] };
-        assert_eq!(fit(counts, &vocabulary, &shape, 1).unwrap(), None);
+        assert_eq!(fit(counts, &vocabulary, &shape, 1, &StopFlag::new()).unwrap(), None);
     }
 }

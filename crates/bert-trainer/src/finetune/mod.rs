@@ -116,18 +116,6 @@ fn with_objective<A: Action>(
     let opened = &Opened { notes: notes.clone(), ..Opened::new(config, precision, max_seq_length, tell)? };
     let setup = Setup { config, opened, max_seq_length };
     let spec = config.task.spec();
-    let parts = config.gradient_accumulation_steps as usize;
-    let shape = StepShape {
-        sequences: (tokens / max_seq_length).div_ceil(parts) * spec.choices.max(1),
-        length: max_seq_length,
-        targets: 0,
-        micro_batches: parts,
-        recompute: false,
-    };
-    let model = BertConfig { compute: opened.compute, ..opened.model.clone() };
-    if let Some(large) = memory::warning(&model, &shape).filter(|_| config.device.is_cpu()) {
-        tell(FinetuneEvent::Warning(large));
-    }
     match spec.kind {
         Kind::Spans { .. } => action.with(&Spans::read(setup)?, cells, tell),
         Kind::Tags => action.with(&Tags::read(setup)?, cells, tell),
@@ -210,5 +198,21 @@ fn tell_notes<O: Objective>(objective: &O, cells: &[Cell], tell: &mut dyn FnMut(
     let largest = cells.iter().max_by_key(|cell| cell.resolved.train_batch_size);
     let batch = largest.and_then(|cell| cell.resolved.batch_warning(objective.items()));
     let slow = precision.warning(config.device, &opened.model, tokens);
-    notes.chain(batch).chain(slow).for_each(|text| tell(FinetuneEvent::Warning(text)));
+    let large = memory_warning(objective, tokens / max_seq_length);
+    notes.chain(batch).chain(slow).chain(large).for_each(|text| tell(FinetuneEvent::Warning(text)));
+}
+
+/// Returns a warning if a step of this batch needs more memory than the process may use.
+fn memory_warning<O: Objective>(objective: &O, batch: usize) -> Option<String> {
+    let Setup { config, opened, max_seq_length } = objective.setup();
+    let parts = config.gradient_accumulation_steps as usize;
+    let shape = StepShape {
+        sequences: batch.min(objective.items()).div_ceil(parts) * config.task.spec().choices.max(1),
+        length: max_seq_length,
+        targets: 0,
+        micro_batches: parts,
+        recompute: false,
+    };
+    let model = BertConfig { compute: opened.compute, ..opened.model.clone() };
+    memory::warning(&model, &shape).filter(|_| config.device.is_cpu())
 }
