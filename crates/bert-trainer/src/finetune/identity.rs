@@ -3,7 +3,7 @@
 //! A fine-tuning resumes only if the description is unchanged. The digests of dev show whether two fine-tunings
 //! were scored on the same examples.
 
-use bert_storage::digest_file;
+use bert_storage::{digest_bytes, digest_file};
 use serde_json::{Value, json};
 
 use super::adapter::read_adapters;
@@ -33,7 +33,7 @@ pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
         "config": settings,
         "fusion": adapters.collect::<Result<Vec<String>, Error>>()?,
         "start": file("model.safetensors")?,
-        "vocabulary": file("vocab.txt")?,
+        "vocabulary": digest_bytes(opened.text.vocabulary.bytes()),
         "train": O::digest(&objective.sets().train),
         "held_out": digest(Part::HeldOut),
         "dev": digest(Part::Dev),

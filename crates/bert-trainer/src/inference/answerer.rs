@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::BertForQuestionAnswering;
+use bert_model::{BertForQuestionAnswering, LoadPolicy};
 use serde::Serialize;
 
 use crate::device_name::DeviceName;
@@ -38,7 +38,8 @@ impl Answerer {
     /// # Errors
     /// When it cannot be read, or the model has not so many positions as `max_length`.
     pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let tuned: Tuned<BertForQuestionAnswering> = Tuned::open(folder, max_length, 384, device)?;
+        let tuned: Tuned<BertForQuestionAnswering> =
+            Tuned::open(folder, max_length, 384, LoadPolicy::WithoutPooler, device)?;
         let (config, max_seq_length) = (&tuned.report["config"], tuned.max_length);
         let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);
         let version_2 = config["task"] == "squad2";

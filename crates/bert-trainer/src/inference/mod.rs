@@ -16,7 +16,7 @@
 mod answerer;
 mod classifier;
 mod features;
-mod model_folder;
+pub(crate) mod model_folder;
 mod predict;
 mod probe;
 mod tagger;
@@ -39,7 +39,7 @@ pub use text_input::{STANDARD_INPUT, TextFormat};
 
 use crate::error::Error;
 
-/// The encoder of a model folder, whatever heads it has.
+/// The encoder of a model folder, whatever heads it has. Where the folder has no pooler, the model's is random.
 ///
 /// # Errors
 /// When the folder cannot be read.

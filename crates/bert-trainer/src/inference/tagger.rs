@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::BertForTokenClassification;
+use bert_model::{BertForTokenClassification, LoadPolicy};
 use serde::Serialize;
 
 use crate::device_name::DeviceName;
@@ -45,7 +45,8 @@ impl Tagger {
     /// # Errors
     /// When it cannot be read, or the model has not so many positions as `max_length`.
     pub fn open(folder: &Path, max_length: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let tuned: Tuned<BertForTokenClassification> = Tuned::open(folder, max_length, usize::MAX, device)?;
+        let tuned: Tuned<BertForTokenClassification> =
+            Tuned::open(folder, max_length, usize::MAX, LoadPolicy::WithoutPooler, device)?;
         let names = class_names(&tuned.config);
         Ok(Self { tuned, names })
     }
