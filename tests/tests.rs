@@ -14,6 +14,7 @@ mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod errors; // wrong input: exit code, message, nothing changed
 
 mod examples; // the programs of examples/, run as they are
+mod foreign_models; // model folders of others: what they lack, their tokenizers, other formats
 mod full_disk; // a disk that is really full
 mod fuzz_corpus; // the corpus of the fuzz targets, replayed
 mod glue; // all tasks of GLUE in one command

@@ -111,10 +111,12 @@
 //! | order of the files of a pattern | that of the folder | bytewise | name them one by one |
 //! | a pattern or file that is not there | passed over (1) | refused | none |
 //! | a file named twice | read twice | refused | reference mode |
+//! | accents, if the text is lower-cased | stripped | stripped, unless the vocabulary has words with accents (2) | `--strip-accents true` |
 //! | a token twice in the vocabulary | the later one counts | refused | none |
 //! | `--max-seq-length` below 8 | fails or gives nothing | refused | none |
 //!
 //! 1. Without any text the reference writes an empty file.
+//! 2. More than 1 % of its words, and no file next to it states `strip_accents`. Reference mode strips them.
 //!
 //! Files:
 //!
@@ -176,5 +178,7 @@ pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
 pub use tokenization::Tokenizer;
 pub use tokenization::offsets::PlacedPiece;
+pub use tokenization::settings::{StatedSettings, TokenizerSettings};
+pub use tokenization::tokenizer_files::TokenizerFiles;
 pub use tokenization::vocabulary::{TokenId, Vocabulary};
 pub use tokenization::word_marks::IdSpace;

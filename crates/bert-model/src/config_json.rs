@@ -21,11 +21,22 @@ impl BertConfig {
     ///
     /// [`Error::Io`], [`Error::Json`], or [`Error::Config`] with the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let text = read_small(path).map_err(|source| Error::Io { path: path.into(), source })?;
-        let json: Map<String, Value> = serde_json::from_slice(&text)
-            .map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })?;
-        Self::from_json(json)
+        Self::from_json(read_object(path.as_ref())?)
+    }
+
+    /// [`BertConfig::read`] for a vocabulary of this size, which counts where the file has no `vocab_size`. Returns also
+    /// whether it has one.
+    ///
+    /// # Errors
+    ///
+    /// As [`BertConfig::read`].
+    pub fn read_for(path: &Path, vocab_size: usize) -> Result<(Self, bool), Error> {
+        let mut json = read_object(path)?;
+        let has_size = json.get("vocab_size").is_some_and(|size| !size.is_null());
+        if !has_size {
+            json.insert("vocab_size".into(), vocab_size.into());
+        }
+        Ok((Self::from_json(json)?, has_size))
     }
 
     /// Takes the object of a `config.json`. The five sizes must be there; all else has BERT's defaults.
@@ -108,6 +119,11 @@ impl BertConfig {
         // Display of a JSON value cannot fail.
         format!("{:#}\n", Value::Object(json))
     }
+}
+
+fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
+    let text = read_small(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    serde_json::from_slice(&text).map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })
 }
 
 /// The bytes of a regular file of a size that a configuration may have.

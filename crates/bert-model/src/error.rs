@@ -106,6 +106,17 @@ pub enum Error {
     )]
     PickledWeights(PathBuf),
 
+    /// The weights are there only in this file of another framework.
+    #[error("{}: weights of {framework}, which are not read. {how}", path.display())]
+    ForeignWeights {
+        /// The file.
+        path: PathBuf,
+        /// The framework that wrote it.
+        framework: &'static str,
+        /// How model.safetensors is made from it.
+        how: &'static str,
+    },
+
     /// This file was named where a model's folder is expected.
     #[error("{}: a file; name the folder that holds config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),

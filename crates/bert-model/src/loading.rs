@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::load_report::LoadReport;
 use crate::parameters::{NamedTensors, canonical, map_parameters, named_parameters, renamed};
 
-/// Which differences between a checkpoint and a model are accepted.
+/// Differences between a checkpoint and a model that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPolicy {
     /// None.
@@ -17,12 +17,24 @@ pub enum LoadPolicy {
     /// The encoder must be there; heads and pooler may be missing (and stay as they are in the model) or
     /// may be there without use. This is how a pre-trained checkpoint becomes a classifier.
     FreshHeads,
+    /// The pooler may be missing: the model does not use it. `transformers` writes question answering and token
+    /// classification without one.
+    WithoutPooler,
+    /// Everything that the masked LM does not use may be missing, as in `BertForMaskedLM` of `transformers`: the pooler
+    /// and the next-sentence head.
+    MaskedLm,
 }
 
 impl LoadPolicy {
     fn accepts(self, name: &str) -> bool {
-        let heads = ["cls.", "classifier.", "head.", "qa_outputs.", "bert.pooler.", "pooler."];
-        self == Self::FreshHeads && heads.iter().any(|head| name.starts_with(head))
+        const POOLER: [&str; 2] = ["bert.pooler.", "pooler."];
+        let others: &[&str] = match self {
+            Self::Exact => return false,
+            Self::FreshHeads => &["cls.", "classifier.", "head.", "qa_outputs."],
+            Self::WithoutPooler => &[],
+            Self::MaskedLm => &["cls.seq_relationship."],
+        };
+        POOLER.iter().chain(others).any(|part| name.starts_with(part))
     }
 }
 

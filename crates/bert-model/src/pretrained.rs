@@ -13,6 +13,7 @@ use burn::tensor::Device;
 use crate::architecture::Architecture;
 use crate::config::BertConfig;
 use crate::error::Error;
+use crate::foreign_weights::{refuse_foreign, refuse_other_weights};
 use crate::load_report::LoadReport;
 use crate::loading::{LoadPolicy, load_named_tensors};
 use crate::parameters::NamedTensors;
@@ -104,24 +105,15 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::PickledWeights`] and [`Error::ShardedWeights`] if they are there but not in one safetensors
-/// file, [`Error::AdapterWithoutEncoder`] and [`Error::MissingFile`] if they are not there; otherwise as
+/// [`Error::PickledWeights`], [`Error::ShardedWeights`] and [`Error::ForeignWeights`] if they are there but not in one
+/// safetensors file, [`Error::AdapterWithoutEncoder`] and [`Error::MissingFile`] if they are not there; otherwise as
 /// [`read_safetensors`].
 pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     let path = dir.join(WEIGHTS);
     if path.is_file() {
         return read_safetensors(&path);
     }
-    let index = dir.join("model.safetensors.index.json");
-    if index.is_file() {
-        return Err(Error::ShardedWeights(index));
-    }
-    let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.bin"];
-    for path in pickles.map(|name| dir.join(name)) {
-        if path.is_file() {
-            return Err(Error::PickledWeights(path));
-        }
-    }
+    refuse_other_weights(dir)?;
     refuse_adapter(dir)?;
     Err(Error::MissingFile { path: dir.into(), file: WEIGHTS })
 }
@@ -138,15 +130,17 @@ pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a file where a folder is expected; a pickle, by its name or its first bytes, with how to convert it.
+/// Refuses a file where a folder is expected; a pickle, by its name or its first bytes, and a file of another framework
+/// with how to convert it.
 ///
 /// # Errors
 ///
-/// [`Error::PickledWeights`], [`Error::NotAFolder`]; [`Error::Io`] when it cannot be read.
+/// [`Error::PickledWeights`], [`Error::ForeignWeights`], [`Error::NotAFolder`]; [`Error::Io`] when it cannot be read.
 pub fn refuse_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());
     }
+    refuse_foreign(path)?;
     let path = path.to_path_buf();
     let by_name =
         path.extension().is_some_and(|end| ["bin", "pt", "pth", "pkl", "ckpt"].iter().any(|x| end == *x));

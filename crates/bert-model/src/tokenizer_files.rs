@@ -15,10 +15,22 @@ const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 pub struct Vocabulary<'a> {
     /// The words; a word's place is its id.
     pub words: &'a [String],
-    /// Whether text is lower-cased and stripped of accents.
+    /// Whether text is lower-cased.
     pub do_lower_case: bool,
+    /// Whether accents are removed; `None` means as `do_lower_case` says.
+    pub strip_accents: Option<bool>,
+    /// Whether each ideograph is a word of its own.
+    pub tokenize_chinese_chars: bool,
     /// The longest sequence.
     pub max_length: usize,
+}
+
+impl<'a> Vocabulary<'a> {
+    /// These words with the settings of the reference's uncased models.
+    #[must_use]
+    pub fn uncased(words: &'a [String], max_length: usize) -> Self {
+        Self { words, do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true, max_length }
+    }
 }
 
 impl Vocabulary<'_> {
@@ -46,8 +58,8 @@ impl Vocabulary<'_> {
         let mut config = special_tokens_map();
         config["tokenizer_class"] = json!("BertTokenizer");
         config["do_lower_case"] = json!(self.do_lower_case);
-        config["tokenize_chinese_chars"] = json!(true);
-        config["strip_accents"] = Value::Null;
+        config["tokenize_chinese_chars"] = json!(self.tokenize_chinese_chars);
+        config["strip_accents"] = json!(self.strip_accents);
         config["clean_up_tokenization_spaces"] = json!(true);
         config["model_max_length"] = json!(self.max_length);
         config
@@ -80,8 +92,9 @@ impl Vocabulary<'_> {
             "padding": null,
             "added_tokens": added,
             "normalizer": {
-                "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
-                "strip_accents": null, "lowercase": self.do_lower_case
+                "type": "BertNormalizer", "clean_text": true,
+                "handle_chinese_chars": self.tokenize_chinese_chars,
+                "strip_accents": self.strip_accents, "lowercase": self.do_lower_case
             },
             "pre_tokenizer": {"type": "BertPreTokenizer"},
             "post_processor": {

@@ -24,6 +24,7 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
     let device = DeviceName::default().open()?;
     let (model, config) = load_encoder(folder, &device)?;
     let words = Text::open(folder)?;
+    words.check_fits(&config, 0)?;
     let encoded = words.encode_with_masks(text, max_length.min(config.max_position_embeddings));
     let states = model.forward_with_states(PaddedBatch::of_one(&encoded).input(&device));
     let tokens: Vec<&str> = encoded.input_ids.iter().map(|&id| words.vocabulary.token(id)).collect();

@@ -408,7 +408,27 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join("config.json").exists() {
         return Ok(path.to_path_buf());
     }
-    Err(FolderProblem::NoCheckpoint.at(path).into())
+    bert_model::refuse_other_weights(path)?;
+    if path.exists() {
+        return Err(FolderProblem::NoCheckpoint.at(path).into());
+    }
+    let problem = match path.to_str().filter(|name| is_hub_name(name)) {
+        Some(name) => FolderProblem::HubName(name.to_string()),
+        None => FolderProblem::NoSuchFolder,
+    };
+    Err(problem.at(path).into())
+}
+
+/// Whether a path may be a name of the Hugging Face Hub: OWNER/MODEL, or one of the old names without an owner.
+fn is_hub_name(path: &str) -> bool {
+    let is_part = |part: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(allowed)
+    };
+    match path.split_once('/') {
+        Some((owner, model)) => is_part(owner) && is_part(model) && !Path::new(owner).exists(),
+        None => is_part(path) && ["bert-", "distilbert-", "roberta-"].iter().any(|old| path.starts_with(old)),
+    }
 }
 
 #[cfg(test)]
@@ -445,6 +465,16 @@ mod tests {
             let said = verify(folder.path()).unwrap_err().to_string();
             assert!(said.contains("names a file outside the folder"), "{name}: {said}");
         }
+    }
+
+    #[test]
+    fn names_of_the_hub_are_told_from_paths() {
+        let hub = ["google-bert/bert-base-uncased", "bert-base-german-cased", "prajjwal1/bert-tiny"];
+        let paths = ["runs", "./runs/one", "/a/b", "runs/one/two", "src/none", "a b/c", "", "~/bert"];
+        assert!(hub.iter().all(|name| is_hub_name(name)) && !paths.iter().any(|path| is_hub_name(path)));
+        let said = resolve_model_folder(Path::new(hub[0]), &mut |_| {}).unwrap_err();
+        assert!(said.to_string().contains("hf download google-bert/bert-base-uncased"), "{said}");
+        assert_eq!(said.exit_code(), 4);
     }
 
     #[test]

@@ -63,6 +63,12 @@ pub struct PretrainConfig {
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
+    /// Draw at random what --init-checkpoint lacks apart from the encoder: masked-LM head, pooler, next-sentence head. Without
+    /// this flag only pooler and next-sentence head may be missing, and only where --data was made with --nsp off.
+    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
+    #[serde(default)]
+    pub fresh_heads: bool,
+
     /// Fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and word
     /// embeddings from counts of the text (counts) [default: counts; not with --init-checkpoint].
     #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
@@ -240,6 +246,7 @@ impl PretrainConfig {
             cache_size: ByteSize(CACHE_BYTES),
             model: None,
             init_checkpoint: None,
+            fresh_heads: false,
             initialization: None,
             output: output.into(),
             steps: Some(steps),
@@ -304,6 +311,7 @@ impl PretrainConfig {
             "weight-decay",
             "must not be negative",
         )?;
+        check(!self.fresh_heads || self.init_checkpoint.is_some(), "fresh-heads", "needs --init-checkpoint")?;
         check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
         check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
         check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;

@@ -38,6 +38,7 @@ pub(crate) use shard_samples::BLOCK_TOKENS;
 pub use shard_samples::ShardOrder;
 
 use crate::error::{Error, FolderProblem};
+use crate::text::Text;
 use document_samples::DocumentSamples;
 use length_buckets::LengthBuckets;
 use shard_samples::ShardSamples;
@@ -151,11 +152,11 @@ impl DataLoader {
     }
 
     /// Checks that a model can read this data: its vocabulary and its number of positions are large
-    /// enough, and `vocabulary`, the file the model was made with, is the data's, if it is given and there.
+    /// enough, and `text`, the tokenizer that the model was made with, is the data's, if it is known.
     ///
     /// # Errors
     /// [`Error::Mismatch`] with every difference.
-    pub fn check_fits(&self, model: &BertConfig, vocabulary: Option<&Path>) -> Result<(), Error> {
+    pub fn check_fits(&self, model: &BertConfig, text: Option<&Text>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let (size, length) = (self.data.manifest().vocabulary.size, self.seq_length);
         // A table may be larger than the vocabulary (padded to a multiple of 8, say), never smaller.
@@ -167,11 +168,20 @@ impl DataLoader {
             let most = model.max_position_embeddings;
             differences.push(format!("the model takes {most} positions, the data has {length}"));
         }
-        if let Some(path) = vocabulary.filter(|path| path.exists()) {
+        if let Some(text) = text {
+            let (ours, theirs) = (self.data.folder().display(), text.source.display());
             // Words, not bytes: a copy may end its lines otherwise.
-            if Vocabulary::read(path)?.tokens() != self.data.vocabulary().tokens() {
-                let (ours, theirs) = (self.data.folder().display(), path.display());
-                differences.push(format!("{ours} was made with another vocabulary than {theirs}"));
+            if text.vocabulary.tokens() != self.data.vocabulary().tokens() {
+                differences.push(format!(
+                    "{ours} was made with another vocabulary than {theirs}; make the data with --vocab {theirs}"
+                ));
+            }
+            let settings = self.data.manifest().config.tokenizer_settings();
+            if !text.settings.same_tokens(settings) {
+                differences.push(format!(
+                    "{ours} was made with {settings}, the tokenizer of {theirs} has {}",
+                    text.settings
+                ));
             }
         }
         match differences.is_empty() {

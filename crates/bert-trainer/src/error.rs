@@ -226,6 +226,21 @@ pub enum FolderProblem {
     /// A file with a fine-tuning's answers is not as it was written; what is wrong.
     #[error("{0}")]
     AnswersCorrupt(String),
+    /// A path at which a folder was expected does not exist.
+    #[error("this folder does not exist")]
+    NoSuchFolder,
+    /// A path that does not exist, and that has the form of a name of the Hugging Face Hub.
+    #[error(
+        "this folder does not exist. If it is a name of the Hugging Face Hub: nothing is downloaded here; fetch the model \
+         with `hf download {0} --local-dir DIR` and name DIR"
+    )]
+    HubName(String),
+    /// An adapter's encoder has other weights than the one that the adapter was trained on.
+    #[error(
+        "the adapter was trained on other weights than those that are now in {}; name the folder with the right ones by \
+         --encoder", .0.display()
+    )]
+    OtherEncoder(PathBuf),
     /// A folder in which a checkpoint was expected has none.
     #[error("no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)")]
     NoCheckpoint,
@@ -266,6 +281,9 @@ impl FolderProblem {
             | Self::NoCheckpoint
             | Self::NoHead { .. }
             | Self::NoEncoder(_)
+            | Self::OtherEncoder(_)
+            | Self::NoSuchFolder
+            | Self::HubName(_)
             | Self::CheckpointCorrupt(_)
             | Self::RunCorrupt(_)
             | Self::NoGoodCheckpoint { .. } => 4,

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, NamedTensors, WEIGHTS, named_tensors_from_bytes,
-    named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_pretrained_tensors, save_pretrained,
+    named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_pretrained_config, read_pretrained_tensors,
+    save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder};
 
@@ -81,15 +82,20 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
     if how.encoder_only {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let text = Text::open(folder)?;
-        return save(begin(files, target, card)?, &model, &config, &text, how.weight_type);
+        let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
+        let form = Form { weight_type: how.weight_type, has_pooler };
+        return save(begin(files, target, card)?, &model, &config, &text, form);
     }
     // Read whole, so that a damaged tensor is found before anything is written.
     let tensors = read_pretrained_tensors(folder)?;
+    let made = missing_tokenizer_files(folder)?;
     let unfinished = begin(files, target, card)?;
     for name in FILES {
         let from = folder.join(name);
         if name == WEIGHTS {
             unfinished.folder.write_bytes(name, &how.weight_type.bytes_of(&tensors))?;
+        } else if let Some((_, bytes)) = made.iter().find(|(made, _)| *made == name) {
+            unfinished.folder.write_bytes(name, bytes)?;
         } else if from.exists() {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
             unfinished.folder.write_bytes(name, &bytes)?;
@@ -106,6 +112,18 @@ pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     Unfinished::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)
 }
 
+/// The files of a tokenizer that a folder with a part of them lacks, as `transformers` writes folders without `vocab.txt`.
+fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
+    let is_missing = |name: &str| !folder.join(name).exists();
+    if !is_missing("vocab.txt") && !is_missing("tokenizer.json") {
+        return Ok(Vec::new());
+    }
+    let Some(text) = Text::find(folder)? else { return Ok(Vec::new()) };
+    let mut files = text.files(read_pretrained_config(folder)?.max_position_embeddings).files()?;
+    files.retain(|(name, _)| is_missing(name));
+    Ok(files)
+}
+
 /// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
 ///
 /// # Errors
@@ -120,7 +138,8 @@ pub fn export_fresh(
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
     let card = card_of_fresh(fresh.choice(), seed, config);
-    save(begin(&Disk, target, Some(card))?, &model, config, text, WeightType::F32)
+    let form = Form { weight_type: WeightType::F32, has_pooler: true };
+    save(begin(&Disk, target, Some(card))?, &model, config, text, form)
 }
 
 /// Begins to fill a folder, with its card.
@@ -136,17 +155,30 @@ fn begin<'a>(
     Ok(unfinished)
 }
 
+/// The part of a pooler's name that is the same in all checkpoints.
+const POOLER: &str = "pooler.dense.";
+
+/// How the weights of a model are written.
+#[derive(Clone, Copy)]
+struct Form {
+    weight_type: WeightType,
+    /// Whether the model's pooler is one that was trained; a random one is left out.
+    has_pooler: bool,
+}
+
 fn save<M: Architecture>(
     unfinished: Unfinished<'_>,
     model: &M,
     config: &BertConfig,
     text: &Text,
-    weight_type: WeightType,
+    form: Form,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
         let bytes = if name == WEIGHTS {
-            let tensors = named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
-            Cow::from(weight_type.bytes_of(&tensors))
+            let mut tensors =
+                named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
+            tensors.retain(|name, _| form.has_pooler || !name.contains(POOLER));
+            Cow::from(form.weight_type.bytes_of(&tensors))
         } else {
             Cow::from(bytes)
         };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::{BertForPreTraining, LoadPolicy, Mode, PretrainingInput, load_pretrained};
+use bert_model::{BertForPreTraining, Mode, PretrainingInput, read_pretrained_config};
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
@@ -10,6 +10,7 @@ use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::host::{int_vector, values};
 use crate::padding::PaddedBatch;
+use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
 use crate::tasks::EncodedPair;
 use crate::text::Text;
 
@@ -37,8 +38,13 @@ impl MaskFiller {
     /// When the folder has no masked-LM head or cannot be read.
     pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
-        let (model, config, _) = load_pretrained(folder, |config| config, LoadPolicy::Exact, 0, &device)?;
-        Ok(Self { model, text: Text::open(folder)?, max_length: config.max_position_embeddings, device })
+        let config = read_pretrained_config(folder)?;
+        let hint = "name a pre-trained model, such as the one that this model was fine-tuned from; fine-tuned models answer \
+                    with `bert predict`";
+        let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
+        let (text, max_length) = (Text::open(folder)?, config.max_position_embeddings);
+        text.check_fits(&config, max_length)?;
+        Ok(Self { model, text, max_length, device })
     }
 
     /// The `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text

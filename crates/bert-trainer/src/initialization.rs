@@ -35,11 +35,12 @@ impl InitializationChoice {
     }
 }
 
-/// The shape of a model: one of the released sizes for so many words, or a `config.json`.
+/// Returns the shape of a model: one of the released sizes for a vocabulary of this size, or a `config.json`. Where that
+/// file has no `vocab_size`, the size of the vocabulary is taken, and `note` gets a sentence about it.
 ///
 /// # Errors
 /// When the name is neither, or the file is no configuration.
-pub fn named_model(name: &str, vocabulary: usize) -> Result<BertConfig, Error> {
+pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) -> Result<BertConfig, Error> {
     if let Ok(preset) = name.parse::<Preset>() {
         return Ok(BertConfig::preset(preset, vocabulary));
     }
@@ -48,7 +49,11 @@ pub fn named_model(name: &str, vocabulary: usize) -> Result<BertConfig, Error> {
         let reason = format!("{name:?} is neither tiny, mini, small, medium, base or large nor a file");
         return Err(Error::Configuration { flag: "model", reason });
     }
-    Ok(BertConfig::read(path)?)
+    let (config, has_size) = BertConfig::read_for(path, vocabulary)?;
+    if !has_size {
+        note(format!("{name} has no vocab_size: it is {vocabulary}, the size of the vocabulary"));
+    }
+    Ok(config)
 }
 
 /// An initialization with the counts that it needs.

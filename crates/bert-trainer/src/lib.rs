@@ -124,6 +124,7 @@ pub mod optimizer;
 mod padding;
 pub mod precision;
 pub mod pretrain;
+pub mod pretrained_heads;
 pub mod question_answering;
 pub mod report;
 mod report_file;

@@ -42,11 +42,17 @@ pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Op
         rows.push((key, words(&run["data_rules"][key])));
     }
     let what = if encoder_only { "the encoder of a BERT" } else { "a BERT" };
-    Ok(Some(card(
-        &format!("{what} pre-trained by masked LM and next-sentence prediction"),
-        encoder_only,
-        &rows,
-    )))
+    let objectives = objectives(&run["data_rules"]);
+    Ok(Some(card(&format!("{what} pre-trained by {objectives}"), encoder_only, &rows)))
+}
+
+/// The objectives of a run, by the rules of its data.
+fn objectives(rules: &Value) -> &'static str {
+    match rules["nsp"].as_str() {
+        Some("off") => "masked LM",
+        Some("sop") => "masked LM and sentence order",
+        _ => "masked LM and next-sentence prediction",
+    }
 }
 
 /// The card of fresh weights.

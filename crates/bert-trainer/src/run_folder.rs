@@ -270,6 +270,8 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         input: _,
         vocab: _,
         do_lower_case: _,
+        strip_accents: _,
+        tokenize_chinese_chars: _,
         dupe_factor: _,
         random_seed: _,
         num_shards: _,

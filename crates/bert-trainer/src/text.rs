@@ -1,10 +1,11 @@
-//! Opens the tokenizer and the vocabulary of a model folder (`vocab.txt`, `tokenizer_config.json`).
+//! Opens the tokenizer and the vocabulary of a model folder, a data set or a file.
 //!
-//! The tokenizer turns texts into ids, and its files go with a saved model. Corpora are tokenized by `bert-data`.
+//! The tokenizer turns texts into ids, and its files go with a saved model. Corpora are tokenized by `bert-data`, with the
+//! same settings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bert_data::{DataSet, Tokenizer, Vocabulary};
+use bert_data::{DataSet, StatedSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use bert_model::BertConfig;
 
 use crate::error::Error;
@@ -13,55 +14,70 @@ use crate::tasks::{EncodedPair, SpecialIds, encode_pair};
 /// Between the two texts of a pair, where a user writes them as one.
 pub const PAIR_SEPARATOR: &str = " ||| ";
 
-/// What turns text into ids.
+/// A tokenizer with its vocabulary.
 pub struct Text {
     /// The vocabulary.
     pub vocabulary: Vocabulary,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
-    /// Whether text is lower-cased.
-    pub do_lower_case: bool,
+    /// How text is normalized.
+    pub settings: TokenizerSettings,
+    /// The file or the data folder that the vocabulary was read from.
+    pub source: PathBuf,
 }
 
 impl Text {
-    fn new(vocabulary: Vocabulary, do_lower_case: bool) -> Self {
-        let tokenizer = Tokenizer::new(&vocabulary, do_lower_case);
-        Self { vocabulary, tokenizer, do_lower_case }
+    fn new(vocabulary: Vocabulary, settings: TokenizerSettings, source: PathBuf) -> Self {
+        let tokenizer = Tokenizer::new(&vocabulary, settings);
+        Self { vocabulary, tokenizer, settings, source }
     }
 
-    /// Opens `vocab.txt` of a model folder; lower-casing as `tokenizer_config.json` says, on when it is
-    /// silent or missing.
+    /// Opens the tokenizer of a model folder: `vocab.txt` or `tokenizer.json`, with the settings that the folder's files
+    /// state. Where they are silent, text is lower-cased unless the vocabulary has words with upper-case letters.
     ///
     /// # Errors
-    /// When either file cannot be read.
+    /// When the files cannot be read, or describe another tokenizer than BERT's.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        let vocabulary = Vocabulary::read(&folder.join("vocab.txt"))?;
-        let settings = folder.join("tokenizer_config.json");
-        let do_lower_case = match settings.exists() {
-            true => crate::json_file::read_json(&settings)?["do_lower_case"].as_bool().unwrap_or(true),
-            false => true,
-        };
-        Ok(Self::new(vocabulary, do_lower_case))
+        Ok(Self::of_files(TokenizerFiles::read(folder)?, StatedSettings::default()))
     }
 
-    /// The tokenizer a data set was made with.
-    pub fn of_data(data: &DataSet) -> Self {
-        Self::new(data.vocabulary().clone(), data.manifest().config.do_lower_case)
-    }
-
-    /// The tokenizer of a vocabulary.
+    /// [`Text::open`]; `None` for a folder without a tokenizer.
     ///
     /// # Errors
-    /// When the file cannot be read.
-    pub fn of_vocabulary(path: &Path, do_lower_case: bool) -> Result<Self, Error> {
-        Ok(Self::new(Vocabulary::read(path)?, do_lower_case))
+    /// As [`Text::open`].
+    pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
+        let files = TokenizerFiles::find(folder)?;
+        Ok(files.map(|files| Self::of_files(files, StatedSettings::default())))
+    }
+
+    /// The tokenizer that a data set was made with.
+    pub fn of_data(data: &DataSet) -> Self {
+        let settings = data.manifest().config.tokenizer_settings();
+        Self::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
+    }
+
+    /// The tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. What `stated` leaves open is as in
+    /// [`Text::open`].
+    ///
+    /// # Errors
+    /// As [`Text::open`].
+    pub fn of_vocabulary(path: &Path, stated: StatedSettings) -> Result<Self, Error> {
+        Ok(Self::of_files(TokenizerFiles::read(path)?, stated))
+    }
+
+    fn of_files(files: TokenizerFiles, stated: StatedSettings) -> Self {
+        let mut stated = stated.or(files.stated);
+        stated.do_lower_case.get_or_insert_with(|| !files.vocabulary.is_cased());
+        Self::new(files.vocabulary, stated.resolved(), files.source)
     }
 
     /// The tokenizer files of a saved model that takes `max_length` positions.
     pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
         bert_model::Vocabulary {
             words: self.vocabulary.tokens(),
-            do_lower_case: self.do_lower_case,
+            do_lower_case: self.settings.do_lower_case,
+            strip_accents: self.settings.strip_accents,
+            tokenize_chinese_chars: self.settings.tokenize_chinese_chars,
             max_length,
         }
     }
@@ -77,8 +93,8 @@ impl Text {
             differences.push(format!("the model takes {most} positions, --max-seq-length is {max_length}"));
         }
         if self.vocabulary.len() > model.vocab_size {
-            let (known, size) = (model.vocab_size, self.vocabulary.len());
-            differences.push(format!("the model knows {known} tokens, vocab.txt has {size}"));
+            let (known, size, file) = (model.vocab_size, self.vocabulary.len(), self.source.display());
+            differences.push(format!("the model has embeddings of {known} tokens, {file} has {size} tokens"));
         }
         match differences.is_empty() {
             true => Ok(()),

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use bert_model::{
-    Architecture, BertForPreTraining, LoadPolicy, load_pretrained_weights, read_pretrained_config,
-};
+use bert_data::Nsp;
+use bert_model::read_pretrained_config;
 use bert_trainer::built_in;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::evaluation::{Evaluation, evaluate};
 use bert_trainer::precision::PrecisionChoice;
+use bert_trainer::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use bert_trainer::text::Text;
 use bert_trainer::top_k::top_k_accuracy;
 use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
@@ -67,10 +68,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.checkpoint)?;
     let mut config = read_pretrained_config(&folder)?;
     config.compute = precision.with(KernelChoice::Fused);
-    let model = BertForPreTraining::new(&config, 0, &device);
-    let (model, _) = load_pretrained_weights(model, &folder, LoadPolicy::Exact)?;
     let mut loader = DataLoader::open(&args.data, 0)?;
-    loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
+    loader.check_fits(&config, Text::find(&folder)?.as_ref())?;
+    let heads = match loader.manifest().config.nsp {
+        Nsp::Off => Heads::MaskedLm,
+        _ => Heads::Both,
+    };
+    let hint =
+        "evaluate a model that was pre-trained with both, or masked LM alone on data made with --nsp off";
+    let Pretrained { model, .. } = load_pretraining(&config, &folder, heads, hint, 0, &device)?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;
     if let Some(slow) = precision.warning(args.device, &config, tokens) {
         say(&format!("warning: {slow}"));

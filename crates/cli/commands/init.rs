@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use bert_data::DataSet;
+use bert_data::{DataSet, StatedSettings};
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use bert_trainer::text::Text;
-use clap::{ArgAction, Args as ClapArgs};
+use clap::Args as ClapArgs;
 
 use crate::exit::print;
+use crate::progress::say;
 
 /// Write fresh weights as a Hugging Face folder that any trainer of BERT can start from.
 #[derive(ClapArgs, Debug)]
@@ -22,13 +23,22 @@ pub struct Args {
     #[arg(long, value_name = "DIR", required_unless_present = "vocab", conflicts_with = "vocab")]
     data: Option<PathBuf>,
 
-    /// Vocabulary of the model, where no text is counted.
-    #[arg(long, value_name = "FILE")]
+    /// Vocabulary of the model, where no text is counted: vocab.txt, tokenizer.json or the folder of a model.
+    #[arg(long, value_name = "FILE|DIR")]
     vocab: Option<PathBuf>,
 
-    /// Whether the tokenizer lower-cases, with --vocab.
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, conflicts_with = "data")]
-    do_lower_case: bool,
+    /// Whether the tokenizer lower-cases, with --vocab [default: as the files next to the vocabulary say, else true unless
+    /// the vocabulary is cased].
+    #[arg(long, value_name = "BOOL", conflicts_with = "data")]
+    do_lower_case: Option<bool>,
+
+    /// Whether the tokenizer strips accents, with --vocab [default: as these files say, else as --do-lower-case].
+    #[arg(long, value_name = "BOOL", conflicts_with = "data")]
+    strip_accents: Option<bool>,
+
+    /// Whether each ideograph is a word of its own, with --vocab [default: as these files say, else true].
+    #[arg(long, value_name = "BOOL", conflicts_with = "data")]
+    tokenize_chinese_chars: Option<bool>,
 
     /// Model size (tiny, mini, small, medium, base, large) or a config.json.
     #[arg(long, value_name = "SIZE|FILE")]
@@ -50,18 +60,24 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     // Counting the text takes long.
     check_export_folder(&args.output)?;
+    let note = &mut |note: String| say(&format!("note: {note}"));
+    let stated = StatedSettings {
+        do_lower_case: args.do_lower_case,
+        strip_accents: args.strip_accents,
+        tokenize_chinese_chars: args.tokenize_chinese_chars,
+    };
     let (fresh, model, text) = match (&args.data, &args.vocab) {
         (Some(data), _) => {
             let data = DataSet::open(data)?;
-            let model = named_model(&args.model, data.manifest().vocabulary.size)?;
+            let model = named_model(&args.model, data.manifest().vocabulary.size, note)?;
             let choice = args.initialization.unwrap_or_default();
             let fresh = FreshWeights::new(choice, &data, &model, args.seed)?;
             (fresh, model, Text::of_data(&data))
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");
-            let text = Text::of_vocabulary(vocab, args.do_lower_case)?;
-            let model = named_model(&args.model, text.vocabulary.len())?;
+            let text = Text::of_vocabulary(vocab, stated)?;
+            let model = named_model(&args.model, text.vocabulary.len(), note)?;
             let choice = args.initialization.unwrap_or(InitializationChoice::Neighbours);
             (FreshWeights::uncounted(choice)?, model, text)
         }

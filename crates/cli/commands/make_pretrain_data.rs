@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, build};
+use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use serde_json::Value;
@@ -112,6 +112,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let manifest = engine::build(&args.engine, tasks, &args.config, args.quiet)?;
         return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.json);
     }
+    if let Some(note) = vocabulary_note(&args.config)? {
+        say(&format!("note: {note}"));
+    }
     if let Some(warning) = bert_data::casing_warning(&args.config)? {
         say(&format!("WARNING: {warning}"));
     }
@@ -123,6 +126,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
     show(&outcome.manifest, &outcome.output, args.json)
+}
+
+/// Says from which file the vocabulary is taken, where it is not a file with a token on each line.
+fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
+    let Some(path) = config.vocab.as_deref() else { return Ok(None) };
+    let files = TokenizerFiles::read(path)?;
+    let count = files.vocabulary.len();
+    Ok(files.is_json.then(|| format!("{}: read as JSON, {count} tokens", files.source.display())))
 }
 
 /// Prints what a data set holds: its report, warnings among it, or as JSON, with the warnings on stderr too.

@@ -182,7 +182,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         seconds,
         cpu_seconds: work * if config.random == RandomMode::Reference { 1.0 } else { threads as f64 },
         plan: plan.figures(rows, threads),
-        warnings: casing::warning(config, &prepared.vocabulary, &prepared.files)?.into_iter().collect(),
+        warnings: casing::warning(config, &prepared.vocabulary, prepared.settings, &prepared.files)?
+            .into_iter()
+            .collect(),
     })
 }
 

@@ -143,7 +143,7 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
 impl Prepared<'_> {
     /// The tokenizer that the options ask for.
     pub(crate) fn tokenizer(&self) -> Tokenizer {
-        let tokenizer = Tokenizer::new(&self.vocabulary, self.config.do_lower_case);
+        let tokenizer = Tokenizer::new(&self.vocabulary, self.settings);
         match self.config.segmenter {
             Segmenter::None => tokenizer,
             Segmenter::Chinese => tokenizer.with_segmenter(ChineseSegmenter::new()),
@@ -152,7 +152,7 @@ impl Prepared<'_> {
 
     /// Returns the options as they are saved, for this number of shards.
     pub(crate) fn resolved(&self, shards: usize) -> ResolvedConfig {
-        ResolvedConfig::new(self.config, shards, self.tables)
+        ResolvedConfig::new(self.config, self.settings, shards, self.tables)
     }
 
     /// The ids that its tokens have before masking.

@@ -4,11 +4,13 @@ use crate::builder::memory::{self, Tuning};
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
 use crate::config::{BuildConfig, RandomMode};
+use crate::documents::casing;
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::{
     Format, each_file, expand, first_duplicate, refuse_output_inside, refuse_too_many, refuse_vocabulary,
 };
 use crate::parallel::pool;
+use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use rayon::ThreadPool;
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ pub(crate) struct Prepared<'a> {
     /// Bytes of input that are tokenized together, at least; fewer in tests.
     pub(crate) segment: u64,
     pub(crate) vocabulary: Vocabulary,
+    /// How text is normalized.
+    pub(crate) settings: TokenizerSettings,
     pub(crate) files: Vec<PathBuf>,
     /// Whether an input is JSON Lines or Parquet.
     pub(crate) tables: bool,
@@ -44,11 +48,11 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     }
     let tables = each_file(&files, Format::of)?.into_iter().any(Format::is_table);
     config.check_tables(tables)?;
-    let vocabulary = Vocabulary::read(config.vocab()?)?;
+    let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
         return conflict("random-word-skip-special", "this --vocab", "it has no other tokens");
     }
     let pool = pool(config.threads)?;
     let budget = memory::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, files, tables, pool })
+    Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, settings, files, tables, pool })
 }

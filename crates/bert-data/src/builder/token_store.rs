@@ -216,7 +216,7 @@ impl Division {
         told: &mut dyn FnMut(u64),
     ) -> Result<Counts> {
         let warning = match segment {
-            0 => casing::warning(prepared.config, &prepared.vocabulary, &prepared.files)?,
+            0 => casing::warning(prepared.config, &prepared.vocabulary, prepared.settings, &prepared.files)?,
             _ => None,
         };
         let create =

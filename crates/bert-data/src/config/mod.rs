@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::byte_size::ByteSize;
 use crate::config::predictions::{enough_predictions, warn_of_cap};
 use crate::error::{OptionError, Result};
+use crate::tokenization::settings::StatedSettings;
 use bert_storage::on_disk;
 
 /// Where the random draws come from.
@@ -114,14 +115,25 @@ pub struct BuildConfig {
     #[setters(into)]
     pub output: Option<PathBuf>,
 
-    /// WordPiece vocabulary, one token per line: a file or a URL.
+    /// WordPiece vocabulary: vocab.txt with one token on each line, tokenizer.json, or the folder of a model; or a URL of
+    /// a file.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "vocab-file", value_name = "FILE"))]
     #[setters(into)]
     pub vocab: Option<PathBuf>,
 
-    /// Lower-case the text and strip accents (true for uncased vocabularies).
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
-    pub do_lower_case: bool,
+    /// Lower-case the text, for uncased vocabularies [default: as the tokenizer_config.json or tokenizer.json next to the
+    /// vocabulary says, else true].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
+    pub do_lower_case: Option<bool>,
+
+    /// Strip accents (nonspacing marks) from the text [default: as these files say, else as --do-lower-case, but false
+    /// where more than 1 % of the words of a lower-cased vocabulary have accents].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
+    pub strip_accents: Option<bool>,
+
+    /// Take each ideograph as a word of its own [default: as these files say, else true].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
+    pub tokenize_chinese_chars: Option<bool>,
 
     /// Mask whole words instead of single word pieces.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().do_whole_word_mask, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
@@ -276,7 +288,9 @@ impl Default for BuildConfig {
             input: Vec::new(),
             output: None,
             vocab: None,
-            do_lower_case: true,
+            do_lower_case: None,
+            strip_accents: None,
+            tokenize_chinese_chars: None,
             do_whole_word_mask: false,
             segmenter: Segmenter::None,
             layout: Layout::Instances,
@@ -363,6 +377,15 @@ impl BuildConfig {
         match self.layout {
             Layout::Instances => self.dupe_factor,
             Layout::Documents => 1,
+        }
+    }
+
+    /// The settings of the tokenizer that are given as options.
+    pub(crate) fn stated_settings(&self) -> StatedSettings {
+        StatedSettings {
+            do_lower_case: self.do_lower_case,
+            strip_accents: self.strip_accents,
+            tokenize_chinese_chars: self.tokenize_chinese_chars,
         }
     }
 

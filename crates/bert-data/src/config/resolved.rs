@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::tokenization::settings::TokenizerSettings;
 use bert_storage::digest_bytes;
 
 /// The options that decide the bytes of a data set, as they were used; saved in its manifest.
@@ -22,6 +23,12 @@ pub struct ResolvedConfig {
     pub input: Vec<String>,
     pub vocab: String,
     pub do_lower_case: bool,
+    /// Left out where it is not stated, as in data sets that are older than the option; it is then as `do_lower_case`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strip_accents: Option<bool>,
+    /// Left out where it is true.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub tokenize_chinese_chars: bool,
     pub do_whole_word_mask: bool,
     #[serde(default)]
     pub segmenter: Segmenter,
@@ -57,6 +64,15 @@ pub struct ResolvedConfig {
     pub strict_rows: bool,
 }
 
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_true(flag: &bool) -> bool {
+    *flag
+}
+
 fn one() -> usize {
     1
 }
@@ -86,17 +102,36 @@ impl ResolvedConfig {
             let documents = self.layout == Layout::Documents;
             let of_loader = |key: &str| documents && ["dupe_factor", "masking"].contains(&key);
             options.retain(|key, value| !value.is_null() && !of_loader(key));
+            options.insert("tokenize_chinese_chars".to_owned(), self.tokenize_chinese_chars.into());
         }
         serde_json::from_value(options)
     }
 
-    /// The options of `config` with the number of shards decided; `tables` says whether an input is a table.
-    pub(crate) fn new(config: &BuildConfig, num_shards: usize, tables: bool) -> Self {
+    /// How the text was normalized.
+    #[must_use]
+    pub fn tokenizer_settings(&self) -> TokenizerSettings {
+        TokenizerSettings {
+            do_lower_case: self.do_lower_case,
+            strip_accents: self.strip_accents,
+            tokenize_chinese_chars: self.tokenize_chinese_chars,
+        }
+    }
+
+    /// The options of `config` with the number of shards and the tokenizer's settings decided; `tables` says whether an
+    /// input is a table.
+    pub(crate) fn new(
+        config: &BuildConfig,
+        settings: TokenizerSettings,
+        num_shards: usize,
+        tables: bool,
+    ) -> Self {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         Self {
             input: config.input.iter().map(|path| text(path)).collect(),
             vocab: config.vocab.as_deref().map(text).unwrap_or_default(),
-            do_lower_case: config.do_lower_case,
+            do_lower_case: settings.do_lower_case,
+            strip_accents: settings.strip_accents,
+            tokenize_chinese_chars: settings.tokenize_chinese_chars,
             // Spans are of whole words.
             do_whole_word_mask: config.do_whole_word_mask || config.max_ngram > 1,
             segmenter: config.segmenter,
@@ -139,15 +174,19 @@ mod tests {
         for config in [
             plain.clone(),
             BuildConfig { layout: Layout::Documents, ..plain.clone() },
+            BuildConfig { strip_accents: Some(false), tokenize_chinese_chars: Some(false), ..plain.clone() },
             BuildConfig { masking: Masking::Dynamic, dupe_factor: 3, max_ngram: 2, ..plain.clone() },
             BuildConfig { columns: Columns::Hf, max_predictions_per_seq: Some(7), ..plain.clone() },
             BuildConfig { random: RandomMode::Reference, random_seed: 1, ..plain.clone() },
             BuildConfig { split_sentences: true, language: "de".to_owned(), nsp: Nsp::Sop, ..plain.clone() },
         ] {
             for tables in [false, true] {
-                let saved = ResolvedConfig::new(&config, 5, tables);
+                let resolve = |config: &BuildConfig| {
+                    ResolvedConfig::new(config, config.stated_settings().resolved(), 5, tables)
+                };
+                let saved = resolve(&config);
                 let again = saved.options().unwrap();
-                assert_eq!(ResolvedConfig::new(&again, 5, tables), saved);
+                assert_eq!(resolve(&again), saved);
                 if config.random == RandomMode::Keyed {
                     again.check().unwrap();
                 }
@@ -161,8 +200,13 @@ mod tests {
         let keys = |value: serde_json::Value| -> Vec<String> {
             value.as_object().unwrap().keys().cloned().collect()
         };
-        let saved =
-            keys(serde_json::to_value(ResolvedConfig::new(&BuildConfig::default(), 1, true)).unwrap());
+        let settings = TokenizerSettings {
+            do_lower_case: true,
+            strip_accents: Some(false),
+            tokenize_chinese_chars: false,
+        };
+        let saved = ResolvedConfig::new(&BuildConfig::default(), settings, 1, true);
+        let saved = keys(serde_json::to_value(saved).unwrap());
         let options = keys(serde_json::to_value(BuildConfig::default()).unwrap());
         let left_out: Vec<_> = options.iter().filter(|key| !saved.contains(key)).collect();
         let of_the_run =

@@ -1,64 +1,109 @@
-//! Checks that a vocabulary fits `--do-lower-case`.
+//! Decides how text is normalized for a vocabulary, and warns where `--do-lower-case` or `--strip-accents` does not fit it.
 //!
 //! A misfit fails nowhere. Lower-cased text uses only the lower-case half of a cased vocabulary; under an uncased
-//! vocabulary, every word of cased text with a capital becomes `[UNK]`. Either costs a whole pre-training, so a build
-//! warns first, with the figure that shows it.
+//! vocabulary, every word of cased text with a capital becomes `[UNK]`; and words with accents never occur in text
+//! without accents. Each costs a whole pre-training, so a build warns first, with the figure that shows it.
 
 use std::path::PathBuf;
 
-use crate::config::BuildConfig;
+use crate::config::{BuildConfig, RandomMode};
 use crate::error::Result;
 use crate::input::expand;
 use crate::input::line_check::BadLines;
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
-use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
-use crate::tokenization::{Tokenizer, basic_tokens};
+use crate::tokenization::settings::TokenizerSettings;
+use crate::tokenization::tokenizer_files::TokenizerFiles;
+use crate::tokenization::vocabulary::{Vocabulary, cased_words, is_special_token};
+use crate::tokenization::{Tokenizer, basic_tokens, without_accents};
 
-/// An uncased vocabulary has no upper-case letter but by accident.
-const FEW_TOKENS: f64 = 0.05;
+/// A vocabulary of text without accents has no word with an accent except by accident.
+const FEW_ACCENTS: f64 = 0.01;
 /// Text without capitals has few words that are [`UNK`](crate::tokenization::vocabulary::UNK) for their case.
 const FEW_WORDS: f64 = 0.01;
 /// Files whose first block is looked at.
 const FILES: usize = 16;
 
-/// What does not fit, in words and with its figure; nothing where vocabulary and `--do-lower-case` fit together.
+/// Returns what does not fit, or what was decided by the vocabulary's words alone; nothing where vocabulary and options
+/// fit together.
 ///
 /// # Errors
 /// As [`crate::build`] for the vocabulary and for the text that is looked at.
 pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
-    let vocabulary = Vocabulary::read(config.vocab()?)?;
-    let files = if config.do_lower_case { Vec::new() } else { expand(&config.input)? };
-    warning(config, &vocabulary, &files)
+    let (vocabulary, settings) = tokenizer_of(config)?;
+    if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {
+        let reason =
+            share_with_accents(&vocabulary).unwrap_or("the files of its tokenizer say so".to_owned());
+        return Ok(Some(format!(
+            "accents are kept in the lower-cased text: {reason}. --strip-accents true strips them."
+        )));
+    }
+    let files = if settings.do_lower_case { Vec::new() } else { expand(&config.input)? };
+    warning(config, &vocabulary, settings, &files)
+}
+
+/// Returns the vocabulary of a configuration, and how text is normalized for it: as the options say, else as the files of
+/// the tokenizer say, else as in the reference. But where the options leave it open, a vocabulary of lower-cased words with
+/// accents gets text with accents.
+pub(crate) fn tokenizer_of(config: &BuildConfig) -> Result<(Vocabulary, TokenizerSettings)> {
+    let files = TokenizerFiles::read(config.vocab()?)?;
+    let mut settings = config.stated_settings().or(files.stated).resolved();
+    let is_open = settings.do_lower_case && settings.strip_accents.is_none();
+    if is_open && config.random == RandomMode::Keyed && !files.vocabulary.is_cased() {
+        let (accented, words) = accented_words(&files.vocabulary);
+        if accented.len() as f64 > FEW_ACCENTS * words as f64 {
+            settings.strip_accents = Some(false);
+        }
+    }
+    Ok((files.vocabulary, settings))
+}
+
+/// The words of a vocabulary that change when accents are stripped, and the number of words.
+fn accented_words(vocabulary: &Vocabulary) -> (Vec<&str>, usize) {
+    let words = vocabulary.tokens().iter().filter(|token| !is_special_token(token) && !token.is_empty());
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    let changes = |word: &&&str| !word.is_ascii() && !without_accents(word.chars()).eq(word.chars());
+    (words.iter().filter(changes).copied().collect(), words.len())
 }
 
 /// [`casing_warning`] where the vocabulary is read and the files are found.
 pub(crate) fn warning(
     config: &BuildConfig,
     vocabulary: &Vocabulary,
+    settings: TokenizerSettings,
     files: &[PathBuf],
 ) -> Result<Option<String>> {
-    if config.do_lower_case {
-        Ok(unreachable_tokens(vocabulary))
-    } else {
-        unknown_capitals(config, vocabulary, files)
-    }
+    let case = match settings.do_lower_case {
+        true => unreachable_tokens(vocabulary),
+        false => unknown_capitals(config, vocabulary, settings, files)?,
+    };
+    let never = || share_with_accents(vocabulary).filter(|_| settings.strips_accents());
+    Ok(case.or_else(|| {
+        never().map(|share| {
+            format!(
+                "accents are stripped, but {share}, which never occur then. Use --strip-accents false to keep accents."
+            )
+        })
+    }))
+}
+
+/// How many words of a vocabulary have accents, in words; nothing where none has.
+fn share_with_accents(vocabulary: &Vocabulary) -> Option<String> {
+    let (accented, words) = accented_words(vocabulary);
+    let first = accented.first()?;
+    Some(format!("{} of the {words} words of the vocabulary have accents ({first:?})", accented.len()))
 }
 
 /// Lower-casing, of which tokens with upper-case letters never come.
 fn unreachable_tokens(vocabulary: &Vocabulary) -> Option<String> {
-    let (mut with_case, mut upper) = (0, 0);
-    for token in vocabulary.tokens().iter().filter(|token| !is_special_token(token)) {
-        let lower = token.to_lowercase();
-        upper += u64::from(lower != *token);
-        with_case += u64::from(lower != *token || token.to_uppercase() != *token);
-    }
-    let share = upper as f64 / f64::max(with_case as f64, 1.0);
-    (share > FEW_TOKENS).then(|| {
+    let cased = cased_words(vocabulary);
+    vocabulary.is_cased().then(|| {
         format!(
-            "--do-lower-case is on, but the vocabulary is cased: {:.0} % of its words ({upper} of {with_case}) have \
+            "--do-lower-case is on, but the vocabulary is cased: {:.0} % of its words ({} of {}) have \
              upper-case letters, and lower-cased text never has them. Use --do-lower-case false.",
-            100.0 * share
+            100.0 * cased.share(),
+            cased.found,
+            cased.words
         )
     })
 }
@@ -67,9 +112,10 @@ fn unreachable_tokens(vocabulary: &Vocabulary) -> Option<String> {
 fn unknown_capitals(
     config: &BuildConfig,
     vocabulary: &Vocabulary,
+    settings: TokenizerSettings,
     files: &[PathBuf],
 ) -> Result<Option<String>> {
-    let tokenizer = Tokenizer::new(vocabulary, false);
+    let tokenizer = Tokenizer::new(vocabulary, settings);
     let (mut words, mut lost, mut ids) = (0u64, 0u64, Vec::new());
     let mut is_unknown = |word: &str| {
         ids.clear();
@@ -88,7 +134,7 @@ fn unknown_capitals(
             continue;
         };
         each_text(&block, path, rules, |text, _| {
-            basic_tokens(text, false, |word| {
+            basic_tokens(text, settings, |word| {
                 words += 1;
                 let lower = word.to_lowercase();
                 lost += u64::from(lower != word && is_unknown(word) && !is_unknown(&lower));

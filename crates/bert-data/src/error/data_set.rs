@@ -26,6 +26,70 @@ pub enum VocabularyProblem {
     /// A vocabulary is not UTF-8.
     #[error("invalid UTF-8 in a vocabulary")]
     InvalidUtf8,
+    /// A vocabulary of SentencePiece, in which a tab and a score follow each token.
+    #[error(
+        "no {token}, and most lines hold a tab and a score: a vocabulary of SentencePiece. BERT needs a WordPiece \
+         vocabulary with one token on each line; `bert make-vocab` trains one"
+    )]
+    Scores {
+        /// The token that is not there.
+        token: &'static str,
+    },
+    /// A folder without a tokenizer that can be read.
+    #[error("no vocab.txt and no tokenizer.json in this folder, so it has no WordPiece vocabulary")]
+    NoVocabulary,
+    /// A file of a tokenizer is not the JSON object that it should be; where and why.
+    #[error("not a JSON object")]
+    Json(#[source] serde_json::Error),
+    /// A file describes another tokenizer than BERT's.
+    #[error("`{key}` is {value}; only {only} is supported")]
+    Unsupported {
+        /// The key in the file.
+        key: String,
+        /// Its value as JSON, cut to a line.
+        value: String,
+        /// The value that is supported.
+        only: &'static str,
+    },
+    /// A token that the tokenizer finds in the text before the text is split.
+    #[error(
+        "{token:?} is an added token, which is found anywhere in the text before it is split; that is not supported. \
+         Put it in the place of an [unused...] token of vocab.txt, and take it out of the added tokens"
+    )]
+    AddedToken {
+        /// The token.
+        token: String,
+    },
+    /// A token whose id is not a number, or far above the number of tokens.
+    #[error("the id of {token:?} is not a whole number in the range of the vocabulary")]
+    NotAnId {
+        /// The token.
+        token: String,
+    },
+    /// Two tokens have one id.
+    #[error("{token:?} has id {id}, which another token has, or which is far above the others")]
+    IdTwice {
+        /// The id.
+        id: usize,
+        /// The second token.
+        token: String,
+    },
+    /// A token with white space at an end, or a line break in it.
+    #[error("{token:?} has white space at an end or a line break in it: vocab.txt has no such tokens")]
+    NotALine {
+        /// The token.
+        token: String,
+    },
+}
+
+impl VocabularyProblem {
+    /// 4 for a tokenizer that is not BERT's, 3 for a file that is damaged.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unsupported { .. } | Self::AddedToken { .. } | Self::NoVocabulary => 4,
+            _ => 3,
+        }
+    }
 }
 
 /// What is wrong with a manifest, with the receipt of a part, or with a file that one of them names.

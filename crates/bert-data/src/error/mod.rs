@@ -85,6 +85,7 @@ impl Error {
             Self::Part(PartError::TextMissing { .. }) => 75,
             Self::Threads { .. } | Self::Shard(Located { problem: ShardProblem::Write(_), .. }) => 1,
             Self::Option(_) | Self::Output(_) => 2,
+            Self::Vocabulary(error) => error.problem.exit_code(),
             // The wrong files were named; otherwise what is in them is no good.
             Self::Input(InputError::NoneNamed | InputError::TooMany { .. }) => 2,
             Self::InputFile(error) => match error.problem {
@@ -96,7 +97,6 @@ impl Error {
             Self::Input(_)
             | Self::Shard(_)
             | Self::Manifest(_)
-            | Self::Vocabulary(_)
             | Self::Part(_)
             | Self::NotConserved { .. } => 3,
         }

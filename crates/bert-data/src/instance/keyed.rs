@@ -129,7 +129,7 @@ mod tests {
         }
         let documents = builder.finish().unwrap();
         let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
-        let mut keyed = ResolvedConfig::new(&config, 1, false).keyed(&vocabulary);
+        let mut keyed = ResolvedConfig::new(&config, true.into(), 1, false).keyed(&vocabulary);
         let mut made = Vec::new();
         keyed
             .make(&documents, 4, (1, 1), |_, row| {

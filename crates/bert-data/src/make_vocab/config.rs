@@ -7,6 +7,7 @@ use crate::config::check::{conflict, invalid};
 use crate::error::Result;
 use crate::input::line_check::BadLines;
 use crate::input::texts::TextRules;
+use crate::tokenization::settings::TokenizerSettings;
 
 /// Different words that are counted: those of some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;
@@ -27,12 +28,21 @@ pub struct VocabConfig {
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().min_frequency))]
     pub min_frequency: u64,
 
-    /// Lower-case the text and strip accents.
+    /// Lower-case the text.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_lower_case: bool,
 
+    /// Strip accents (nonspacing marks) from the text [default: as --do-lower-case].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
+    pub strip_accents: Option<bool>,
+
+    /// Take each ideograph as a word of its own.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = VocabConfig::default().tokenize_chinese_chars, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
+    pub tokenize_chinese_chars: bool,
+
     /// Most characters of the alphabet, the most frequent ones; words with others are unknown. Default: 1000, and more until
-    /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size.
+    /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size. Room that merged
+    /// pieces do not fill goes to the other characters.
     #[cfg_attr(feature = "cli", arg(long))]
     pub limit_alphabet: Option<usize>,
 
@@ -69,6 +79,8 @@ impl Default for VocabConfig {
             vocab_size: 30_522,
             min_frequency: 2,
             do_lower_case: true,
+            strip_accents: None,
+            tokenize_chinese_chars: true,
             limit_alphabet: None,
             max_words: MAX_WORDS,
             strict_utf8: false,
@@ -92,6 +104,16 @@ impl VocabConfig {
             return conflict("lossy-utf8", "--strict-utf8", "one refuses what the other repairs");
         }
         Ok(())
+    }
+
+    /// How the text is normalized.
+    #[must_use]
+    pub fn tokenizer_settings(&self) -> TokenizerSettings {
+        TokenizerSettings {
+            do_lower_case: self.do_lower_case,
+            strip_accents: self.strip_accents,
+            tokenize_chinese_chars: self.tokenize_chinese_chars,
+        }
     }
 
     pub(super) fn text_rules(&self) -> TextRules<'_> {

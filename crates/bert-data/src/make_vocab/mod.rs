@@ -1,7 +1,8 @@
 //! Trains a WordPiece vocabulary on text. The same text gives the same bytes every time.
 //!
 //! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged
-//! pieces in the order of merging, the most frequent pair first. Words are split as the reference's tokenizer splits
+//! pieces in the order of merging, the most frequent pair first. Where the text has no more pairs to merge, as text of
+//! ideographs, the characters that the alphabet left out follow as far as there is room. Words are split as the reference's tokenizer splits
 //! them. The reference publishes vocabularies, but not the program that made them.
 //!
 //! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at about 300 bytes
@@ -28,6 +29,7 @@ use crate::input::line_check::LineCheck;
 use crate::input::texts::each_text;
 use crate::input::{BLOCK, Block, expand, first_duplicate};
 use crate::parallel::{in_order, pool};
+use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
 use crate::tokenization::{Tokenizer, basic_tokens};
 use merges::CONTINUES;
@@ -60,7 +62,7 @@ pub fn train_vocabulary(
         |block, path| {
             let mut counts = WordCounts::default();
             let lines = each_text(block, path, config.text_rules(), |text, _| {
-                basic_tokens(text, config.do_lower_case, |word| counts.see(word, 1));
+                basic_tokens(text, config.tokenizer_settings(), |word| counts.see(word, 1));
             })?;
             counts.count_characters();
             Ok((counts, lines))
@@ -131,7 +133,7 @@ impl Text<'_> {
     /// How many tokens the text becomes under a vocabulary, and how many of them are `[UNK]`.
     fn tokenized(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
         let vocabulary = vocabulary_of(tokens)?;
-        let tokenizer = Tokenizer::new(&vocabulary, self.config.do_lower_case);
+        let tokenizer = Tokenizer::new(&vocabulary, self.config.tokenizer_settings());
         let mut sums = (0, 0);
         self.each_block(
             |block, path| {
@@ -165,35 +167,73 @@ pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Resu
 }
 
 fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<TrainedVocabulary> {
-    let alphabet = alphabet(&counts, config);
-    let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
-    let unspelled: u64 =
-        counts.words.iter().filter(|(word, _)| !is_spelled(word)).map(|(_, count)| count).sum();
-    let first = first_tokens(&counts, &alphabet);
-    let mut report = VocabReport {
-        unknown_tokens: unspelled + counts.too_long,
-        characters: counts.characters.len(),
-        dropped_characters: counts.characters.len() - alphabet.len(),
-        forgotten_words: counts.forgotten,
-        ..read
-    };
-    let mut words: Vec<(CompactString, u64)> =
-        counts.words.into_iter().filter(|(word, _)| is_spelled(word)).collect();
-    words.sort_unstable();
+    let Alphabet { mut used, mut left } = Alphabet::new(&counts, config);
+    let first = first_tokens(&counts, &used);
     if first.len() >= config.vocab_size {
         return Err(
             OptionError::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 }.into()
         );
     }
-    let tokens = merges::merge(&words, first, config.vocab_size, config.min_frequency);
-    report.text_tokens = report.unknown_tokens + pieces(&words, &tokens)?;
+    let words = spelled(&counts, &used);
+    let mut tokens = merges::merge(&words, first, config.vocab_size, config.min_frequency);
+    let words = match add_characters(&mut tokens, &mut used, &mut left, &counts, config) {
+        true => spelled(&counts, &used),
+        false => words,
+    };
+    let unspelled = counts.words.values().sum::<u64>() - words.iter().map(|(_, count)| count).sum::<u64>();
+    let mut report = VocabReport {
+        unknown_tokens: unspelled + counts.too_long,
+        characters: counts.characters.len(),
+        dropped_characters: left.len(),
+        forgotten_words: counts.forgotten,
+        ..read
+    };
+    report.text_tokens = report.unknown_tokens + pieces(&words, &tokens, config)?;
     Ok(TrainedVocabulary { tokens, report })
 }
 
+/// The words of which every character is in a sorted alphabet, sorted.
+fn spelled(counts: &WordCounts, alphabet: &[char]) -> Vec<(CompactString, u64)> {
+    let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
+    let words = counts.words.iter().filter(|(word, _)| is_spelled(word));
+    let mut words: Vec<_> = words.map(|(word, count)| (word.clone(), *count)).collect();
+    words.sort_unstable();
+    words
+}
+
+/// Adds characters that the alphabet left out, the most frequent first, until the vocabulary is full. Returns whether
+/// there was room for one.
+fn add_characters(
+    tokens: &mut Vec<String>,
+    used: &mut Vec<char>,
+    left: &mut Vec<char>,
+    counts: &WordCounts,
+    config: &VocabConfig,
+) -> bool {
+    if config.limit_alphabet.is_some() {
+        return false;
+    }
+    let added = left.iter().take_while(|c| {
+        let own = first_tokens_of(counts, **c);
+        let fits = tokens.len() + own.len() <= config.vocab_size;
+        tokens.extend(own.into_iter().filter(|_| fits));
+        fits
+    });
+    let added = added.count();
+    used.extend(left.drain(..added));
+    used.sort_unstable();
+    added > 0
+}
+
 /// How many tokens the words become, each as often as it stands in the text.
-fn pieces(words: &[(CompactString, u64)], tokens: &[String]) -> Result<u64> {
-    // The words are lower-cased already, where they shall be.
-    let tokenizer = Tokenizer::new(&vocabulary_of(tokens)?, false);
+fn pieces(words: &[(CompactString, u64)], tokens: &[String], config: &VocabConfig) -> Result<u64> {
+    // The words are normalized already, and ideographs are parted where they shall be.
+    let settings = TokenizerSettings {
+        do_lower_case: false,
+        strip_accents: None,
+        tokenize_chinese_chars: config.tokenize_chinese_chars,
+    };
+    let tokenizer = Tokenizer::new(&vocabulary_of(tokens)?, settings);
     let (mut sum, mut ids) = (0, Vec::new());
     for (word, count) in words {
         ids.clear();
@@ -203,17 +243,27 @@ fn pieces(words: &[(CompactString, u64)], tokens: &[String]) -> Result<u64> {
     Ok(sum)
 }
 
-/// The most frequent characters, ties by code point; sorted.
-fn alphabet(counts: &WordCounts, config: &VocabConfig) -> Vec<char> {
-    let characters = counts.characters.iter();
-    let mut order: Vec<(u64, char)> =
-        characters.map(|(&c, places)| (places.first + places.inside, c)).collect();
-    order.sort_unstable_by_key(|&(count, c)| (std::cmp::Reverse(count), c));
-    let usual = || usual_alphabet(&order, counts, config.vocab_size);
-    order.truncate(config.limit_alphabet.unwrap_or_else(usual));
-    let mut alphabet: Vec<char> = order.into_iter().map(|(_, c)| c).collect();
-    alphabet.sort_unstable();
-    alphabet
+/// The characters of a text.
+struct Alphabet {
+    /// Those that words to train on may have, sorted.
+    used: Vec<char>,
+    /// The others, the most frequent first, ties by code point.
+    left: Vec<char>,
+}
+
+impl Alphabet {
+    fn new(counts: &WordCounts, config: &VocabConfig) -> Self {
+        let characters = counts.characters.iter();
+        let mut order: Vec<(u64, char)> =
+            characters.map(|(&c, places)| (places.first + places.inside, c)).collect();
+        order.sort_unstable_by_key(|&(count, c)| (std::cmp::Reverse(count), c));
+        let usual = || usual_alphabet(&order, counts, config.vocab_size);
+        let size = config.limit_alphabet.unwrap_or_else(usual).min(order.len());
+        let mut used: Vec<char> = order.into_iter().map(|(_, c)| c).collect();
+        let left = used.split_off(size);
+        used.sort_unstable();
+        Self { used, left }
+    }
 }
 
 /// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they
@@ -240,4 +290,10 @@ fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
         .chain(alphabet.iter().map(char::to_string))
         .chain(continuations.map(|c| format!("{CONTINUES}{c}")))
         .collect()
+}
+
+/// The tokens of one character.
+fn first_tokens_of(counts: &WordCounts, c: char) -> Vec<String> {
+    let inside = counts.characters[&c].inside > 0;
+    std::iter::once(c.to_string()).chain(inside.then(|| format!("{CONTINUES}{c}"))).collect()
 }

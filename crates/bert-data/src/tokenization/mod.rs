@@ -8,6 +8,9 @@
 pub mod chinese_words;
 pub(crate) mod offsets;
 pub mod python_str;
+pub mod settings;
+pub mod tokenizer_files;
+mod tokenizer_json;
 pub mod vocabulary;
 pub mod word_marks;
 
@@ -22,6 +25,7 @@ use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
 use crate::tokenization::chinese_words::ChineseSegmenter;
+use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{UNK, Vocabulary};
 use crate::tokenization::word_marks::IdSpace;
 
@@ -94,8 +98,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Calls `word` with each whitespace-separated word of a line, cleaned, ideographs alone.
-fn each_word(line: &str, mut word: impl FnMut(Word<'_>)) {
+/// Calls `word` with each whitespace-separated word of a line, cleaned; with `split_ideographs` ideographs are words.
+fn each_word(line: &str, split_ideographs: bool, mut word: impl FnMut(Word<'_>)) {
     let bytes = line.as_bytes();
     let mut at = 0;
     let mut cleaned = String::new();
@@ -111,12 +115,17 @@ fn each_word(line: &str, mut word: impl FnMut(Word<'_>)) {
             at = end;
             continue;
         }
-        at += clean_word(&line[at..], &mut cleaned, &mut word);
+        at += clean_word(&line[at..], split_ideographs, &mut cleaned, &mut word);
     }
 }
 
 /// The general form of one step of [`each_word`]: takes a word that is not plain ASCII, returns the bytes taken.
-fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>)) -> usize {
+fn clean_word(
+    rest: &str,
+    split_ideographs: bool,
+    cleaned: &mut String,
+    word: &mut impl FnMut(Word<'_>),
+) -> usize {
     cleaned.clear();
     let mut adjoins = false;
     let mut taken = rest.len();
@@ -127,7 +136,7 @@ fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>))
                 taken = at + c.len_utf8();
                 break;
             }
-            Cleaned::Kept if is_ideograph(c) => {
+            Cleaned::Kept if split_ideographs && is_ideograph(c) => {
                 if !cleaned.is_empty() {
                     word(Word::other(cleaned));
                     cleaned.clear();
@@ -145,16 +154,22 @@ fn clean_word(rest: &str, cleaned: &mut String, word: &mut impl FnMut(Word<'_>))
     taken
 }
 
-/// A word as the vocabulary spells it: in lower case by whole words (final sigma), then NFD without nonspacing marks.
-fn normal(word: &str, do_lower_case: bool) -> Cow<'_, str> {
-    if !do_lower_case {
-        return word.into();
+/// A word as the vocabulary spells it: in lower case by whole words (final sigma), then NFD without nonspacing marks, as
+/// far as the settings say so.
+fn normal(word: &str, settings: TokenizerSettings) -> Cow<'_, str> {
+    let cased: Cow<'_, str> = match settings.do_lower_case {
+        true => word.to_lowercase().into(),
+        false => word.into(),
+    };
+    if !settings.strips_accents() || cased.is_ascii() {
+        return cased;
     }
-    let lower = word.to_lowercase();
-    if lower.is_ascii() {
-        return lower.into();
-    }
-    lower.nfd().filter(|&c| get_general_category(c) != GeneralCategory::NonspacingMark).collect()
+    without_accents(cased.chars()).collect()
+}
+
+/// Characters in NFD without nonspacing marks.
+pub(crate) fn without_accents(characters: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
+    characters.nfd().filter(|&c| get_general_category(c) != GeneralCategory::NonspacingMark)
 }
 
 /// Calls `part` with the parts of a word: each punctuation character alone, what stands between them together.
@@ -175,8 +190,9 @@ fn each_part(word: &str, mut part: impl FnMut(&str)) {
 }
 
 /// Splits text into words as WordPiece sees them, without a vocabulary: what a vocabulary is trained on.
-pub(crate) fn basic_tokens(line: &str, do_lower_case: bool, mut token: impl FnMut(&str)) {
-    each_word(line, |word| each_part(&normal(word.text, do_lower_case), &mut token));
+pub(crate) fn basic_tokens(line: &str, settings: TokenizerSettings, mut token: impl FnMut(&str)) {
+    let split_ideographs = settings.tokenize_chinese_chars;
+    each_word(line, split_ideographs, |word| each_part(&normal(word.text, settings), &mut token));
 }
 
 /// Turns lines of text into ids. Shared between threads; each thread makes its own [`Encoder`].
@@ -184,16 +200,16 @@ pub(crate) fn basic_tokens(line: &str, do_lower_case: bool, mut token: impl FnMu
 pub struct Tokenizer {
     model: WordPiece,
     unk_id: u32,
-    do_lower_case: bool,
+    settings: TokenizerSettings,
     /// For each id whether its token begins with `##`; as many as the vocabulary has.
     continues: Vec<bool>,
     segmenter: Option<ChineseSegmenter>,
 }
 
 impl Tokenizer {
-    /// A tokenizer over a vocabulary; `do_lower_case` also strips accents.
+    /// A tokenizer over a vocabulary. In place of settings, `true` and `false` mean the reference's `do_lower_case`.
     #[must_use]
-    pub fn new(vocabulary: &Vocabulary, do_lower_case: bool) -> Self {
+    pub fn new(vocabulary: &Vocabulary, settings: impl Into<TokenizerSettings>) -> Self {
         let map: AHashMap<String, u32> =
             vocabulary.tokens().iter().zip(0..).map(|(token, id)| (token.clone(), id)).collect();
         let model = WordPiece::builder()
@@ -203,7 +219,8 @@ impl Tokenizer {
             .build()
             .expect("a vocabulary in memory, of which nothing has to be read");
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
-        Self { model, unk_id: vocabulary.unk_id(), do_lower_case, continues, segmenter: None }
+        let (unk_id, settings) = (vocabulary.unk_id(), settings.into());
+        Self { model, unk_id, settings, continues, segmenter: None }
     }
 
     /// Marks the ideographs that go on with a word: their ids come out of [`Encoder::encode`] as those of
@@ -225,7 +242,7 @@ impl Tokenizer {
 
     /// Appends the ids of a line to `out`, without marks.
     pub fn encode(&self, line: &str, out: &mut Vec<u32>) {
-        each_word(line, |word| self.encode_word(word.text, out));
+        each_word(line, self.settings.tokenize_chinese_chars, |word| self.encode_word(word.text, out));
     }
 
     /// An encoder with a memory for words, many times faster on long text; the ids are the same.
@@ -244,7 +261,7 @@ impl Tokenizer {
     }
 
     fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
-        each_part(&normal(word, self.do_lower_case), |part| self.each_piece(part, |id, _| out.push(id)));
+        each_part(&normal(word, self.settings), |part| self.each_piece(part, |id, _| out.push(id)));
     }
 }
 
@@ -315,8 +332,8 @@ struct Run {
 
 impl Run {
     /// Takes one more ideograph, whose ids begin at `start`, as the tokenizer sees it.
-    fn push(&mut self, ideograph: &str, do_lower_case: bool, start: usize) {
-        let normal = normal(ideograph, do_lower_case);
+    fn push(&mut self, ideograph: &str, settings: TokenizerSettings, start: usize) {
+        let normal = normal(ideograph, settings);
         // One character each, so that flags and ids go together.
         self.text.push_str(if normal.chars().count() == 1 { &normal } else { ideograph });
         self.starts.push(start);
@@ -356,7 +373,7 @@ impl Encoder<'_> {
                 run.mark(segmenter, tokenizer.ids(), &mut ids[..start]);
             }
             if word.ideograph {
-                run.push(word.text, tokenizer.do_lower_case, start);
+                run.push(word.text, tokenizer.settings, start);
             }
         });
         run.mark(segmenter, tokenizer.ids(), out);
@@ -371,7 +388,7 @@ impl Encoder<'_> {
         mut see: impl FnMut(Word<'_>, usize, &mut [u32]),
     ) {
         let Self { tokenizer, known, .. } = self;
-        each_word(line, |whole| {
+        each_word(line, tokenizer.settings.tokenize_chinese_chars, |whole| {
             let (word, first) = (whole.text, out.len());
             match known.get(word) {
                 Some(pieces) => out.extend_from_slice(pieces),

@@ -3,10 +3,8 @@
 //! Each piece has the bytes of the line that it came from, whatever cleaning, lower-casing and accent stripping made of
 //! them. So an answer that a model gives in tokens can be quoted in the characters of the text.
 
-use unicode_general_category::{GeneralCategory, get_general_category};
-use unicode_normalization::UnicodeNormalization;
-
-use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, normal};
+use crate::tokenization::settings::TokenizerSettings;
+use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, normal, without_accents};
 
 /// A word piece, and the bytes of the text that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ impl Tokenizer {
             match clean(character) {
                 Cleaned::Dropped => {}
                 Cleaned::Space => self.place(&mut word, &mut pieces),
-                Cleaned::Kept if is_ideograph(character) => {
+                Cleaned::Kept if self.settings.tokenize_chinese_chars && is_ideograph(character) => {
                     self.place(&mut word, &mut pieces);
                     word.push(placed);
                     self.place(&mut word, &mut pieces);
@@ -56,7 +54,7 @@ impl Tokenizer {
             return;
         }
         let plain: String = word.iter().map(|placed| placed.character).collect();
-        let normal = normal(&plain, self.do_lower_case);
+        let normal = normal(&plain, self.settings);
         let places = self.places(word, &normal);
         let mut part_start = 0;
         each_part(&normal, |part| {
@@ -75,7 +73,7 @@ impl Tokenizer {
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(normal.len());
         let mut characters = normal.chars();
         for placed in word {
-            let made = if self.do_lower_case { made_of(placed.character) } else { 1 };
+            let made = made_of(placed.character, self.settings);
             for _ in 0..made {
                 let bytes = characters.next().map_or(0, char::len_utf8);
                 places.extend(std::iter::repeat_n((placed.start, placed.end), bytes));
@@ -96,10 +94,14 @@ impl Tokenizer {
     }
 }
 
-/// How many characters lower-casing and stripping of accents make of one.
-fn made_of(character: char) -> usize {
-    let kept = |c: &char| get_general_category(*c) != GeneralCategory::NonspacingMark;
-    character.to_lowercase().nfd().filter(kept).count()
+/// How many characters normalization makes of one.
+fn made_of(character: char, settings: TokenizerSettings) -> usize {
+    match (settings.do_lower_case, settings.strips_accents()) {
+        (true, true) => without_accents(character.to_lowercase()).count(),
+        (true, false) => character.to_lowercase().count(),
+        (false, true) => without_accents(std::iter::once(character)).count(),
+        (false, false) => 1,
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +112,7 @@ mod tests {
     use crate::tokenization::vocabulary::Vocabulary;
     use bert_random::{Domain, Random, Stream};
 
-    fn tokenizer(do_lower_case: bool) -> Tokenizer {
+    fn tokenizer(settings: impl Into<TokenizerSettings>) -> Tokenizer {
         let words = [
             "[PAD]",
             "[UNK]",
@@ -143,7 +145,7 @@ mod tests {
         ];
         let vocabulary =
             Vocabulary::from_bytes(words.join("\n").into_bytes(), Path::new("vocab.txt")).unwrap();
-        Tokenizer::new(&vocabulary, do_lower_case)
+        Tokenizer::new(&vocabulary, settings)
     }
 
     fn quoted(tokenizer: &Tokenizer, text: &str) -> Vec<String> {
@@ -184,8 +186,14 @@ mod tests {
                 .chars()
                 .collect();
         let mut stream = Stream::new(1, Domain::Test, &[]);
-        for do_lower_case in [true, false] {
-            let tokenizer = tokenizer(do_lower_case);
+        let of = |do_lower_case, strip_accents, tokenize_chinese_chars| TokenizerSettings {
+            do_lower_case,
+            strip_accents,
+            tokenize_chinese_chars,
+        };
+        let all = [true, false].map(|lower| [None, Some(true), Some(false)].map(|strip| (lower, strip)));
+        for (lower, strip) in all.into_iter().flatten() {
+            let tokenizer = tokenizer(of(lower, strip, strip.is_none()));
             for _ in 0..20_000 {
                 let length = stream.below(12);
                 let text: String = (0..length).map(|_| alphabet[stream.below(alphabet.len())]).collect();

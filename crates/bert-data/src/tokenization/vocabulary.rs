@@ -1,8 +1,8 @@
 //! The WordPiece vocabulary, which maps tokens to ids and back.
 //!
 //! A [`Vocabulary`] is read from a file with one token per line; ids are line numbers from 0. Ports `load_vocab` of the
-//! reference's `tokenization.py`, blank lines included (the published Chinese vocabulary has one). The reference lets a
-//! later duplicate overwrite an earlier token; here a duplicate is refused.
+//! reference's `tokenization.py`. A blank line takes an id that no text gets (the published Chinese vocabulary has one);
+//! several are read. The reference lets a later duplicate overwrite an earlier token; here a duplicate is refused.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub const MASK: &str = "[MASK]";
 pub(crate) const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
 
 /// The largest vocabulary file that is read; multilingual ones have some megabytes.
-const LARGEST: u64 = 64 << 20;
+pub(super) const LARGEST: u64 = 64 << 20;
 
 /// The tokens and their ids.
 #[derive(Clone, Debug)]
@@ -99,6 +99,10 @@ impl Vocabulary {
         let mut ids = Ids::with_capacity(lines);
         for (index, line) in text.split_terminator('\n').enumerate() {
             let token = python_strip(line);
+            if token.is_empty() {
+                tokens.push(String::new());
+                continue;
+            }
             if let Err(first) = ids.insert(&tokens, token) {
                 let (first_line, token) = (first as usize + 1, token.to_owned());
                 let problem = VocabularyProblem::DuplicateToken { first_line, token };
@@ -115,9 +119,7 @@ impl Vocabulary {
                 Some(id) => *place = id,
                 // The reference pads with 0 whatever stands there, so only the others are needed.
                 None if token == PAD => *place = 0,
-                None => {
-                    return Err(VocabularyProblem::LacksToken { size: tokens.len(), token }.at(path).into());
-                }
+                None => return Err(lacks(token, &tokens).at(path).into()),
             }
         }
         Ok(Self { tokens, ids, special, bytes })
@@ -135,7 +137,13 @@ impl Vocabulary {
         self.tokens.is_empty()
     }
 
-    /// The id of a token.
+    /// Whether more than one in twenty of its words has upper-case letters, as in vocabularies of cased text.
+    #[must_use]
+    pub fn is_cased(&self) -> bool {
+        cased_words(self).share() > FEW_CASED
+    }
+
+    /// The id of a token; blank lines have none.
     #[must_use]
     pub fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(&self.tokens, token)
@@ -202,6 +210,42 @@ impl Vocabulary {
     }
 }
 
+/// What is wrong with a vocabulary without one of the tokens that BERT needs.
+fn lacks(token: &'static str, tokens: &[String]) -> VocabularyProblem {
+    let with_tab = tokens.iter().filter(|line| line.contains('\t')).count();
+    match 2 * with_tab > tokens.len() {
+        true => VocabularyProblem::Scores { token },
+        false => VocabularyProblem::LacksToken { size: tokens.len(), token },
+    }
+}
+
+/// An uncased vocabulary has no upper-case letter but by accident.
+const FEW_CASED: f64 = 0.05;
+
+/// How many words of a vocabulary are spelled in a certain way, out of those that could be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WordShare {
+    pub(crate) found: usize,
+    pub(crate) words: usize,
+}
+
+impl WordShare {
+    pub(crate) fn share(self) -> f64 {
+        self.found as f64 / f64::max(self.words as f64, 1.0)
+    }
+}
+
+/// Words with upper-case letters, out of those with letters that have two cases.
+pub(crate) fn cased_words(vocabulary: &Vocabulary) -> WordShare {
+    let (mut found, mut words) = (0, 0);
+    for token in vocabulary.tokens().iter().filter(|token| !is_special_token(token)) {
+        let lower = token.to_lowercase();
+        found += usize::from(lower != *token);
+        words += usize::from(lower != *token || token.to_uppercase() != *token);
+    }
+    WordShare { found, words }
+}
+
 /// Whether a token may not stand for a word: one of the five special tokens or an `[unused...]` one.
 #[must_use]
 pub fn is_special_token(token: &str) -> bool {
@@ -211,6 +255,16 @@ pub fn is_special_token(token: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blank_lines_keep_the_ids_of_other_lines() {
+        let file = "[PAD]\n[UNK]\n\n[CLS]\n \u{3000}\n[SEP]\n[MASK]\n\nquay\n";
+        let vocabulary = Vocabulary::from_bytes(file.into(), Path::new("v.txt")).unwrap();
+        assert_eq!((vocabulary.len(), vocabulary.id("quay"), vocabulary.id("")), (9, Some(8), None));
+        let twice = file.replace("quay", "quay\n\nquay");
+        let refused = Vocabulary::from_bytes(twice.into(), Path::new("v.txt")).unwrap_err();
+        assert!(refused.to_string().contains("already on line 9"), "{refused}");
+    }
 
     #[test]
     fn special_tokens_and_no_others() {

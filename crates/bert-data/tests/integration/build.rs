@@ -302,7 +302,7 @@ fn configuration_is_the_same_as_flags_and_as_json() {
                  --random reference --num-shards 1";
     let config = Cli::parse_from(flags.split_whitespace()).config;
     assert_eq!(config.input.len(), 3);
-    assert!(!config.do_lower_case && config.do_whole_word_mask);
+    assert!(config.do_lower_case == Some(false) && config.do_whole_word_mask);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.json");
     std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, casing_warning, dry_run};
 
-use crate::support::{config, run, small_text, small_vocabulary};
+use crate::support::{config, run, shards, small_text, small_vocabulary};
 
 /// A cased vocabulary: the small one, and its words with capitals.
 fn cased_vocabulary(folder: &Path) -> PathBuf {
@@ -43,8 +43,12 @@ fn what_does_not_fit_is_said_with_its_figure() {
         (&uncased, &upper, false, Some(words)),
     ] {
         let output = folder.path().join("data");
-        let config =
-            BuildConfig { do_lower_case, dupe_factor: 1, overwrite: true, ..config(&[text], vocab, &output) };
+        let config = BuildConfig {
+            do_lower_case: Some(do_lower_case),
+            dupe_factor: 1,
+            overwrite: true,
+            ..config(&[text], vocab, &output)
+        };
         let warning = casing_warning(&config).unwrap();
         assert_eq!(warning.is_some(), said.is_some(), "{warning:?}");
         if let (Some(warning), Some(said)) = (&warning, said) {
@@ -70,7 +74,10 @@ fn the_published_vocabularies() {
     let warning = |vocab: &str, corpus: &str, do_lower_case: bool| {
         let vocab = shared.join(format!("vocab/bert-base-{vocab}-vocab.txt"));
         let input = shared.join("corpora").join(corpus);
-        let config = BuildConfig { do_lower_case, ..config(&[&input], &vocab, Path::new("nowhere")) };
+        let config = BuildConfig {
+            do_lower_case: Some(do_lower_case),
+            ..config(&[&input], &vocab, Path::new("nowhere"))
+        };
         casing_warning(&config).unwrap().unwrap_or_default()
     };
     let english = "simplewiki-2017.txt.zst";
@@ -90,4 +97,76 @@ fn the_published_vocabularies() {
     let uncased = warning("uncased", english, false);
     assert!(uncased.contains("but the vocabulary is uncased"), "{uncased}");
     println!("{cased}\n{uncased}");
+}
+
+/// The words of all rows of a data set, without special tokens.
+fn words_of(config: &BuildConfig) -> Vec<String> {
+    let outcome = run(config).unwrap();
+    let vocabulary = outcome.manifest.vocabulary_path(&outcome.output);
+    let vocabulary = bert_data::Vocabulary::read(&vocabulary).unwrap();
+    let mut words = Vec::new();
+    for shard in shards(&outcome) {
+        for row in 0..shard.len() {
+            words.extend(shard.row(row).input_ids.iter().map(|&id| vocabulary.token(id as u32).to_owned()));
+        }
+    }
+    words
+}
+
+/// A folder with a German text, and its vocabulary in the three forms.
+fn german(config: &serde_json::Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "Sie M\u{d6}CHTE das Boot\nSie mochte das \u{6771}\u{4eac}\n\n".repeat(4);
+    std::fs::write(folder.path().join("text.txt"), text).unwrap();
+    let mut words = vec!["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sie", "das", "boot", "mochte"];
+    words.extend(["m\u{f6}chte", "\u{6771}\u{4eac}", "\u{6771}", "\u{4eac}"]);
+    std::fs::write(folder.path().join("words"), words.join("\n")).unwrap();
+    let vocab: serde_json::Map<_, _> =
+        words.iter().zip(0..).map(|(word, id)| ((*word).to_owned(), id.into())).collect();
+    let json = serde_json::json!({"model": {"type": "WordPiece", "vocab": vocab}, "normalizer": config});
+    std::fs::create_dir(folder.path().join("model")).unwrap();
+    std::fs::write(folder.path().join("model/tokenizer.json"), json.to_string()).unwrap();
+    folder
+}
+
+#[test]
+fn a_build_obeys_the_settings_of_a_model_folder() {
+    let settings = serde_json::json!({
+        "type": "BertNormalizer", "lowercase": true, "strip_accents": false, "handle_chinese_chars": false
+    });
+    let folder = german(&settings);
+    let at = |name: &str| folder.path().join(name);
+    let build = |output: &str| BuildConfig {
+        nsp: bert_data::Nsp::Off,
+        masking: bert_data::Masking::Dynamic,
+        ..config(&[&at("text.txt")], &at("model"), &at(output))
+    };
+    let words = words_of(&build("as-stated"));
+    assert!(words.contains(&"m\u{f6}chte".into()) && words.contains(&"\u{6771}\u{4eac}".into()), "{words:?}");
+    let manifest = bert_data::Manifest::read(&at("as-stated")).unwrap();
+    assert_eq!((manifest.config.strip_accents, manifest.config.tokenize_chinese_chars), (Some(false), false));
+    let flags = BuildConfig {
+        strip_accents: Some(true),
+        tokenize_chinese_chars: Some(true),
+        ..build("as-the-flags-say")
+    };
+    let words = words_of(&flags);
+    assert!(!words.contains(&"m\u{f6}chte".into()) && words.contains(&"\u{6771}".into()), "{words:?}");
+}
+
+#[test]
+fn accents_stay_for_a_vocabulary_that_has_them() {
+    let folder = german(&serde_json::Value::Null);
+    let at = |name: &str| folder.path().join(name);
+    let build = |strip_accents, output: &str| BuildConfig {
+        strip_accents,
+        nsp: bert_data::Nsp::Off,
+        ..config(&[&at("text.txt")], &at("words"), &at(output))
+    };
+    let by_words = build(None, "by-words");
+    assert!(casing_warning(&by_words).unwrap().unwrap().contains("1 of the 8 words"));
+    assert!(words_of(&by_words).contains(&"m\u{f6}chte".into()));
+    let stripped = build(Some(true), "stripped");
+    assert!(casing_warning(&stripped).unwrap().unwrap().contains("--strip-accents false"));
+    assert!(!words_of(&stripped).contains(&"m\u{f6}chte".into()));
 }

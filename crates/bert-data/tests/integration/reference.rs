@@ -80,7 +80,7 @@ fn every_setting_is_reproduced() {
         let vocab = golden(&format!("vocab-{}.txt", of["vocab"].as_str().unwrap()));
         let rows = instances(BuildConfig {
             input: inputs.collect(),
-            do_lower_case: of["lower"].as_bool().unwrap(),
+            do_lower_case: of["lower"].as_bool(),
             max_seq_length: number("length") as usize,
             max_predictions_per_seq: Some(number("predictions") as usize),
             dupe_factor: number("dupe") as usize,

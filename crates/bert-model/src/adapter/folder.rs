@@ -30,6 +30,7 @@ pub(super) const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter.safetensors";
 const PEFT_WEIGHTS: &str = "adapter_model.safetensors";
 const HEAD_CONFIG: &str = "head_config.json";
+pub(super) const CLASSIFIER: &str = "classifier.weight";
 const HEAD_WEIGHTS: &str = "model_head.safetensors";
 
 /// What an adapter's folder says of where it comes from.
@@ -223,6 +224,12 @@ impl AdapterFolder {
                 Err(Error::AdapterWidth { path: self.path.clone(), adapter: self.hidden_size, model: width })
             }
         }
+    }
+
+    /// Whether the folder has the classifier that was trained with the adapter.
+    #[must_use]
+    pub fn has_classifier(&self) -> bool {
+        self.tensors.contains_key(CLASSIFIER)
     }
 
     /// Its tensors but for the classifier's.

@@ -13,8 +13,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::folder::{
-    AdapterFolder, AdapterOrigin, about, base_of, head_files, learned, name_of, read_adapter, read_head,
-    read_json, read_weights, with_tensors,
+    AdapterFolder, AdapterOrigin, CLASSIFIER, about, base_of, head_files, learned, name_of, read_adapter,
+    read_head, read_json, read_weights, with_tensors,
 };
 use super::fusion::is_fusion_parameter;
 use super::wrong;
@@ -65,6 +65,12 @@ pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
 }
 
 impl FusionFolder {
+    /// Whether the folder has the classifier that was trained with the attention.
+    #[must_use]
+    pub fn has_classifier(&self) -> bool {
+        self.tensors.contains_key(CLASSIFIER)
+    }
+
     /// The model with these adapters, their attention, and the classifier of the folder where there is one. As after
     /// [`BertForSequenceClassification::with_fusion`], only attention and classifier have gradients.
     ///

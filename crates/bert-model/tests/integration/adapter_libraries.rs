@@ -26,7 +26,7 @@ fn words() -> Vec<String> {
 }
 
 fn vocabulary(words: &[String]) -> Vocabulary<'_> {
-    Vocabulary { words, do_lower_case: true, max_length: 20 }
+    Vocabulary::uncased(words, 20)
 }
 
 fn base(device: &Device) -> BertForSequenceClassification {

@@ -53,7 +53,7 @@ fn words() -> Vec<String> {
 
 fn save(dir: &Path, model: &BertForSequenceClassification, adapter: AdapterConfig) {
     let words = words();
-    let vocabulary = Vocabulary { words: &words, do_lower_case: true, max_length: 20 };
+    let vocabulary = Vocabulary::uncased(&words, 20);
     save_adapter(&mut folder_sink(dir), model, &config(), adapter, ORIGIN, vocabulary).unwrap();
 }
 

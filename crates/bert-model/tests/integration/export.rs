@@ -35,7 +35,7 @@ fn transformers_loads_our_folders_and_we_load_its() {
     let encoder = BertModel::new(&config, 3, &device());
 
     let words = WORDS.map(String::from);
-    let vocabulary = Some(Vocabulary { words: &words, do_lower_case: true, max_length: 20 });
+    let vocabulary = Some(Vocabulary::uncased(&words, 20));
     let save = |name: &str| folder_sink(dir.path().join(name));
     save_pretrained(&mut save("pretraining"), &pretraining, &config, vocabulary).unwrap();
     save_pretrained(&mut save("classifier"), &classifier, &config, vocabulary).unwrap();

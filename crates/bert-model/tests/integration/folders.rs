@@ -52,7 +52,7 @@ fn a_folder_comes_back_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let (config, words) = (small_config(), words());
     let model = small_model(&config);
-    let vocabulary = Vocabulary { words: &words, do_lower_case: true, max_length: 20 };
+    let vocabulary = Vocabulary::uncased(&words, 20);
     let save = |dir: &Path| {
         let sink = &mut folder_sink(dir);
         save_pretrained(sink, &model, &config, Some(vocabulary)).unwrap();
@@ -294,7 +294,7 @@ fn a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written() {
             written += 1;
             if fail { Err(std::io::Error::other("full")) } else { Ok(()) }
         };
-        let vocabulary = Vocabulary { words, do_lower_case: true, max_length: 20 };
+        let vocabulary = Vocabulary::uncased(words, 20);
         let saved = save_pretrained(&mut sink, &model, &config, Some(vocabulary));
         (saved.unwrap_err(), written)
     };

@@ -5,7 +5,7 @@
 //! The encoder is frozen but for the adapters in it. It stays in training mode all the same, so dropout applies as
 //! in a full fine-tuning; the `adapters` library does the same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use bert_model::{
@@ -22,6 +22,7 @@ use super::resolve::check;
 use super::setup::{Opened, Setup};
 use crate::error::Error;
 use crate::host::values;
+use crate::inference::model_folder::{ENCODER, record_of_encoder};
 
 /// How many parameters learn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -138,7 +139,13 @@ pub(super) fn save(
     let whole = "model";
     let base = start.display().to_string();
     let vocabulary = text.files(model_config.max_position_embeddings);
+    let record = |folder: &str| {
+        let bytes = record_of_encoder(start)?;
+        let written = output.sink(folder)(ENCODER, &bytes);
+        written.map_err(|source| Error::io(Path::new(ENCODER), source))
+    };
     if !config.fusion.is_empty() {
+        record(whole)?;
         let adapters = read_adapters(&config.fusion)?;
         save_fusion(&mut output.sink(whole), model, model_config, &names(&adapters), &base, vocabulary)?;
         for (path, adapter) in &adapters {
@@ -158,6 +165,7 @@ pub(super) fn save(
     };
     let folder = if config.merge_lora { "adapter" } else { whole };
     let origin = AdapterOrigin { name: config.task.spec().name, base: &base };
+    record(folder)?;
     save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
     match config.merge_lora {
         true => output.save_model(whole, &model.clone().with_lora_merged(), model_config, text),

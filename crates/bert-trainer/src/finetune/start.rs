@@ -1,7 +1,5 @@
 //! Makes the model that a run begins with, from the checkpoint's weights or from fresh ones (`--random-init`).
 
-use std::path::Path;
-
 use bert_data::DataSet;
 use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
 
@@ -12,6 +10,7 @@ use crate::error::Error;
 use crate::finetune::events::FinetuneEvent;
 use crate::finetune::setup::{Opened, Setup};
 use crate::initialization::{FreshWeights, InitializationChoice};
+use crate::text::Text;
 
 /// How the names of all tensors begin that a fine-tuning adds to an encoder.
 const TUNED_HEADS: [&str; 3] = ["classifier.", "head.", "qa_outputs."];
@@ -19,7 +18,7 @@ const TUNED_HEADS: [&str; 3] = ["classifier.", "head.", "qa_outputs."];
 /// What `--random-init` begins with.
 fn fresh_weights(
     config: &FinetuneConfig,
-    start: &Path,
+    text: &Text,
     model: &BertConfig,
     seed: u64,
 ) -> Result<Option<FreshWeights>, Error> {
@@ -31,7 +30,7 @@ fn fresh_weights(
         return FreshWeights::uncounted(choice).map(Some);
     };
     let data = DataSet::open(data)?;
-    DataLoader::new(data.clone(), 0)?.check_fits(model, Some(&start.join("vocab.txt")))?;
+    DataLoader::new(data.clone(), 0)?.check_fits(model, Some(text))?;
     FreshWeights::new(choice, &data, model, seed).map(Some)
 }
 
@@ -45,10 +44,10 @@ pub(super) fn start_model<O: Objective>(
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<(O::Model, BertConfig), Error> {
     let Setup { config, opened, .. } = objective.setup();
-    let Opened { start, device, .. } = opened;
+    let Opened { start, text, device, .. } = opened;
     let mut model_config = objective.model_config(opened.model.clone());
     model_config.compute = opened.compute;
-    if let Some(fresh) = fresh_weights(config, start, &model_config, seed)? {
+    if let Some(fresh) = fresh_weights(config, text, &model_config, seed)? {
         let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
         return Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config));
     }

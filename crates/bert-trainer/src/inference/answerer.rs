@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::BertForQuestionAnswering;
+use bert_model::{BertForQuestionAnswering, LoadPolicy};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -37,9 +37,10 @@ impl Answerer {
     /// fine-tuning, a question takes half of it at most.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has not so many positions as `options` asks for.
+    /// When it cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let tuned: Tuned<BertForQuestionAnswering> = Tuned::open(folder, options, 384)?;
+        let tuned: Tuned<BertForQuestionAnswering> =
+            Tuned::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
         let (report, max_seq_length) = (&tuned.trained.report, tuned.max_length);
         let config = &report["config"];
         let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);

@@ -18,7 +18,7 @@ mod answerer;
 mod classifier;
 mod columns;
 mod features;
-mod model_folder;
+pub(crate) mod model_folder;
 mod predict;
 mod probe;
 mod tagger;
@@ -44,7 +44,7 @@ pub use trained::ModelOptions;
 
 use crate::error::Error;
 
-/// The encoder of a model folder, whatever heads it has.
+/// The encoder of a model folder, whatever heads it has. Where the folder has no pooler, the model's is random.
 ///
 /// # Errors
 /// When the folder cannot be read.

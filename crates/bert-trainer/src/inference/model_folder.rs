@@ -5,10 +5,10 @@ use std::path::Path;
 
 use bert_kernels::Compute;
 use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, is_adapter_folder, is_fusion_folder,
-    load_pretrained, read_adapter, read_fusion, read_pretrained_config,
+    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, WEIGHTS, is_adapter_folder,
+    is_fusion_folder, load_pretrained, read_adapter, read_fusion, read_pretrained_config,
 };
-use bert_storage::Locate;
+use bert_storage::{Locate, digest_file};
 use burn::tensor::Device;
 use serde_json::Value;
 
@@ -41,17 +41,22 @@ pub(super) struct Tuned<M> {
 }
 
 impl<M: Architecture> Tuned<M> {
-    /// Opens a folder. Its length is the one of `options`, else that of its fine-tuning, else `default`; the last two as
-    /// far as the model has positions.
+    /// Opens a folder; `policy` says what it may lack. The length is the one of `options`, else the one of its
+    /// fine-tuning, else `default`; the last two at most the number of positions.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has not so many positions as `options` asks for.
-    pub(super) fn open(folder: &Path, options: ModelOptions<'_>, default: usize) -> Result<Self, Error> {
+    /// When it cannot be read, or the model has fewer positions than `options` asks for.
+    pub(super) fn open(
+        folder: &Path,
+        options: ModelOptions<'_>,
+        default: usize,
+        policy: LoadPolicy,
+    ) -> Result<Self, Error> {
         let device = options.device.open()?;
         let trained = Trained::of(folder)?;
         let compute = trained.compute(options)?;
         let computing = |config| BertConfig { compute, ..config };
-        let (model, config, _) = load_pretrained(folder, computing, LoadPolicy::Exact, 0, &device)?;
+        let (model, config, _) = load_pretrained(folder, computing, policy, 0, &device)?;
         let text = Text::open(folder)?;
         let max_length = longest(&trained.report, options.max_length, default, &config);
         text.check_fits(&config, max_length)?;
@@ -114,7 +119,9 @@ pub(super) fn load_adapted(
     let computer = (compute, device);
     if is_fusion_folder(folder) {
         let fusion = read_fusion(folder)?;
-        let (model, config, text) = base_model(folder, encoder, fusion.base.as_deref(), None, computer)?;
+        let has_classifier = fusion.has_classifier();
+        let (model, config, text) =
+            base_model(folder, encoder, fusion.base.as_deref(), None, has_classifier, computer)?;
         return Ok((fusion.apply(model, config.attention_probs_dropout_prob)?, config, text));
     }
     let adapter = read_adapter(folder)?;
@@ -123,17 +130,24 @@ pub(super) fn load_adapted(
         names.sort_unstable();
         names.into_iter().map(|(_, name)| name).collect()
     });
-    let (model, config, text) = base_model(folder, encoder, adapter.base.as_deref(), names, computer)?;
+    let has_classifier = adapter.has_classifier();
+    let (model, config, text) =
+        base_model(folder, encoder, adapter.base.as_deref(), names, has_classifier, computer)?;
     Ok((adapter.apply(model)?, config, text))
 }
 
-/// What an adapter goes onto: the encoder with a classifier of the shape that the folder's `config.json` says; without
-/// one, with the head's labels.
+/// The model that an adapter goes onto: the encoder with a classifier of the shape that the folder's `config.json` says;
+/// without one, with the head's labels. The classifier's values are the encoder's unless the adapter has its own.
+///
+/// # Errors
+/// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler; [`FolderProblem::NoEncoder`] and
+/// [`FolderProblem::OtherEncoder`].
 fn base_model(
     folder: &Path,
     encoder: Option<&Path>,
     base: Option<&str>,
     names: Option<Vec<String>>,
+    has_classifier: bool,
     (compute, device): (Compute, &Device),
 ) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
     let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).at(folder));
@@ -143,7 +157,12 @@ fn base_model(
         (None, Some(base)) => return Err(no_encoder(format!("{base}, which is not there"))),
         (None, None) => return Err(no_encoder("not named in it".to_string())),
     };
-    let encoder = resolve_model_folder(named, &mut |_| {})?;
+    let found = resolve_model_folder(named, &mut |_| {})?;
+    // Whoever names an encoder knows which one it is: the same weights may be stored in another way.
+    if encoder.is_none() {
+        check_recorded_encoder(folder, &found)?;
+    }
+    let encoder = found;
     let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
     let with_labels = |encoder: BertConfig| match (own, names) {
         (Some(own), _) => BertConfig {
@@ -157,6 +176,43 @@ fn base_model(
         (None, None) => encoder,
     };
     let config = |encoder| BertConfig { compute, ..with_labels(encoder) };
-    let (model, config, _) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
+    let (model, config, report) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
+    let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
+    if !has_classifier && is_missing("classifier.") {
+        let hint = "the adapter was saved without the classifier that was trained with it, and its encoder has none \
+                    either: save it with its head";
+        return Err(FolderProblem::NoHead { head: "classifier", hint }.at(folder).into());
+    }
+    if is_missing("pooler.") {
+        let hint = "the adapter was trained on an encoder that has one; name that encoder by --encoder";
+        return Err(FolderProblem::NoHead { head: "pooler", hint }.at(&encoder).into());
+    }
     Ok((model, config, Text::open(&encoder)?))
+}
+
+/// The file of an adapter's folder that says which weights the adapter was trained on.
+pub(crate) const ENCODER: &str = "encoder.json";
+
+/// The bytes of [`ENCODER`] for the encoder in a folder.
+///
+/// # Errors
+/// When the encoder's weights cannot be read.
+pub(crate) fn record_of_encoder(encoder: &Path) -> Result<Vec<u8>, Error> {
+    let digest = digest_file(&encoder.join(WEIGHTS))?;
+    Ok(format!("{:#}\n", serde_json::json!({ WEIGHTS: { "blake3": digest } })).into_bytes())
+}
+
+/// Refuses other weights than those that an adapter was trained on, where its folder records them.
+fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
+    let path = adapter.join(ENCODER);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let recorded = read_json(&path)?;
+    match recorded[WEIGHTS]["blake3"].as_str() {
+        Some(digest) if digest != digest_file(&encoder.join(WEIGHTS))? => {
+            Err(FolderProblem::OtherEncoder(encoder.into()).at(adapter).into())
+        }
+        _ => Ok(()),
+    }
 }

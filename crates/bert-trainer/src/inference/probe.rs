@@ -221,7 +221,7 @@ impl Prober {
         }
         let config = read_pretrained_config(folder)?;
         let loader = DataLoader::open(data, 0)?;
-        loader.check_fits(&config, Some(&folder.join("vocab.txt")))?;
+        loader.check_fits(&config, Some(&Text::open(folder)?))?;
         let mut rows = StoredRows::new(loader.data());
         let mut probes = Vec::new();
         for index in 0..instances.min(rows.len()) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::BertForTokenClassification;
+use bert_model::{BertForTokenClassification, LoadPolicy};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -51,9 +51,10 @@ impl Tagger {
     /// positions.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has not so many positions as `options` asks for.
+    /// When it cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let tuned: Tuned<BertForTokenClassification> = Tuned::open(folder, options, usize::MAX)?;
+        let tuned: Tuned<BertForTokenClassification> =
+            Tuned::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
         let names = class_names(&tuned.config);
         Ok(Self { tuned, names })
     }

@@ -25,6 +25,7 @@ use crate::held::Held;
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
 use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
+use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
 use crate::run_folder::{RunFolder, held_out, identity};
 use crate::stop::StopFlag;
 use crate::text::Text;
@@ -379,9 +380,18 @@ pub(super) fn initial_model(
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<BertForPreTraining, Error> {
     if let Some(path) = start {
-        let fresh = BertForPreTraining::new(model, config.seed, device);
-        // Exact: a head that is not in the checkpoint is an error, never silently random.
-        return Ok(load_pretrained_weights(fresh, path, LoadPolicy::Exact)?.0);
+        let heads = match (config.fresh_heads, data.manifest().config.nsp) {
+            (true, _) => Heads::None,
+            (false, Nsp::Off) => Heads::MaskedLm,
+            (false, _) => Heads::Both,
+        };
+        let hint = "--fresh-heads draws at random what is missing; pooler and next-sentence head are not needed where \
+                    --data was made with --nsp off";
+        let Pretrained { model, fresh } = load_pretraining(model, path, heads, hint, config.seed, device)?;
+        if !fresh.is_empty() {
+            tell(PretrainEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
+        }
+        return Ok(model);
     }
     let choice = config.initialization().unwrap_or_default();
     if choice == InitializationChoice::Counts {
@@ -420,7 +430,7 @@ impl Opened {
         let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
         let (model_config, start, digest) = model_config(config, &loader, tell)?;
         if let Some(eval) = &eval_loader {
-            eval.check_fits(&model_config, Some(&config.data.join("vocab.txt")))?;
+            eval.check_fits(&model_config, Some(&Text::of_data(&data)))?;
         }
         let memory = check_memory(config, &model_config, loader.manifest(), tell)?;
         Ok(Self { device, data, loader, eval_loader, model_config, start, digest, memory })
@@ -453,11 +463,12 @@ fn model_config(
         }
         None => {
             let name = config.model.as_deref().unwrap_or_default();
-            (named_model(name, loader.manifest().vocabulary.size)?, None, None)
+            let mut note = |note: String| tell(PretrainEvent::Warning(note));
+            (named_model(name, loader.manifest().vocabulary.size, &mut note)?, None, None)
         }
     };
     model.compute = config.precision().with(config.kernels);
-    let words_of_start = start.as_ref().map(|folder| folder.join("vocab.txt"));
-    loader.check_fits(&model, words_of_start.as_deref())?;
+    let text_of_start = start.as_deref().map(Text::find).transpose()?.flatten();
+    loader.check_fits(&model, text_of_start.as_ref())?;
     Ok((model, start, digest))
 }

@@ -41,7 +41,9 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
         return pretraining_page(folder, others);
     }
     if !folder.join("report.json").exists() {
-        return Err(FolderProblem::NothingToReport.at(folder).into());
+        let problem =
+            if folder.exists() { FolderProblem::NothingToReport } else { FolderProblem::NoSuchFolder };
+        return Err(problem.at(folder).into());
     }
     if !others.is_empty() {
         let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());

@@ -34,7 +34,7 @@ fn characters_are_those_of_the_masked_text() {
     fs::write(world.at("vocab.txt"), pieces.collect::<Vec<_>>().join("\n") + "\n").unwrap();
     let line = "naïveté groß 日 ein einmal Ωmega . unknown\n";
     fs::write(world.at("text.txt"), (line.repeat(4) + "\n").repeat(5)).unwrap();
-    world.build("words", |data| data.do_lower_case = false);
+    world.build("words", |data| data.do_lower_case = Some(false));
     let mut loader = DataLoader::open(&world.at("words"), 0).unwrap();
     let rows = loader.rows();
     let masked = loader.stored(0, rows).unwrap().masked_lm_ids;

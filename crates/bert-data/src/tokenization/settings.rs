@@ -1,0 +1,89 @@
+//! [`TokenizerSettings`]: how text is normalized before it is split into word pieces.
+//!
+//! The names are as in `tokenizer_config.json`. One struct is used for building data sets, vocabularies, training and
+//! inference, so that all of them read a text in the same way.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The settings of the reference's `BasicTokenizer`, with the two that `transformers` adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenizerSettings {
+    /// Whether text is lower-cased.
+    pub do_lower_case: bool,
+    /// Whether accents (nonspacing marks) are removed; `None` means as `do_lower_case` says.
+    pub strip_accents: Option<bool>,
+    /// Whether each ideograph is a word of its own.
+    pub tokenize_chinese_chars: bool,
+}
+
+impl Default for TokenizerSettings {
+    fn default() -> Self {
+        Self { do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true }
+    }
+}
+
+/// The reference's settings: `do_lower_case` also strips accents.
+impl From<bool> for TokenizerSettings {
+    fn from(do_lower_case: bool) -> Self {
+        Self { do_lower_case, ..Self::default() }
+    }
+}
+
+impl TokenizerSettings {
+    /// Whether accents are removed.
+    #[must_use]
+    pub fn strips_accents(self) -> bool {
+        self.strip_accents.unwrap_or(self.do_lower_case)
+    }
+
+    /// Whether both settings give the same tokens for every text.
+    #[must_use]
+    pub fn same_tokens(self, other: Self) -> bool {
+        let of = |settings: Self| {
+            (settings.do_lower_case, settings.strips_accents(), settings.tokenize_chinese_chars)
+        };
+        of(self) == of(other)
+    }
+}
+
+impl fmt::Display for TokenizerSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (lower, chinese) = (self.do_lower_case, self.tokenize_chinese_chars);
+        write!(f, "do_lower_case {lower}, strip_accents {}, ", self.strips_accents())?;
+        write!(f, "tokenize_chinese_chars {chinese}")
+    }
+}
+
+/// Settings as somebody gives them: flags, or the files of a tokenizer. `None` means that nothing is stated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields have the names of TokenizerSettings")]
+pub struct StatedSettings {
+    pub do_lower_case: Option<bool>,
+    pub strip_accents: Option<bool>,
+    pub tokenize_chinese_chars: Option<bool>,
+}
+
+impl StatedSettings {
+    /// These settings, and `other`'s where nothing is stated here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            do_lower_case: self.do_lower_case.or(other.do_lower_case),
+            strip_accents: self.strip_accents.or(other.strip_accents),
+            tokenize_chinese_chars: self.tokenize_chinese_chars.or(other.tokenize_chinese_chars),
+        }
+    }
+
+    /// The settings, with the defaults where nothing is stated.
+    #[must_use]
+    pub fn resolved(self) -> TokenizerSettings {
+        let default = TokenizerSettings::default();
+        TokenizerSettings {
+            do_lower_case: self.do_lower_case.unwrap_or(default.do_lower_case),
+            strip_accents: self.strip_accents,
+            tokenize_chinese_chars: self.tokenize_chinese_chars.unwrap_or(default.tokenize_chinese_chars),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Reads the vocabulary and the settings of a tokenizer: `vocab.txt`, `tokenizer.json`, or a folder with one of them.
+//!
+//! Settings come from `tokenizer_config.json`, and where it is silent from the normalizer of `tokenizer.json`, as in
+//! `transformers`. A tokenizer that is not BERT's is refused by its key. Files are written by
+//! `bert-model`.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Locate, Result, VocabularyProblem};
+use crate::tokenization::settings::StatedSettings;
+use crate::tokenization::tokenizer_json::{self, AddedToken, added_tokens, optional_bool, refuse_unless};
+use crate::tokenization::vocabulary::{CLS, LARGEST, MASK, PAD, SEP, UNK, Vocabulary};
+use bert_storage::{is_url, read_limited};
+
+/// The vocabulary with one token on each line.
+const VOCAB: &str = "vocab.txt";
+/// The format of the `tokenizers` library: the only one that current versions of `transformers` write.
+const TOKENIZER: &str = "tokenizer.json";
+const CONFIG: &str = "tokenizer_config.json";
+/// Tokens that older versions of `transformers` added to `vocab.txt`.
+const ADDED: &str = "added_tokens.json";
+
+/// Classes of `transformers` that split text as BERT's tokenizer does.
+const CLASSES: [&str; 8] =
+    ["Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "RetriBert", "Lxmert", "SqueezeBert"];
+/// Classes that are whatever `tokenizer.json` says.
+const GENERAL_CLASSES: [&str; 2] = ["PreTrainedTokenizerFast", "TokenizersBackend"];
+
+/// A tokenizer's vocabulary, and what its files say about the text before it.
+#[derive(Clone, Debug)]
+pub struct TokenizerFiles {
+    /// The vocabulary.
+    pub vocabulary: Vocabulary,
+    /// The settings that the files state.
+    pub stated: StatedSettings,
+    /// The file that the vocabulary was read from.
+    pub source: PathBuf,
+    /// Whether that file is JSON, not a token on each line.
+    pub is_json: bool,
+}
+
+impl TokenizerFiles {
+    /// Reads a vocabulary file, a `tokenizer.json`, or a folder. In a folder `vocab.txt` comes before `tokenizer.json`.
+    /// A file with the name of one of these has the settings of its folder.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], or [`Error::Vocabulary`], which says what is wrong in which file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let (folder, source) = match path.is_dir() {
+            true => {
+                let source = vocabulary_in(path).ok_or_else(|| VocabularyProblem::NoVocabulary.at(path))?;
+                (Some(path), source)
+            }
+            false => (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned()),
+        };
+        let bytes = read_limited(&source, LARGEST).map_err(Error::io("read vocabulary", &source))?;
+        let of_folder = |name| folder.map(|folder| object(&folder.join(name))).transpose();
+        let problem = |problem: VocabularyProblem, name| {
+            problem.at(folder.map_or_else(|| source.clone(), |folder| folder.join(name)))
+        };
+        // Before the vocabulary: another tokenizer's may well lack a token of ours.
+        let config = of_folder(CONFIG)?.flatten().unwrap_or_default();
+        let mut stated = settings_of_config(&config).map_err(|found| problem(found, CONFIG))?;
+        let json = json_of(&source, &bytes)?;
+        let tokenizer = match &json {
+            Some(json) => Some(json.clone()),
+            None => of_folder(TOKENIZER)?.flatten(),
+        };
+        if let Some(tokenizer) = &tokenizer {
+            stated =
+                stated.or(tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?);
+        }
+        let vocabulary = match &json {
+            Some(json) => tokenizer_json::vocabulary(json, &source)?,
+            None => {
+                let added = added_beside(&config, tokenizer.as_ref(), of_folder(ADDED)?.flatten());
+                Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?
+            }
+        };
+        Ok(Self { vocabulary, stated, is_json: json.is_some(), source })
+    }
+
+    /// [`TokenizerFiles::read`] of a folder; `None` where it holds neither `vocab.txt` nor `tokenizer.json`.
+    ///
+    /// # Errors
+    /// As [`TokenizerFiles::read`].
+    pub fn find(folder: &Path) -> Result<Option<Self>> {
+        vocabulary_in(folder).map(|_| Self::read(folder)).transpose()
+    }
+}
+
+/// The file of a folder that holds the vocabulary.
+fn vocabulary_in(folder: &Path) -> Option<PathBuf> {
+    [VOCAB, TOKENIZER].map(|name| folder.join(name)).into_iter().find(|path| path.exists())
+}
+
+/// Whether a file's name is one that a tokenizer's folder has, so that the files next to it belong to it.
+fn has_name_of_a_folder(path: &Path) -> bool {
+    !is_url(path) && path.file_name().is_some_and(|name| [VOCAB, TOKENIZER].iter().any(|ours| name == *ours))
+}
+
+/// The object that a vocabulary file is, unless it has a token on each line.
+fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
+    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    let named = path.extension().is_some_and(|end| end == "json");
+    if !named && text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Ok(None);
+    }
+    match serde_json::from_slice(text) {
+        Ok(object) => Ok(Some(object)),
+        // A vocabulary whose first token is a brace.
+        Err(_) if !named => Ok(None),
+        Err(error) => Err(VocabularyProblem::Json(error).at(path).into()),
+    }
+}
+
+/// The object of a JSON file, if the file is there.
+fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
+    match read_limited(path, LARGEST) {
+        Ok(bytes) => match serde_json::from_slice(&bytes) {
+            Ok(object) => Ok(Some(object)),
+            Err(error) => Err(VocabularyProblem::Json(error).at(path).into()),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
+/// What `tokenizer_config.json` states; another tokenizer than BERT's is refused.
+fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, VocabularyProblem> {
+    let is_ours = |class: &str| {
+        let name = class.strip_suffix("Fast").unwrap_or(class);
+        GENERAL_CLASSES.contains(&class)
+            || name.strip_suffix("Tokenizer").is_some_and(|name| CLASSES.contains(&name))
+    };
+    let class = |value: &Value| value.as_str().is_some_and(is_ours);
+    refuse_unless(config, "tokenizer_class", class, "BertTokenizer")?;
+    refuse_unless(config, "do_basic_tokenize", |value| value == true, "true")?;
+    let special = [
+        ("unk_token", UNK),
+        ("cls_token", CLS),
+        ("sep_token", SEP),
+        ("mask_token", MASK),
+        ("pad_token", PAD),
+    ];
+    for (key, token) in special {
+        // A text, or an object with a text in it.
+        let is_it = |value: &Value| value == token || value.get("content").is_some_and(|text| text == token);
+        refuse_unless(config, key, is_it, token)?;
+    }
+    Ok(StatedSettings {
+        do_lower_case: optional_bool(config, "do_lower_case")?,
+        strip_accents: optional_bool(config, "strip_accents")?,
+        tokenize_chinese_chars: optional_bool(config, "tokenize_chinese_chars")?,
+    })
+}
+
+/// The tokens that other files of the folder add to `vocab.txt`.
+fn added_beside(
+    config: &Map<String, Value>,
+    tokenizer: Option<&Map<String, Value>>,
+    older: Option<Map<String, Value>>,
+) -> Vec<AddedToken> {
+    let mut added = tokenizer.map_or_else(Vec::new, added_tokens);
+    if let Some(Value::Object(tokens)) = config.get("added_tokens_decoder") {
+        added.extend(tokens.iter().filter_map(|(id, token)| AddedToken::new(id.parse().ok()?, token)));
+    }
+    for (content, id) in older.unwrap_or_default() {
+        let Some(id) = id.as_u64() else { continue };
+        // Another file may say that it is special.
+        if added.iter().all(|token| token.content != content) {
+            added.push(AddedToken { id: id as usize, content, special: false });
+        }
+    }
+    added
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::tokenization::settings::TokenizerSettings;
+
+    const WORDS: [&str; 7] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "m\u{f6}chte", "a"];
+
+    /// A folder with these files; `vocab.txt` has the words.
+    fn folder(files: &[(&str, Value)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    fn tokenizer(normalizer: Value) -> Value {
+        let vocab: Map<String, Value> =
+            WORDS.iter().zip(0..).map(|(word, id)| ((*word).to_owned(), Value::from(id))).collect();
+        json!({
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab},
+            "normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}
+        })
+    }
+
+    fn refusal(files: &[(&str, Value)]) -> String {
+        let error = TokenizerFiles::read(folder(files).path()).unwrap_err();
+        assert_eq!(error.exit_code(), 4, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn settings_of_the_files_are_obeyed() {
+        let normalizer = json!({
+            "type": "BertNormalizer", "clean_text": true, "lowercase": true, "strip_accents": false,
+            "handle_chinese_chars": false
+        });
+        let words = Value::from(WORDS.join("\n"));
+        let config = json!({"do_lower_case": false, "tokenizer_class": "BertTokenizerFast"});
+        let json_only = folder(&[("tokenizer.json", tokenizer(normalizer.clone()))]);
+        let both = folder(&[
+            ("vocab.txt", words.clone()),
+            ("tokenizer.json", tokenizer(normalizer)),
+            ("tokenizer_config.json", config),
+        ]);
+        for (path, do_lower_case) in [
+            (json_only.path().to_owned(), true),
+            (json_only.path().join("tokenizer.json"), true),
+            (both.path().to_owned(), false),
+            (both.path().join("vocab.txt"), false),
+        ] {
+            let read = TokenizerFiles::read(&path).unwrap();
+            let strip_accents = Some(false);
+            let expected = TokenizerSettings { do_lower_case, strip_accents, tokenize_chinese_chars: false };
+            assert_eq!(read.stated.resolved(), expected, "{}", path.display());
+            assert_eq!(read.vocabulary.tokens(), WORDS);
+        }
+        let plain = folder(&[("words", words)]);
+        let read = TokenizerFiles::read(&plain.path().join("words")).unwrap();
+        assert_eq!(read.stated, StatedSettings::default());
+    }
+
+    #[test]
+    fn other_tokenizers_are_refused_by_key() {
+        let of_bert = || json!({"type": "BertNormalizer", "lowercase": true});
+        let changed = |place: &str, value: Value| {
+            let mut tokenizer = tokenizer(of_bert());
+            *tokenizer.pointer_mut(place).unwrap() = value;
+            tokenizer
+        };
+        for (tokenizer, named) in [
+            (changed("/model/type", json!("BPE")), "`type`"),
+            (changed("/normalizer", json!({"type": "NFKC"})), "`normalizer`"),
+            (changed("/normalizer", json!({"type": "BertNormalizer", "clean_text": false})), "`clean_text`"),
+            (changed("/pre_tokenizer/type", json!("Whitespace")), "`pre_tokenizer`"),
+            (changed("/pre_tokenizer", json!(null)), "`pre_tokenizer`"),
+        ] {
+            let said = refusal(&[("tokenizer.json", tokenizer)]);
+            assert!(said.contains(named), "{said}");
+        }
+        for (config, named) in [
+            (json!({"tokenizer_class": "BertJapaneseTokenizer"}), "BertJapaneseTokenizer"),
+            (json!({"do_lower_case": "false"}), "`do_lower_case`"),
+            (json!({"unk_token": {"content": "<unk>"}}), "`unk_token`"),
+        ] {
+            let files = [("vocab.txt", Value::from(WORDS.join("\n"))), ("tokenizer_config.json", config)];
+            let said = refusal(&files);
+            assert!(said.contains(named) && said.contains("tokenizer_config.json"), "{said}");
+        }
+    }
+
+    #[test]
+    fn added_words_are_refused_and_special_ones_kept() {
+        let added = |special: bool| {
+            let mut tokenizer = tokenizer(json!({"type": "BertNormalizer"}));
+            tokenizer["added_tokens"] = json!([{"id": 9, "content": "<new>", "special": special}]);
+            tokenizer
+        };
+        let read = TokenizerFiles::read(folder(&[("tokenizer.json", added(true))]).path()).unwrap();
+        assert_eq!((read.vocabulary.len(), read.vocabulary.id("<new>")), (10, Some(9)));
+        assert!(refusal(&[("tokenizer.json", added(false))]).contains("<new>"));
+        let words = Value::from(WORDS.join("\n"));
+        let older = [("vocab.txt", words), ("added_tokens.json", json!({"neologism": 7}))];
+        assert!(refusal(&older).contains("neologism"));
+    }
+
+    #[test]
+    fn a_map_of_tokens_is_a_vocabulary() {
+        let map: Map<String, Value> =
+            WORDS.iter().zip(0..).map(|(word, id)| ((*word).to_owned(), Value::from(id))).collect();
+        let files = folder(&[("vocab.json", Value::Object(map))]);
+        let read = TokenizerFiles::read(&files.path().join("vocab.json")).unwrap();
+        assert_eq!((read.vocabulary.tokens(), read.is_json), (&WORDS.map(String::from)[..], true));
+    }
+}

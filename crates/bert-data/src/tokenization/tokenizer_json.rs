@@ -1,0 +1,195 @@
+//! Takes vocabulary and settings out of a `tokenizer.json`, the format of the `tokenizers` library.
+//!
+//! What that file can express and BERT's tokenizer does not do is refused by its key. A plain map of tokens to ids
+//! (`vocab.json`) is read as well.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Locate, Result, VocabularyProblem};
+use crate::tokenization::settings::StatedSettings;
+use crate::tokenization::vocabulary::{SPECIAL, UNK, Vocabulary};
+
+/// A token that is added to a vocabulary.
+#[derive(Clone, Debug)]
+pub(super) struct AddedToken {
+    pub(super) id: usize,
+    pub(super) content: String,
+    /// Whether it stands for no text, as `[CLS]` does. Others are found in the text before it is split.
+    pub(super) special: bool,
+}
+
+impl AddedToken {
+    /// A token with this id as the JSON describes it.
+    pub(super) fn new(id: usize, token: &Value) -> Option<Self> {
+        let content = token.get("content")?.as_str()?.to_owned();
+        Some(Self { id, content, special: token.get("special").is_some_and(|special| special == true) })
+    }
+}
+
+/// Refuses a key with a value that this tokenizer does not have; an absent key and `null` pass.
+pub(super) fn refuse_unless(
+    object: &Map<String, Value>,
+    key: &str,
+    supported: impl Fn(&Value) -> bool,
+    only: &'static str,
+) -> Result<(), VocabularyProblem> {
+    match object.get(key) {
+        Some(value) if !value.is_null() && !supported(value) => Err(unsupported(key, value, only)),
+        _ => Ok(()),
+    }
+}
+
+fn unsupported(key: &str, value: &Value, only: &'static str) -> VocabularyProblem {
+    // A whole normalizer would fill the screen.
+    let value: String = value.to_string().chars().take(80).collect();
+    VocabularyProblem::Unsupported { key: key.to_owned(), value, only }
+}
+
+/// A key that is true, false, `null` or absent.
+pub(super) fn optional_bool(
+    object: &Map<String, Value>,
+    key: &str,
+) -> Result<Option<bool>, VocabularyProblem> {
+    refuse_unless(object, key, Value::is_boolean, "true or false")?;
+    Ok(object.get(key).and_then(Value::as_bool))
+}
+
+/// The added tokens of a `tokenizer.json`.
+pub(super) fn added_tokens(tokenizer: &Map<String, Value>) -> Vec<AddedToken> {
+    let list = tokenizer.get("added_tokens").and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|token| AddedToken::new(token.get("id")?.as_u64()? as usize, token)).collect()
+}
+
+/// What its normalizer states; another normalizer or pre-tokenizer than BERT's is refused.
+pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<StatedSettings, VocabularyProblem> {
+    if let Some(splitter) = tokenizer.get("pre_tokenizer")
+        && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
+    {
+        let found = splitter.get("type").unwrap_or(splitter);
+        return Err(unsupported("pre_tokenizer", found, "BertPreTokenizer"));
+    }
+    let Some(normalizer) = tokenizer.get("normalizer") else { return Ok(StatedSettings::default()) };
+    let steps: Vec<&Value> = match normalizer {
+        Value::Null => Vec::new(),
+        whole if whole.get("type").is_some_and(|name| name == "Sequence") => {
+            whole.get("normalizers").and_then(Value::as_array).into_iter().flatten().collect()
+        }
+        one => vec![one],
+    };
+    let names: Vec<&str> = steps.iter().map(|step| step["type"].as_str().unwrap_or_default()).collect();
+    let of_bert =
+        steps.iter().find(|step| step["type"] == "BertNormalizer").and_then(|step| step.as_object());
+    match (of_bert, &names[..]) {
+        (Some(step), [_]) => {
+            refuse_unless(step, "clean_text", |clean| clean == true, "true")?;
+            Ok(StatedSettings {
+                do_lower_case: optional_bool(step, "lowercase")?,
+                strip_accents: optional_bool(step, "strip_accents")?,
+                tokenize_chinese_chars: optional_bool(step, "handle_chinese_chars")?,
+            })
+        }
+        (None, []) => Ok(plain(false, false)),
+        (None, ["Lowercase"]) => Ok(plain(true, false)),
+        (None, ["NFD", "StripAccents"]) => Ok(plain(false, true)),
+        (None, ["NFD", "Lowercase", "StripAccents"] | ["NFD", "StripAccents", "Lowercase"]) => {
+            Ok(plain(true, true))
+        }
+        _ => Err(unsupported("normalizer", &Value::from(names.join(", ")), "BertNormalizer")),
+    }
+}
+
+/// A normalizer without the one of BERT: ideographs stay together.
+fn plain(lower_case: bool, strip_accents: bool) -> StatedSettings {
+    StatedSettings {
+        do_lower_case: Some(lower_case),
+        strip_accents: Some(strip_accents),
+        tokenize_chinese_chars: Some(false),
+    }
+}
+
+/// The vocabulary of a `tokenizer.json`, or of a map of tokens to ids.
+pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<Vocabulary> {
+    let model = tokenizer.get("model").filter(|model| model.is_object());
+    let Some(model) = model.and_then(Value::as_object) else {
+        return of_map(tokenizer, Vec::new(), path);
+    };
+    let check = || {
+        // Files of older versions do not name it.
+        refuse_unless(model, "type", |name| name == "WordPiece", "WordPiece")?;
+        refuse_unless(model, "unk_token", |token| token == UNK, UNK)?;
+        refuse_unless(model, "continuing_subword_prefix", |prefix| prefix == "##", "##")
+    };
+    check().map_err(|problem| problem.at(path))?;
+    match model.get("vocab") {
+        Some(Value::Object(tokens)) => of_map(tokens, added_tokens(tokenizer), path),
+        Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").at(path).into()),
+        None => Err(VocabularyProblem::Empty.at(path).into()),
+    }
+}
+
+/// The vocabulary of a map of tokens to ids. An id without a token is a blank line.
+fn of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Result<Vocabulary> {
+    // Far more ids than tokens come from a damaged file, and would only take memory.
+    let most = 2 * map.len() + 1000;
+    let mut tokens: Vec<String> = Vec::with_capacity(map.len());
+    for (token, id) in map {
+        let id = id.as_u64().filter(|id| *id < most as u64);
+        let Some(id) = id.map(|id| id as usize) else {
+            return Err(VocabularyProblem::NotAnId { token: token.clone() }.at(path).into());
+        };
+        if tokens.len() <= id {
+            tokens.resize(id + 1, String::new());
+        }
+        if !tokens[id].is_empty() {
+            return Err(VocabularyProblem::IdTwice { id, token: token.clone() }.at(path).into());
+        }
+        tokens[id].clone_from(token);
+    }
+    Vocabulary::from_tokens(tokens, path)?.with_added(&added, path)
+}
+
+impl Vocabulary {
+    /// A vocabulary of these tokens, in the order of their ids.
+    ///
+    /// # Errors
+    /// As [`Vocabulary::from_bytes`], and for a token that a line of `vocab.txt` cannot hold.
+    fn from_tokens(tokens: Vec<String>, path: &Path) -> Result<Self> {
+        let read = Self::from_bytes((tokens.join("\n") + "\n").into_bytes(), path)?;
+        match tokens.iter().zip(read.tokens()).find(|(token, line)| token != line) {
+            None if tokens.len() == read.len() => Ok(read),
+            other => {
+                let token = other.map(|(token, _)| token.clone()).unwrap_or_default();
+                Err(VocabularyProblem::NotALine { token }.at(path).into())
+            }
+        }
+    }
+
+    /// The same vocabulary with tokens that were added to it.
+    ///
+    /// # Errors
+    /// For a token that would be looked for in the text before it is split, and for one whose id is another token's.
+    pub(super) fn with_added(self, added: &[AddedToken], path: &Path) -> Result<Self> {
+        let mut tokens = self.tokens().to_vec();
+        for AddedToken { id, content, special } in added {
+            if !special && !SPECIAL.contains(&content.as_str()) {
+                return Err(VocabularyProblem::AddedToken { token: content.clone() }.at(path).into());
+            }
+            if tokens.get(*id).is_some_and(|token| token == content) {
+                continue;
+            }
+            if *id > 2 * self.len() + 1000 || tokens.get(*id).is_some_and(|token| !token.is_empty()) {
+                return Err(VocabularyProblem::IdTwice { id: *id, token: content.clone() }.at(path).into());
+            }
+            if tokens.len() <= *id {
+                tokens.resize(id + 1, String::new());
+            }
+            tokens[*id].clone_from(content);
+        }
+        if tokens.len() == self.len() && tokens == self.tokens() {
+            return Ok(self);
+        }
+        Self::from_tokens(tokens, path)
+    }
+}

@@ -1,0 +1,87 @@
+//! Recognizes weights in files that are not read: pickles, split weights, and formats of other frameworks.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// A framework's files, recognized by the end of their names.
+struct Framework {
+    name: &'static str,
+    ends: &'static [&'static str],
+    how: &'static str,
+}
+
+const FRAMEWORKS: [Framework; 4] = [
+    Framework {
+        name: "TensorFlow",
+        ends: &["tf_model.h5", ".ckpt.index", ".ckpt.meta", "saved_model.pb"],
+        how: "Convert them once in Python with transformers 4 and tensorflow: \
+              `from transformers import BertForPreTraining as M; M.from_pretrained(\"DIR\", from_tf=True).save_pretrained(\"NEW_DIR\")` \
+              writes model.safetensors; for a checkpoint of the reference (bert_model.ckpt.index) name that file instead of \
+              DIR and give `config=BertConfig.from_json_file(\"bert_config.json\")`",
+    },
+    Framework {
+        name: "Flax",
+        ends: &["flax_model.msgpack"],
+        how: "Convert them once in Python with transformers 4 and flax: \
+              `from transformers import BertForPreTraining as M; M.from_pretrained(\"DIR\", from_flax=True).save_pretrained(\"NEW_DIR\")` \
+              writes model.safetensors",
+    },
+    Framework {
+        name: "ONNX or OpenVINO",
+        ends: &[".onnx", "openvino_model.bin", "openvino_model.xml"],
+        how: "An exported graph cannot be converted back: take the model.safetensors of the model that it was exported from",
+    },
+    Framework {
+        name: "llama.cpp, rust-bert or Core ML",
+        ends: &[".gguf", "rust_model.ot", ".mlmodel"],
+        how: "Take the model.safetensors of the model that they were made from",
+    },
+];
+
+/// Refuses a file of another framework, by its name.
+///
+/// # Errors
+///
+/// [`Error::ForeignWeights`].
+pub(crate) fn refuse_foreign(path: &Path) -> Result<(), Error> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    let ours = |framework: &&Framework| framework.ends.iter().any(|end| name.ends_with(end));
+    match FRAMEWORKS.iter().find(ours) {
+        Some(Framework { name, how, .. }) => {
+            Err(Error::ForeignWeights { path: path.into(), framework: name, how })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a folder whose weights are in other files than `model.safetensors`; `path` may also be the common beginning of
+/// the names of a checkpoint of TensorFlow. Nothing is refused where there are no weights at all.
+///
+/// # Errors
+///
+/// [`Error::ShardedWeights`], [`Error::PickledWeights`], [`Error::ForeignWeights`].
+pub fn refuse_other_weights(path: &Path) -> Result<(), Error> {
+    let index = path.join("model.safetensors.index.json");
+    if index.is_file() {
+        return Err(Error::ShardedWeights(index));
+    }
+    let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.bin"];
+    if let Some(pickle) = pickles.map(|name| path.join(name)).into_iter().find(|path| path.is_file()) {
+        return Err(Error::PickledWeights(pickle));
+    }
+    let mut prefix = path.as_os_str().to_owned();
+    prefix.push(".index");
+    let prefix = PathBuf::from(prefix);
+    if prefix.is_file() {
+        refuse_foreign(&prefix)?;
+    }
+    let mut files: Vec<PathBuf> = [path.to_path_buf(), path.join("onnx")]
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
+        .collect();
+    // The same file is named every time.
+    files.sort();
+    files.iter().try_for_each(|file| refuse_foreign(file))
+}

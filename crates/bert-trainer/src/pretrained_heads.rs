@@ -1,0 +1,72 @@
+//! Loads a model with the pre-training heads from a folder, which may lack the parts that are not needed.
+
+use std::path::Path;
+
+use bert_model::{
+    Architecture, BertConfig, BertForPreTraining, LoadPolicy, NamedTensors, load_named_tensors,
+    read_pretrained_tensors,
+};
+use bert_storage::Locate;
+use burn::tensor::Device;
+
+use crate::error::{Error, FolderProblem};
+
+/// Parts that a folder must have apart from the encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heads {
+    /// Masked LM, pooler and next sentence.
+    Both,
+    /// Masked LM, as in `BertForMaskedLM` of `transformers`.
+    MaskedLm,
+    /// None: what is missing is drawn at random.
+    None,
+}
+
+/// A model with both heads.
+pub struct Pretrained {
+    /// The model.
+    pub model: BertForPreTraining,
+    /// Parameters that the folder did not have, so that they are random.
+    pub fresh: Vec<String>,
+}
+
+/// Loads the weights of a folder into a model with both heads; what may be missing is drawn from `seed`. `hint` says what
+/// to do where a head is missing.
+///
+/// # Errors
+/// [`FolderProblem::NoHead`]; when the weights cannot be read, or do not fit the configuration.
+pub fn load_pretraining(
+    config: &BertConfig,
+    folder: &Path,
+    heads: Heads,
+    hint: &'static str,
+    seed: u64,
+    device: &Device,
+) -> Result<Pretrained, Error> {
+    let tensors = read_pretrained_tensors(folder)?;
+    let policy = match heads {
+        Heads::Both => LoadPolicy::Exact,
+        Heads::MaskedLm => LoadPolicy::MaskedLm,
+        Heads::None => LoadPolicy::FreshHeads,
+    };
+    // First, so that a missing head is named as one and not tensor by tensor.
+    if let Some(head) = missing_head(&tensors, heads) {
+        return Err(FolderProblem::NoHead { head, hint }.at(folder).into());
+    }
+    let fresh = BertForPreTraining::new(config, seed, device);
+    let (model, report) = load_named_tensors(fresh, tensors, policy)?;
+    Ok(Pretrained { model, fresh: report.missing })
+}
+
+/// The first part that is needed and of which no tensor is there.
+fn missing_head(tensors: &NamedTensors, heads: Heads) -> Option<&'static str> {
+    let has = |parts: &[&str]| tensors.keys().any(|name| parts.iter().any(|part| name.starts_with(part)));
+    let missing = |parts: &[&str], needed: bool| needed && !has(parts);
+    if missing(&["cls.predictions."], heads != Heads::None) {
+        return Some("masked-LM head (cls.predictions)");
+    }
+    if missing(&["cls.seq_relationship."], heads == Heads::Both) {
+        return Some("next-sentence head (cls.seq_relationship)");
+    }
+    missing(&["bert.pooler.", "pooler."], heads == Heads::Both).then_some("pooler (bert.pooler)")
+}

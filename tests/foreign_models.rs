@@ -1,0 +1,255 @@
+//! Model folders of others: what they lack, how they say how text is split, and files that are not read.
+
+use serde_json::{Value, json};
+
+use crate::common::{Folder, QUICK, entailment};
+
+/// Rewrites the weights of a folder without some of the tensors.
+fn without(folder: &Folder, model: &str, parts: &[&str]) {
+    let path = folder.at(model).join("model.safetensors");
+    let mut tensors = bert_model::read_safetensors(&path).expect("weights");
+    tensors.retain(|name, _| !parts.iter().any(|part| name.starts_with(part)));
+    std::fs::write(path, bert_model::named_tensors_to_bytes(&tensors)).expect("a file written");
+}
+
+/// Changes a JSON file of a folder.
+fn change(folder: &Folder, file: &str, with: impl FnOnce(&mut Value)) {
+    let mut value = folder.json(file).remove(0);
+    with(&mut value);
+    folder.write(file, value.to_string());
+}
+
+#[test]
+fn a_masked_lm_fills_masks_and_is_trained_on() {
+    let folder = Folder::with_run();
+    folder.ok("bert export run whole");
+    folder.copy("whole", "masked");
+    without(&folder, "masked", &["bert.pooler.", "cls.seq_relationship."]);
+    let fill =
+        |model: &str| folder.ok(&format!("bert fill-mask --checkpoint {model} 'the [MASK] flows'")).stdout;
+    assert_eq!(fill("masked"), fill("whole"));
+
+    folder.ok(
+        "make-pretrain-data --input train.txt --vocab whole --nsp off --max-seq-length 32 --output single",
+    );
+    let train = "pretrain --steps 1 --batch-size 8 --init-checkpoint masked";
+    let ended = folder.ok(&format!("{train} --data single --output one"));
+    assert!(ended.stderr.contains("drawn at random"), "{}", ended.stderr);
+    folder.ok("bert evaluate --checkpoint masked --data single");
+    let ended = folder.run(&format!("{train} --data data --output two"));
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.stderr.contains("no next-sentence head") && ended.stderr.contains("--fresh-heads"));
+    folder.ok(&format!("{train} --data data --fresh-heads --output two"));
+    without(&folder, "masked", &["cls."]);
+    let ended = folder.run("bert fill-mask --checkpoint masked 'the [MASK] flows'");
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.stderr.contains("no masked-LM head"), "{}", ended.stderr);
+    folder.ok("bert export one card");
+    assert!(folder.text("card/README.md").contains("pre-trained by masked LM. "));
+}
+
+#[test]
+fn answers_and_tags_need_no_pooler() {
+    let folder = Folder::with_run();
+    let questions = json!({"data": [{"paragraphs": [{
+        "context": "The river is long and the lake is deep",
+        "qas": [{"id": "a", "question": "what is long", "answers": [{"text": "river", "answer_start": 4}]}]
+    }]}]});
+    for name in ["squad/train-v1.1.json", "squad/dev-v1.1.json"] {
+        folder.write(name, questions.to_string());
+    }
+    for name in ["conll/train.txt", "conll/dev.txt", "conll/test.txt"] {
+        folder.write(name, "The O\nriver B-LOC\nflows O\n\nlake B-LOC\n\n");
+    }
+    for (task, new, flags) in [
+        ("squad", "what is long\tThe river is long\n", "--max-seq-length 32 --max-query-length 8"),
+        ("conll", "The river\n", "--max-seq-length 16"),
+    ] {
+        folder.write("new.tsv", new);
+        folder.ok(&format!(
+            "finetune --task {task} --data {task} --checkpoint run {flags} --num-train-epochs 1 --output {task}-tuned"
+        ));
+        let model = format!("{task}-tuned/model");
+        let predict =
+            || folder.ok(&format!("bert predict --model {model} --format tsv --input new.tsv")).stdout;
+        let with_pooler = predict();
+        without(&folder, &model, &["bert.pooler."]);
+        assert_eq!(predict(), with_pooler);
+        folder.ok(&format!("bert export {model} {task}-encoder --encoder-only"));
+        let names: Vec<String> =
+            folder.tensors(&format!("{task}-encoder/model.safetensors")).into_keys().collect();
+        assert!(names.iter().all(|name| !name.contains("pooler")), "{names:?}");
+    }
+}
+
+#[test]
+fn an_adapter_without_its_classifier_is_refused() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 16));
+    folder.write("glue/RTE/dev.tsv", entailment(16, 8));
+    folder.write("new.tsv", "the river\tthe lake\n");
+    folder.ok("bert export run base");
+    for (kind, head) in [("pfeiffer", "head_config.json"), ("lora", "adapter_model.safetensors")] {
+        folder.ok(&format!(
+            "finetune --task rte --data glue --checkpoint base --adapter {kind} --max-seq-length 48 \
+             --num-train-epochs 1 --output {kind}"
+        ));
+        let predict = format!("bert predict --model {kind} --format tsv --input new.tsv");
+        folder.ok(&predict);
+        // Other weights under the name that the adapter's folder gives.
+        let weights = folder.read("base/model.safetensors");
+        folder.flip("base/model.safetensors");
+        let ended = folder.run(&predict);
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert!(ended.stderr.contains("trained on other weights"), "{}", ended.stderr);
+        folder.write("base/model.safetensors", weights);
+        match kind {
+            "lora" => {
+                let path = folder.at("lora/model").join(head);
+                let mut tensors = bert_model::read_safetensors(&path).expect("weights");
+                tensors.retain(|name, _| name.contains("lora_"));
+                std::fs::write(path, bert_model::named_tensors_to_bytes(&tensors)).expect("a file");
+            }
+            _ => std::fs::remove_file(folder.at("pfeiffer/model").join(head)).expect("removed"),
+        }
+        let ended = folder.run(&predict);
+        assert_eq!(ended.code, Some(4), "{kind}: {}", ended.stderr);
+        assert!(ended.stderr.contains("no classifier"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_folder_with_tokenizer_json_alone_is_read_everywhere() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 16));
+    folder.write("glue/RTE/dev.tsv", entailment(16, 8));
+    folder.write("new.txt", "The river flows\nCaf\u{e9}\n");
+    folder.ok("bert export run whole");
+    folder.copy("whole", "current");
+    for file in ["vocab.txt", "special_tokens_map.json"] {
+        std::fs::remove_file(folder.at("current").join(file)).expect("removed");
+    }
+    let same = |command: &str| {
+        let [theirs, ours] = ["current", "whole"].map(|model| folder.ok(&command.replace("MODEL", model)));
+        assert_eq!(theirs.stdout, ours.stdout, "{command}");
+    };
+    same("bert features --model MODEL --layers=-1 --input new.txt");
+    same("bert fill-mask --checkpoint MODEL 'the [MASK] flows'");
+    same("bert evaluate --checkpoint MODEL --data held");
+    folder.ok("bert attention --checkpoint current 'the river' --output page.html");
+    folder.ok("make-pretrain-data --input train.txt --vocab current --max-seq-length 32 --output again");
+    assert_eq!(folder.read("again/vocab.txt"), folder.read("whole/vocab.txt"));
+    folder.ok("pretrain --data again --init-checkpoint current --steps 1 --batch-size 4 --output on");
+    folder.ok("finetune --task rte --data glue --checkpoint current --max-seq-length 48 --num-train-epochs 1 --output tuned");
+    assert_eq!(folder.read("tuned/model/vocab.txt"), folder.read("whole/vocab.txt"));
+    folder.ok("bert export current exported");
+    assert_eq!(folder.names("exported"), folder.names("whole"));
+    folder.ok("bert init --vocab current/tokenizer.json --model config.json --initialization reference --output fresh");
+    assert_eq!(folder.read("fresh/vocab.txt"), folder.read("whole/vocab.txt"));
+}
+
+#[test]
+fn settings_of_a_tokenizer_are_obeyed_kept_and_compared() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 16));
+    folder.write("glue/RTE/dev.tsv", entailment(16, 8));
+    folder.write("new.txt", "CAF\u{c9}\n");
+    folder.ok("bert export run model");
+    let words = folder.text("model/vocab.txt");
+    let last = words.lines().last().expect("a word").to_string();
+    folder.write("model/vocab.txt", words.replace(&format!("\n{last}\n"), "\ncaf\u{e9}\n"));
+    change(&folder, "model/tokenizer_config.json", |config| config["strip_accents"] = json!(false));
+    let features =
+        |model: &str| folder.ok(&format!("bert features --model {model} --layers=-1 --input new.txt")).stdout;
+    assert!(features("model").contains("\"caf\u{e9}\""));
+    folder.ok("finetune --task rte --data glue --checkpoint model --max-seq-length 48 --num-train-epochs 1 --output tuned");
+    assert!(features("tuned/model").contains("\"caf\u{e9}\""));
+    assert_eq!(folder.json("tuned/model/tokenizer.json")[0]["normalizer"]["strip_accents"], false);
+
+    let build = "make-pretrain-data --input train.txt --vocab model --max-seq-length 32";
+    folder.ok(&format!("{build} --output as-stated"));
+    folder.ok(&format!("{build} --strip-accents true --output other"));
+    folder.ok("pretrain --data as-stated --init-checkpoint model --steps 1 --batch-size 4 --output on");
+    assert_eq!(folder.json("on/checkpoints/step-00000001/tokenizer_config.json")[0]["strip_accents"], false);
+    let ended =
+        folder.run("pretrain --data other --init-checkpoint model --steps 1 --batch-size 4 --output off");
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.stderr.contains("strip_accents true"), "{}", ended.stderr);
+    change(&folder, "model/tokenizer_config.json", |config| {
+        config["tokenizer_class"] = json!("BertJapaneseTokenizer")
+    });
+    let ended = folder.run("bert features --model model --layers=-1 --input new.txt");
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.stderr.contains("BertJapaneseTokenizer"), "{}", ended.stderr);
+}
+
+#[test]
+fn more_words_than_embeddings_end_every_program() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 16));
+    folder.write("glue/RTE/dev.tsv", entailment(16, 8));
+    folder.write("new.txt", "a neologism\n");
+    folder.ok("bert export run model");
+    let words = folder.text("model/vocab.txt");
+    let count = words.lines().count();
+    folder.write("model/vocab.txt", format!("{words}neologism\n"));
+    folder.ok("make-pretrain-data --input train.txt --vocab model --max-seq-length 32 --output more");
+    for line in [
+        "bert features --model model --layers=-1 --input new.txt",
+        "bert fill-mask --checkpoint model 'a [MASK] neologism'",
+        "bert attention --checkpoint model 'a neologism' --output page.html",
+        "bert evaluate --checkpoint model --data more",
+        "bert probe --model model --input new.txt --replace a=the",
+        "finetune --task rte --data glue --checkpoint model --max-seq-length 48 --output tuned",
+        "pretrain --data more --init-checkpoint model --steps 1 --output on",
+    ] {
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(4), "{line}\n{}", ended.stderr);
+        let numbers = [count, count + 1].map(|number| ended.stderr.contains(&number.to_string()));
+        assert_eq!(numbers, [true, true], "{}", ended.stderr);
+    }
+    // A table may have more rows than there are words.
+    folder.write("model/vocab.txt", words.trim_end().rsplit_once('\n').expect("lines").0);
+    folder.ok("bert features --model model --layers=-1 --input new.txt");
+}
+
+#[test]
+fn weights_of_other_frameworks_are_named_with_the_way_out() {
+    let folder = Folder::with_data();
+    folder.write("new.txt", "a\n");
+    let config = folder.config().to_string();
+    for (file, named) in [
+        ("tf_model.h5", "from_tf=True"),
+        ("bert_model.ckpt.index", "from_tf=True"),
+        ("flax_model.msgpack", "from_flax=True"),
+        ("onnx/model.onnx", "exported from"),
+        ("pytorch_model.bin", "save_pretrained"),
+    ] {
+        for name in ["config.json", "bert_config.json"] {
+            let model = format!("{name}-{}", file.replace('/', "-"));
+            folder.write(&format!("{model}/{name}"), &config);
+            folder.write(&format!("{model}/{file}"), [0; 64]);
+            let ended = folder.run(&format!("bert features --model {model} --layers=-1 --input new.txt"));
+            assert_eq!(ended.code, Some(4), "{model}: {}", ended.stderr);
+            assert!(ended.stderr.contains(named) && ended.stderr.contains(file), "{}", ended.stderr);
+        }
+    }
+    let ended = folder.run("bert features --model bert-base-uncased --input new.txt");
+    assert!(ended.stderr.contains("hf download bert-base-uncased"), "{}", ended.stderr);
+    for line in ["bert features --model nowhere --input new.txt", "bert report nowhere"] {
+        let ended = folder.run(line);
+        assert!(ended.stderr.contains("does not exist"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_shape_without_vocab_size_takes_the_vocabulary_of_the_data() {
+    let folder = Folder::with_data();
+    change(&folder, "config.json", |config| {
+        config.as_object_mut().expect("an object").remove("vocab_size");
+    });
+    let ended = folder.ok(&format!("pretrain {QUICK} --steps 1 --output run"));
+    let words = folder.text("vocab.txt").lines().count();
+    assert!(ended.stderr.contains(&format!("no vocab_size: it is {words}")), "{}", ended.stderr);
+    assert_eq!(folder.json("run/checkpoints/step-00000001/config.json")[0]["vocab_size"], words);
+}
