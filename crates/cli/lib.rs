@@ -15,4 +15,5 @@ pub mod recipe;
 pub mod results;
 pub mod saved_config;
 pub mod signals;
+pub mod terminal;
 pub mod threads;
