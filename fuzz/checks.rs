@@ -8,7 +8,11 @@ use std::sync::OnceLock;
 
 use bert_data::input::table::{InputReader, json_text};
 use bert_data::input::{BlockReader, Format};
-use bert_data::{BuildConfig, DataSet, Manifest, Tokenizer, Vocabulary, build, read_shard};
+use bert_data::inspect::training_text::for_each_text;
+use bert_data::{
+    BuildConfig, DataSet, Layout, Manifest, StoredRows, Tokenizer, Vocabulary, build, inspect, read_shard,
+    verify,
+};
 use bert_storage::sealed::{sealed, unsealed};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
@@ -18,11 +22,12 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 pub(crate) type Check = (&'static str, fn(&[u8]));
 
 /// All targets of the data side; those of the model side are in `model_checks.rs`.
-pub(crate) const CHECKS: [Check; 6] = [
+pub(crate) const CHECKS: [Check; 7] = [
     ("text", text),
     ("tokenizer", tokenizer),
     ("pairs", pairs),
     ("manifest", manifest),
+    ("forged", forged),
     ("vocabulary", vocabulary),
     ("shard", shard),
 ];
@@ -246,6 +251,73 @@ pub(crate) fn manifest(bytes: &[u8]) {
             let _ = (0..data.manifest().shards.len()).try_for_each(|shard| data.read_rows(shard).map(drop));
         }
     }
+}
+
+/// Two small data sets: one of instances, one of documents.
+fn data_sets() -> &'static [(PathBuf, serde_json::Value); 2] {
+    static MADE: OnceLock<[(PathBuf, serde_json::Value); 2]> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let text = "the river un able.\nun the able.\n\nriver river.\nthe un.\nable.\n\n".repeat(20);
+        [(Layout::Instances, "instances"), (Layout::Documents, "documents")].map(|(layout, name)| {
+            let (vocab, output) = (file("words.txt", words().bytes()), scratch().join(name));
+            let config = BuildConfig {
+                layout,
+                max_seq_length: 16,
+                num_shards: Some(2),
+                threads: 1,
+                ..BuildConfig::new([file("words", text.as_bytes())], vocab, &output)
+            };
+            let manifest = build(&config, &mut |_| {}).expect("a data set").manifest;
+            (output, serde_json::to_value(manifest).expect("JSON"))
+        })
+    })
+}
+
+/// All values of a JSON value that hold no other ones.
+fn leaves<'v>(value: &'v mut serde_json::Value, found: &mut Vec<&'v mut serde_json::Value>) {
+    match value {
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| leaves(value, found)),
+        serde_json::Value::Object(values) => values.values_mut().for_each(|value| leaves(value, found)),
+        leaf => found.push(leaf),
+    }
+}
+
+/// The good manifest of a small data set in which the bytes forge some values, under a seal that fits: programs that read
+/// the data refuse it, or use it without a panic. The first byte chooses the data set; then two bytes choose a value of
+/// the manifest, one how it is forged, and eight give a number.
+pub(crate) fn forged(bytes: &[u8]) {
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let (folder, good) = &data_sets()[usize::from(first % 2)];
+    let mut manifest = good.clone();
+    for forgery in rest.chunks_exact(11).take(8) {
+        let mut all = Vec::new();
+        leaves(&mut manifest, &mut all);
+        let at = usize::from(u16::from_le_bytes([forgery[0], forgery[1]])) % all.len();
+        let number = u64::from_le_bytes(forgery[3..].try_into().expect("eight bytes"));
+        *all[at] = match (forgery[2] % 8, all[at].as_u64()) {
+            (0, Some(old)) => (old ^ (1 << (number % 64))).into(),
+            (1, Some(old)) => old.wrapping_add(number % 16).into(),
+            (2, Some(old)) => old.wrapping_sub(number % 16).into(),
+            (3, _) => (number % 256).into(),
+            (4, _) => f64::from_bits(number).into(),
+            (5, _) => ["dynamic", "documents", "off", "sop", "chinese", "hf", "reference", ""]
+                [number as usize % 8]
+                .into(),
+            (6, _) => (number % 2 == 0).into(),
+            _ => number.into(),
+        };
+    }
+    std::fs::write(folder.join("manifest.json"), sealed(&manifest)).expect("a file");
+    let Ok(data) = DataSet::open(folder) else { return };
+    if let Ok(verification) = verify(folder, true) {
+        let _ = verification.to_string();
+    }
+    if let Ok(inspection) = inspect(folder, 2) {
+        let _ = inspection.to_string();
+    }
+    let mut rows = StoredRows::new(&data);
+    let _ = (0..rows.len().min(50)).try_for_each(|row| rows.row(row).map(drop));
+    let _ = for_each_text(&data, 1000, &mut |_| true);
 }
 
 /// A vocabulary: what is accepted gives each token the id of its line.

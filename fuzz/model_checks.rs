@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use bert_trainer::tasks::{Task, read_file};
+use bert_trainer::tasks::{Labels, Task, describe_table, read_file};
 
 use super::checks::{Check, file};
 
 /// All targets of the model side.
-pub(crate) const MODEL_CHECKS: [Check; 2] = [("safetensors", safetensors), ("tsv", tsv)];
+pub(crate) const MODEL_CHECKS: [Check; 3] = [("safetensors", safetensors), ("tsv", tsv), ("table", table)];
 
 /// Weights: what is accepted is finite and as large as its shape says.
 pub(crate) fn safetensors(bytes: &[u8]) {
@@ -29,6 +29,24 @@ pub(crate) fn tsv(bytes: &[u8]) {
         for has_labels in [true, false] {
             if let Ok(examples) = read_file(task, &path, has_labels) {
                 assert!(!examples.is_empty(), "{task}: no examples is an error");
+            }
+        }
+    }
+}
+
+/// A table of texts and labels, in each form, with classes and with scores: what is accepted has examples.
+pub(crate) fn table(bytes: &[u8]) {
+    let columns = ["text", "pair", "label"].map(String::from);
+    for name in ["table.csv", "table.tsv", "table.jsonl", "table.parquet"] {
+        let path = file(name, bytes);
+        for columns in [&columns[..], &[columns[0].clone(), columns[2].clone()]] {
+            for labels in [Labels::Classes(&columns[..2]), Labels::Scores] {
+                let Ok(described) = describe_table(columns, labels, &path, &path, None) else { continue };
+                for has_labels in [true, false] {
+                    if let Ok(examples) = read_file(described.task, &path, has_labels) {
+                        assert!(!examples.is_empty(), "{name}: no examples is an error");
+                    }
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ use wait4::Wait4;
 use crate::common::Folder;
 
 mod configurations; // config.json of a model
+mod forged; // manifests and receipts that their writer sealed
 mod manifests; // manifest.json of a data set
 #[cfg(unix)]
 mod no_files; // pipes, devices, links

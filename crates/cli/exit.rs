@@ -13,20 +13,28 @@
 //! | 75 | try again later: other parts of a build have not tokenized their text yet; a store is away |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
+
+use crate::terminal::visible;
 
 /// Ends a program: prints the error with its causes to stderr and gives its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     // Flags that one command hands on to another.
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
-        let _ = usage.print();
+        let plain = usage.render().to_string();
+        // The colours of clap are escape sequences too: they are kept where the text itself has none.
+        match visible(&plain) {
+            Cow::Borrowed(_) => drop(usage.print()),
+            Cow::Owned(text) => drop(write!(std::io::stderr(), "{text}")),
+        }
         return ExitCode::from(2);
     }
-    // Causes that the message already quotes are not said twice.
+    // Causes that the message already quotes are not repeated.
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -36,7 +44,7 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
         }
     }
     // A closed stderr is no reason to fail differently.
-    let _ = writeln!(std::io::stderr(), "error: {text}");
+    let _ = writeln!(std::io::stderr(), "error: {}", visible(&text));
     ExitCode::from(exit_code(&error))
 }
 
@@ -50,15 +58,17 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         .unwrap_or(1)
 }
 
-/// Prints a result to stdout. A reader that has gone away (`| head`) is not an error. Programs print when their work is
-/// done.
+/// Prints a result to stdout, its control characters as escapes ([`visible`]). A reader that has gone away (`| head`)
+/// is not an error. Programs print when their work is done.
 ///
 /// # Errors
 /// When stdout cannot be written for another reason, such as a full disk behind it.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let written =
-        out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    let written = out
+        .write_all(visible(text).as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("the work is done, but its result cannot be written to standard output"),

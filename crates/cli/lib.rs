@@ -32,4 +32,5 @@ pub mod recipe;
 pub mod results;
 pub mod saved_config;
 pub mod signals;
+pub mod terminal;
 pub mod threads;

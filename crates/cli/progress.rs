@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use bert_data::ShardProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::terminal::visible;
+
 /// How often a program that is not on a terminal says where it is.
 const EVERY: Duration = Duration::from_secs(10);
 
@@ -46,7 +48,7 @@ impl Progress {
     pub fn set(&mut self, done: u64, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-            bar.set_message(message.to_string());
+            bar.set_message(visible(message).into_owned());
         } else if !self.quiet && self.last_line.elapsed() >= EVERY {
             self.last_line = Instant::now();
             let of = if self.total == 0 { String::new() } else { format!("/{}", self.total) };
@@ -75,7 +77,7 @@ impl Progress {
 
     fn above_the_bar(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(text),
+            Some(bar) => bar.println(visible(text)),
             None => say(text),
         }
     }
@@ -98,9 +100,9 @@ fn style(total: u64) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar())
 }
 
-/// A line on stderr; a closed stderr is ignored.
+/// A line on stderr, its control characters as escapes ([`visible`]); a closed stderr is ignored.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", visible(text));
 }
 
 /// Seconds as 1h02m, 3m04s or 5s.

@@ -1,15 +1,17 @@
 //! Writes the rows of a command to standard output as they come, or to a file that appears whole.
 
-use std::io::{BufWriter, ErrorKind, Write, stdout};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stdout};
 use std::path::Path;
 
 use bert_storage::{AtomicFile, Disk};
 use bert_trainer::Error;
 
 use crate::commands::make_parents;
+use crate::terminal::VisibleWriter;
 
 /// Gives `write` the file at `output`, or standard output, and hands on what it returns; `None` when the reader of
-/// standard output has gone away, which is no error.
+/// standard output has gone away, which is no error. A terminal shows control characters as escapes; a file or a pipe
+/// receives the bytes as they are.
 ///
 /// # Errors
 /// Those of `write`, with the file's name where it could not be written. The file is then as it was before.
@@ -18,7 +20,11 @@ pub fn write_results<T>(
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,
 ) -> anyhow::Result<Option<T>> {
     let Some(path) = output else {
-        let mut out = BufWriter::with_capacity(1 << 16, stdout());
+        let plain: Box<dyn Write + Send> = match stdout().is_terminal() {
+            true => Box::new(VisibleWriter::new(stdout())),
+            false => Box::new(stdout()),
+        };
+        let mut out = BufWriter::with_capacity(1 << 16, plain);
         let written = write(&mut out);
         return match written.and_then(|value| out.flush().map(|()| value).map_err(Error::Results)) {
             Err(Error::Results(source)) if source.kind() == ErrorKind::BrokenPipe => Ok(None),

@@ -46,7 +46,7 @@ fn refused() {
         ("gone", "gone/train-00003-of-00003.parquet: missing, though the manifest names it".to_string()),
         (
             "overflow",
-            "overflow/manifest.json: the sum of the shards' rows is 18446744073709551615, expected ..."
+            "overflow/manifest.json: the sum of the shards' rows is 18446744073709551615, but must be ..."
                 .to_string(),
         ),
         (

@@ -51,10 +51,14 @@ fn refused() {
     case("second", &|receipt| receipt["part"] = json!(2));
     case("many", &|receipt| receipt["shards"][0]["shard"] = json!(u64::MAX));
     case("none", &|receipt| receipt["config"]["num_shards"] = json!(0));
-    case("lengths", &|receipt| receipt["shards"][0]["made"]["counters"]["lengths"] = json!([]));
-    case("rows", &|receipt| receipt["shards"][0]["made"]["tally"]["rows"]["count"] = json!(u64::MAX));
+    case("lengths", &|receipt| receipt["made"]["counters"]["lengths"] = json!([]));
+    case("masks", &|receipt| receipt["made"]["counters"]["mask_tokens"] = json!(u64::MAX));
+    case("tokens", &|receipt| receipt["made"]["counters"]["tokens"] = json!(u64::MAX));
+    case("long", &|receipt| receipt["config"]["max_seq_length"] = json!(1u64 << 50));
+    case("bytes", &|receipt| receipt["shards"][0]["entry"]["bytes"] = json!(u64::MAX));
+    case("rows", &|receipt| receipt["made"]["tally"]["rows"]["count"] = json!(u64::MAX));
     case("shard-rows", &|receipt| receipt["shards"][0]["rows"]["count"] = json!(u64::MAX));
-    case("instances", &|receipt| receipt["shards"][0]["made"]["counters"]["instances"] = json!(u64::MAX));
+    case("instances", &|receipt| receipt["made"]["counters"]["instances"] = json!(u64::MAX));
     case("digest", &|receipt| receipt["shards"][0]["entry"]["blake3"] = json!("0".repeat(64)));
     case("more", &|receipt| receipt["run"] = json!("rm -r"));
     copy("edited");
@@ -69,6 +73,8 @@ fn refused() {
     copy("gone");
     std::fs::remove_file(folder.at("gone/train-00001-of-00003.parquet")).expect("removed");
     let unsafe_name = |name: &str, file: &str| format!("{name}/{FIRST}: it names {file:?}, which is not ...");
+    let contradiction =
+        |name: &str| format!("{name}/{FIRST}: one of the counts of instances contradicts the other values");
     let broken = |name: &str| format!("{name}/{FIRST}: damaged: ...");
     let rows = [
         ("seed", "part 2 does not belong to the others: it has other options".to_string()),
@@ -80,10 +86,14 @@ fn refused() {
         ("second", "part 1 does not belong to the others: it has other number".to_string()),
         ("many", unsafe_name("many", "train-00000-of-00003.parquet")),
         ("none", unsafe_name("none", "train-00000-of-00003.parquet")),
-        ("lengths", "lengths/.part-00001-of-00002.json: not the receipt of a part that this program made: no shards, or counts of...".to_string()),
+        ("lengths", contradiction("lengths")),
+        ("masks", contradiction("masks")),
+        ("tokens", contradiction("tokens")),
+        ("long", "long/.part-00001-of-00002.json: its options are not those of a build: --max-seq-length is ...".to_string()),
+        ("bytes", "bytes/manifest.json: the sum of the shards' bytes is 18446744073709551615, but must be ...".to_string()),
         ("rows", "the law of conservation is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
         ("shard-rows", "the law of conservation is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...".to_string()),
-        ("instances", "instances/manifest.json: the sum of the shards' rows is ..., expected 18446744073709551615".to_string()),
+        ("instances", contradiction("instances")),
         ("digest", "digest/train-00000-of-00003.parquet: BLAKE3 ..., the manifest says 000...".to_string()),
         ("more", "more/.part-00001-of-00002.json: not the receipt of a part that this program made: unknown field `run`, ...".to_string()),
         ("edited", broken("edited")),
@@ -92,7 +102,7 @@ fn refused() {
         ("gone", "gone/train-00001-of-00003.parquet: missing, though the manifest names it".to_string()),
     ];
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
-    assert_eq!(check(&folder, "bert merge", &rows), 19);
+    assert_eq!(check(&folder, "bert merge", &rows), 23);
     // None of them changed the parts, which merge as they are.
     folder.ok("bert merge good");
     assert!(folder.snapshot("good") == folder.snapshot("data"));

@@ -84,6 +84,6 @@ impl Error {
 /// Ends a program: prints an error with its causes and gives its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    eprintln!("error: {}", message(error.chain()));
+    eprintln!("error: {}", bert_storage::visible(&message(error.chain())));
     ExitCode::from(error.downcast_ref().map_or(1, Error::exit_code))
 }

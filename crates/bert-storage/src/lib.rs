@@ -7,6 +7,7 @@
 //! | one writer in a folder | [`OutputLock`] |
 //! | JSON that carries its own digest | [`sealed`] |
 //! | an error that names its place in a file | [`Located`] |
+//! | text from a file, safe for a terminal | [`visible`](fn@visible) |
 //! | scratch data, digested while it is written | [`scratch`] |
 //! | a file or an object of a store, to read | [`open_stream`], [`open_file`], [`size`] |
 //! | objects of a store (S3, Google Cloud, Azure) | [`objects`], with the feature `object-stores` |
@@ -41,6 +42,7 @@ mod source;
 mod staged;
 mod system;
 mod url;
+mod visible;
 
 pub use atomic::{AtomicFile, Written, is_temporary, write_atomic, write_json_atomic};
 pub use error::{Error, Locate, Located, Result, is_disk_full};
@@ -49,3 +51,4 @@ pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited
 pub use staged::{LOCK, OutputLock, StagedFolder};
 pub use system::{Disk, Durable, FileSystem};
 pub use url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
+pub use visible::visible;

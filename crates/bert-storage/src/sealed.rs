@@ -46,6 +46,22 @@ pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
     text
 }
 
+/// The sealed text of a value, of at most so many bytes: a larger file could be written, but never be read again.
+///
+/// # Errors
+/// [`std::io::ErrorKind::FileTooLarge`].
+///
+/// # Panics
+/// As [`sealed`].
+pub(crate) fn sealed_within<T: Serialize + ?Sized>(value: &T, most: u64) -> std::io::Result<String> {
+    let text = sealed(value);
+    if text.len() as u64 <= most {
+        return Ok(text);
+    }
+    let said = format!("it would have {} bytes, and at most {most} are read", text.len());
+    Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, said))
+}
+
 /// Reads a sealed file: its JSON without the seal.
 ///
 /// # Errors
@@ -94,6 +110,15 @@ mod tests {
             }
             assert!(unsealed(bytes[..at].to_vec()).is_err(), "cut off after {at} bytes");
         }
+    }
+
+    #[test]
+    fn larger_files_than_are_read_are_not_written() {
+        let value = serde_json::json!({ "text": "word" });
+        let length = sealed(&value).len() as u64;
+        assert!(sealed_within(&value, length).is_ok());
+        let error = sealed_within(&value, length - 1).unwrap_err();
+        assert!(error.to_string().contains(&format!("at most {} are read", length - 1)), "{error}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::atomic::{AtomicFile, Written, is_temporary, json};
 use crate::error::{Error, Result};
-use crate::sealed::{LARGEST, sealed, unsealed};
+use crate::sealed::{LARGEST, sealed_within, unsealed};
 use crate::system::{FileSystem, folder_of};
 
 /// The name of the lock file in an output folder.
@@ -220,9 +220,10 @@ impl<'a> StagedFolder<'a> {
     /// As [`AtomicFile::fill`].
     ///
     /// # Panics
-    /// As [`sealed`].
+    /// As [`crate::sealed::sealed`].
     pub fn write_sealed<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<Written> {
-        self.write_bytes(name, sealed(value).as_bytes())
+        let text = sealed_within(value, LARGEST).map_err(Error::io("write", &self.at(name)))?;
+        self.write_bytes(name, text.as_bytes())
     }
 
     /// Notes a value with its seal, in one step but without an fsync: a power cut may lose it.
@@ -231,10 +232,10 @@ impl<'a> StagedFolder<'a> {
     /// [`Error::Io`].
     ///
     /// # Panics
-    /// As [`sealed`].
+    /// As [`crate::sealed::sealed`].
     pub fn note<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
         let (path, temporary) = (self.at(name), self.at(&format!("{name}.new")));
-        let text = sealed(value);
+        let text = sealed_within(value, LARGEST).map_err(Error::io("write", &path))?;
         let write = || {
             let mut file = self.files.create(&temporary)?;
             file.write_all(text.as_bytes())?;

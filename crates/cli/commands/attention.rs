@@ -6,7 +6,7 @@ use bert_trainer::attention::attention_page;
 use bert_trainer::built_in;
 use clap::Args as ClapArgs;
 
-use crate::commands::{at_least, model_folder, write_file};
+use crate::commands::{at_least, check_writable, model_folder, write_file};
 use crate::exit::print;
 
 /// Write an HTML page of the attention of every layer and head on a text.
@@ -35,6 +35,7 @@ pub struct Args {
 /// When the checkpoint cannot be read or the page not written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.checkpoint)?;
+    check_writable(&args.output)?;
     let html = attention_page(&folder, &args.text, args.max_seq_length)?;
     write_file(&args.output, &html)?;
     print(&args.output.display().to_string())

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bert_storage::is_url;
 use clap::Args as ClapArgs;
 
-use crate::commands::write_file;
+use crate::commands::{check_writable, write_file};
 use crate::exit::{print, print_json, print_result};
 
 /// Show a data folder: instances as words with masks marked, counts, frequent tokens, digests.
@@ -46,6 +46,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(file) = &args.html {
         let file = file.clone().map_or_else(|| beside(&args.data), Ok)?;
+        // Reading the rows takes long, so everything else is checked first.
+        bert_data::DataSet::open(&args.data)?;
+        check_writable(&file)?;
         let page = bert_data::inspect::page::page(&args.data, args.instances.unwrap_or(20))?;
         write_file(&file, &page)?;
         return print(&file.display().to_string());

@@ -26,7 +26,7 @@ pub mod verify;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bert_storage::write_atomic;
+use bert_storage::{AtomicFile, Disk, write_atomic};
 use bert_trainer::checkpoint::{resolve_model_folder, resolve_tuned_folder};
 use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::tasks::Task;
@@ -89,6 +89,15 @@ fn tuning_of(
 pub(crate) fn make_parents(path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// Checks that a file can be written, before the work for it begins; makes the folders above it.
+fn check_writable(path: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(!path.is_dir(), "cannot write {}: it is a folder, name a file in it", path.display());
+    make_parents(path)?;
+    // Dropped at once, it leaves nothing.
+    AtomicFile::create(&Disk, path)?;
+    Ok(())
 }
 
 /// Writes a page or a text, and the folders above it.

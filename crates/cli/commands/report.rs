@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bert_trainer::report::{Finding, report};
 use clap::Args as ClapArgs;
 
-use crate::commands::write_file;
+use crate::commands::{check_writable, write_file};
 use crate::exit::print;
 use crate::progress::say;
 
@@ -33,6 +33,7 @@ pub struct Args {
 /// When the folder is neither or the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
+    args.output.iter().try_for_each(|output| check_writable(output))?;
     let report = report(&args.run, &others)?;
     let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
     write_file(&output, &report.html)?;

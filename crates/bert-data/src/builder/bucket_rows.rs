@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::builder::plan::{Plan, row_groups};
+use crate::builder::plan::Plan;
 use crate::builder::prepare::Prepared;
 use crate::builder::token_store::{Store, StoreReader};
 use crate::builder::write_shards::{Made, ShardPiece};
-use crate::config::{BuildConfig, Layout};
+use crate::config::Layout;
 use crate::documents::bucket::order_of_pass;
 use crate::documents::tally::Tally;
 use crate::error::Result;
@@ -26,27 +26,19 @@ use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
 use bert_random::{Domain, Permutation, Random, Stream};
 
-/// The order of the documents in every pass.
-pub(crate) fn orders(config: &BuildConfig, documents: u64) -> Vec<Permutation> {
-    let order = |pass| order_of_pass(config.random_seed, pass, documents);
-    (0..config.passes() as u64).map(order).collect()
-}
-
 /// The data that every thread needs to make row groups.
 pub(crate) struct BucketJob<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
     pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
-    pub(crate) orders: &'a [Permutation],
     /// Set when the caller has given up: nothing is used that is made then.
     pub(crate) stop: &'a AtomicBool,
 }
 
 impl BucketJob<'_> {
-    /// The documents at the places of a pass, by their numbers in the order of the text.
-    fn numbers(&self, pass: u64, places: Range<u64>) -> Vec<u64> {
-        let order = &self.orders[pass as usize];
-        places.map(|place| order.at(place)).collect()
+    /// The order of the documents in a pass.
+    fn order(&self, pass: u64) -> Permutation {
+        order_of_pass(self.prepared.config.random_seed, pass, self.store.counts.documents)
     }
 
     fn is_stopped(&self) -> bool {
@@ -67,6 +59,8 @@ pub(crate) struct BucketMaker<'a> {
     keyed: KeyedInstances,
     encoder: Encoder,
     rows: Vec<u8>,
+    /// The pass of the last unit, and the order of its documents.
+    order: Option<(u64, Permutation)>,
 }
 
 enum Encoder {
@@ -86,17 +80,32 @@ impl<'a> BucketMaker<'a> {
                 Layout::Documents => Encoder::Documents(DocumentEncoder::new(prepared.stored_ids())?),
             },
             rows: Vec::new(),
+            order: None,
         })
     }
 
     /// Makes the pieces of a unit that go to shards that are `wanted`.
     pub(crate) fn make(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
-        let Self { job, store, keyed, encoder, rows } = self;
+        let Self { job, store, keyed, encoder, rows, order } = self;
+        let (pass, bucket) = job.plan.address(unit);
+        order.take_if(|(of, _)| *of != pass);
+        let (_, order) = order.get_or_insert_with(|| (pass, job.order(pass)));
+        let numbers = |places: Range<u64>| places.map(|place| order.at(place)).collect::<Vec<_>>();
+        let unit = Unit { number: unit, pass, bucket, numbers: &numbers };
         match encoder {
-            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), unit, wanted),
-            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, unit, wanted),
+            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), &unit, wanted),
+            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, &unit, wanted),
         }
     }
+}
+
+/// One bucket of documents in one pass.
+struct Unit<'a> {
+    number: u64,
+    pass: u64,
+    bucket: u64,
+    /// Gives the documents at places of the pass by their numbers in the order of the text.
+    numbers: &'a dyn Fn(Range<u64>) -> Vec<u64>,
 }
 
 /// Makes the shuffled rows of a unit. The counts go with the shard that the unit begins in.
@@ -105,12 +114,12 @@ fn make_rows(
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     (encoder, rows): (&mut RowEncoder, &mut Vec<u8>),
-    unit: u64,
+    unit: &Unit<'_>,
     wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let (config, plan) = (job.prepared.config, job.plan);
-    let (pass, number) = plan.address(unit);
-    let mut numbers = job.numbers(pass, plan.places(number));
+    let &Unit { number: unit, pass, bucket: number, numbers } = unit;
+    let mut numbers = numbers(plan.places(number));
     let (bucket, tokens_before) = store.read(&mut numbers)?;
     let (looked, mut made) = (Looked::new(job.store.counts.tokens), Made::new(config.max_seq_length));
     let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
@@ -145,7 +154,7 @@ fn make_rows(
         let tally = tally_of(rows, plan.width, &offsets[of_piece.clone()]);
         let encode = |group: Range<usize>| encoder.encode(&path, rows, plan.width, &offsets[group]);
         let wanted_still = |_: &Range<usize>| !job.is_stopped();
-        let groups = row_groups(of_piece).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
+        let groups = plan.row_groups(of_piece).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
         pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made });
     }
     Ok(pieces)
@@ -158,17 +167,17 @@ fn copy_documents(
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
     encoder: &mut DocumentEncoder,
-    unit: u64,
+    unit: &Unit<'_>,
     wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
-    let (pass, number) = job.plan.address(unit);
-    let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(number));
+    let pass = unit.pass;
+    let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(unit.bucket));
     let mut pieces = Vec::new();
-    for piece in job.plan.pieces(unit).filter(|piece| wanted[piece.shard]) {
+    for piece in job.plan.pieces(unit.number).filter(|piece| wanted[piece.shard]) {
         let (mut groups, mut made) = (Vec::new(), Made::new(job.prepared.config.max_seq_length));
         let (mut tally, path) = (Tally::default(), job.path(piece.shard));
-        for group in row_groups(piece.rows(all.end - all.start)) {
-            let numbers = job.numbers(pass, all.start + group.start as u64..all.start + group.end as u64);
+        for group in job.plan.row_groups(piece.rows(all.end - all.start)) {
+            let numbers = (unit.numbers)(all.start + group.start as u64..all.start + group.end as u64);
             let (bucket, _) = store.read(&mut numbers.clone())?;
             for (place, document) in bucket.documents().iter().enumerate() {
                 if job.is_stopped() {

@@ -68,6 +68,7 @@ fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgres
         receipts => receipts?,
     };
     let manifest = Manifest::of_parts(receipts)?;
+    manifest.check(&Manifest::path(folder))?;
     check_shards(&manifest, folder, parts, progress)?;
     manifest.check_files(folder).map_err(damage_of(Part { index: 1, of: parts }))?;
     staged.write_bytes(CARD, card(&manifest).as_bytes())?;
@@ -108,6 +109,7 @@ fn merge_objects(
     }
     let (parts, receipts) = found?;
     let manifest = Manifest::of_parts(receipts)?;
+    manifest.check(&Manifest::path(url))?;
     check_shards(&manifest, url, parts, progress)?;
     let path = staged.at(VOCABULARY);
     let vocabulary = std::fs::read(&path).map_err(Error::io("read", &path))?;

@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::builder::bucket_rows::{BucketJob, BucketMaker, orders};
+use crate::builder::bucket_rows::{BucketJob, BucketMaker};
 use crate::builder::memory::Tuning;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
@@ -32,11 +32,11 @@ use crate::builder::prepare::{Prepared, prepare};
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::reference_rows::make_reference;
 use crate::builder::token_store::{Division, Store};
-use crate::builder::write_shards::{ShardJob, ShardReceipt, make_shards};
+use crate::builder::write_shards::{PartShards, ShardJob, make_shards};
 use crate::config::check::conflict;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
-use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::config::{BuildConfig, Columns, Layout, MOST_ROW_GROUPS, Masking, Nsp, RandomMode, Segmenter};
 use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
@@ -246,10 +246,11 @@ impl Prepared<'_> {
         }
         let mut store = store?;
         let plan = Plan::new(config, store.counts.documents, store.counts.tokens, self.ids().size());
+        plan.check(config)?;
         if let Some(objects) = &output.objects {
             objects.claim(&store.build)?;
         }
-        let shards = self.make_shards(output, &mut store, &plan, progress)?;
+        let PartShards { shards, made } = self.make_shards(output, &mut store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -268,6 +269,7 @@ impl Prepared<'_> {
             vocabulary,
             read: store.read,
             counts: store.counts,
+            made,
             shards,
         })
     }
@@ -279,7 +281,7 @@ impl Prepared<'_> {
         store: &mut Store,
         plan: &Plan,
         progress: &mut dyn FnMut(BuildProgress),
-    ) -> Result<Vec<ShardReceipt>> {
+    ) -> Result<PartShards> {
         let (config, part, build) = (self.config, self.config.part()?, &store.build.clone());
         let tuning = Tuning::new(self.budget, self.pool.current_num_threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
@@ -288,14 +290,14 @@ impl Prepared<'_> {
             Layout::Instances => ShardForm::of_rows(self.row_columns()),
             Layout::Documents => document_form(self.stored_ids()),
         };
-        let stop = &AtomicBool::new(false);
-        let job = ShardJob { prepared: self, output, plan, part, form, build, footer, stop };
+        let (stop, tokens) = (&AtomicBool::new(false), store.counts.tokens);
+        let job = ShardJob { prepared: self, output, plan, part, form, build, tokens, footer, stop };
         if config.random == RandomMode::Reference {
             let rows = make_reference(self, store, plan.width, &output.work, progress)?;
             let encoder = |_| RowEncoder::new(self.row_columns());
             let mut encoders = (0..workers).map(encoder).collect::<Result<Vec<_>>>()?;
             let items = |wanted: &[bool]| match wanted {
-                [true] => row_groups(0..rows.len()).collect(),
+                [true] => row_groups(0..rows.len(), MOST_ROW_GROUPS).collect(),
                 _ => Vec::new(),
             };
             let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool]| {
@@ -305,8 +307,7 @@ impl Prepared<'_> {
             return make_shards(&job, &mut encoders, items, work, progress);
         }
         store.hold_index(tuning.index)?;
-        let orders = &orders(config, store.counts.documents);
-        let buckets = BucketJob { prepared: self, store, plan, orders, stop };
+        let buckets = BucketJob { prepared: self, store, plan, stop };
         let mut makers = (0..workers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
         let items = |wanted: &[bool]| -> Vec<u64> {
             (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()

@@ -12,7 +12,7 @@ use crate::builder::output::{Opened, Output};
 use crate::builder::prepare::{Prepared, prepare};
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::Division;
-use crate::builder::write_shards::has_digest;
+use crate::builder::write_shards::{has_digest, is_note};
 use crate::config::BuildConfig;
 use crate::config::part::Part;
 use crate::dataset::manifest::{Manifest, VOCABULARY};
@@ -92,8 +92,8 @@ pub(crate) fn build_prepared_part(
     output.start_publishing()?;
     output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
     made.write(&output.folder)?;
-    // Other parts read the text.
-    output.work.clear_but(is_text_file)?;
+    // Other parts read the text. The notes are for a part whose shards are damaged later.
+    output.work.clear_but(is_text_or_note)?;
     output.work.keep();
     Ok(outcome(&made, false))
 }
@@ -135,7 +135,7 @@ fn finished_before(
         division.tokenize(prepared, &output.work, progress)?;
         if division.store(prepared, output)?.build == receipt.build {
             if all_hold(prepared, output, &receipt, progress)? {
-                output.work.clear_but(is_text_file)?;
+                output.work.clear_but(is_text_or_note)?;
                 return Ok(Some(receipt));
             }
             output.take_back(part)?;
@@ -148,8 +148,13 @@ fn finished_before(
     Err(OutputProblem::Unfinished { differences }.at(output.folder.path()).into())
 }
 
-/// Whether the files of a receipt are what it says. Notes those shards that are in the work folder, to be kept where
-/// others have to be made again.
+/// Whether a file of a work folder stays when its part is finished.
+fn is_text_or_note(name: &str) -> bool {
+    is_text_file(name) || is_note(name)
+}
+
+/// Whether the files of a receipt have its digests. Removes the notes of shards that do not, so that they alone are made
+/// again.
 fn all_hold(
     prepared: &Prepared<'_>,
     output: &Output<'_>,
@@ -165,10 +170,10 @@ fn all_hold(
     let vocabulary = digest_bytes(prepared.vocabulary.bytes());
     let all = held.iter().all(|holds| *holds) && has_digest(&output.folder.at(VOCABULARY), &vocabulary)?;
     if !all {
-        // The shards have their names: they are looked for there.
+        // The shards have their names: they are looked for there. Those whose notes stay are kept.
         output.start_publishing()?;
-        let kept = receipt.shards.iter().zip(held).filter(|(_, holds)| *holds);
-        kept.map(|(shard, _)| shard).try_for_each(|shard| shard.note(&output.work.folder))?;
+        let lost = receipt.shards.iter().zip(held).filter(|(_, holds)| !*holds);
+        lost.map(|(shard, _)| shard).try_for_each(|shard| shard.forget(&output.work.folder))?;
     }
     Ok(all)
 }

@@ -12,9 +12,11 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::config::{BuildConfig, Layout, Nsp, RandomMode};
+use crate::config::check::least_shards;
+use crate::config::{BuildConfig, Layout, MOST_ROW_GROUPS, Nsp, RandomMode};
 use crate::documents::bucket::BUCKET_TOKENS;
 use crate::documents::id_width::Width;
+use crate::error::Result;
 
 /// The most documents of a bucket, so that short ones do not make very many rows.
 const BUCKET_DOCUMENTS: u64 = 1 << 18;
@@ -57,9 +59,9 @@ impl Piece {
     }
 }
 
-/// Row groups of so many rows: of nearly equal size.
-pub(crate) fn row_groups(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, i16::MAX as u64) as usize;
+/// Divides rows into row groups of nearly equal size: `most` at most, and of [`GROUP_ROWS`] rows at least.
+pub(crate) fn row_groups(rows: Range<usize>, most: u64) -> impl Iterator<Item = Range<usize>> {
+    let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, most) as usize;
     let at = move |group: usize| rows.start + rows.len() * group / groups;
     (0..groups).map(move |group| at(group)..at(group + 1))
 }
@@ -113,7 +115,9 @@ impl Plan {
                     Layout::Documents => BYTES_PER_TOKEN[1],
                 };
                 let on_disk = passes as f64 * tokens as f64 * per_token;
-                ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MOST_SHARDS.min(passes * wanted))
+                let shards =
+                    ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MOST_SHARDS.min(passes * wanted));
+                shards.max(least_shards(passes * wanted))
             }
         };
         // So many buckets that shards are whole units, unless these would be small.
@@ -121,6 +125,30 @@ impl Plan {
         let aligned = wanted.next_multiple_of(step);
         let buckets = if aligned <= (2 * wanted).min(most) { aligned } else { wanted };
         Self { buckets, shards: shards as usize, ..whole }
+    }
+
+    /// Refuses a plan by which a shard has more row groups than a Parquet file may have.
+    ///
+    /// # Errors
+    /// [`crate::OptionError::TooFewShards`].
+    pub(crate) fn check(&self, config: &BuildConfig) -> Result<()> {
+        config.check_shards(self.shards, self.units())
+    }
+
+    /// The row groups of some rows of a unit that go to one shard.
+    pub(crate) fn row_groups(&self, rows: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+        row_groups(rows, self.groups_of_piece())
+    }
+
+    /// The most row groups of a piece, so that all pieces of a shard have no more than a Parquet file may have.
+    fn groups_of_piece(&self) -> u64 {
+        (MOST_ROW_GROUPS / self.pieces_of_shard()).max(1)
+    }
+
+    /// The most units that lie in a shard, in whole or in part.
+    fn pieces_of_shard(&self) -> u64 {
+        let (units, shards) = (self.units(), self.shards as u64);
+        units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards))
     }
 
     /// All units.
@@ -162,15 +190,15 @@ impl Plan {
     pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
         let (shards, units) = (self.shards as u64, self.units());
         let of_bucket = self.documents.div_ceil(self.buckets);
-        let of_shard = units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards));
         let rows_of_unit = rows / units as f64;
         PlanFigures {
             passes: self.passes,
             buckets: units,
             documents_of_bucket: of_bucket,
             shards,
-            row_groups_of_shard: ((rows_of_unit as u64 / GROUP_ROWS).max(1)) * units.div_ceil(shards),
-            reads_of_shard: 2 * of_bucket * of_shard,
+            row_groups_of_shard: (rows_of_unit as u64 / GROUP_ROWS).clamp(1, self.groups_of_piece())
+                * units.div_ceil(shards),
+            reads_of_shard: 2 * of_bucket * self.pieces_of_shard(),
             // Each thread: the text and its index. The shard that is written, one that is ended, two locks, the folder.
             open_files: 3 + 2 * threads as u64 + 5,
             bucket_bytes: self.unit_bytes() as u64,
@@ -274,10 +302,30 @@ mod tests {
         }
     }
 
+    /// A shard of very many units: each has a row group, and all together no more than Parquet allows.
+    #[test]
+    fn row_groups_of_a_shard_keep_within_parquets_limit() {
+        let error = plan(Some(1), 40_000, 4, 40).check(&BuildConfig::default()).unwrap_err().to_string();
+        assert!(error.contains("--num-shards is 1") && error.contains("at least 2"), "{error}");
+        assert_eq!(plan(None, 40_000, 4, 40).shards, 2);
+        for (shards, documents) in [(1, 8_000_000), (2, 8_000_000), (3, 16_000_000), (7, 30_000_000)] {
+            let plan = plan(Some(shards), 10, documents, documents * 440);
+            plan.check(&BuildConfig::default()).unwrap();
+            let mut groups = vec![0; shards];
+            for unit in 0..plan.units() {
+                for piece in plan.pieces(unit) {
+                    groups[piece.shard] += plan.row_groups(piece.rows(45_000)).count();
+                }
+            }
+            assert!(groups.iter().all(|&groups| groups as u64 <= MOST_ROW_GROUPS), "{groups:?}");
+            assert!(shards > 1 || groups[0] > 20_000, "{groups:?}");
+        }
+    }
+
     #[test]
     fn row_groups_have_ten_thousand_rows() {
         for (rows, groups) in [(0, 1), (9_999, 1), (19_999, 1), (43_000, 4)] {
-            let all: Vec<_> = row_groups(7..7 + rows).collect();
+            let all: Vec<_> = row_groups(7..7 + rows, 32_767).collect();
             assert_eq!(all.len(), groups);
             assert!(all.iter().flat_map(|group| group.clone()).eq(7..7 + rows));
         }

@@ -1,6 +1,7 @@
 //! Checks and loads what a build needs before it reads text: options, vocabulary, list of inputs, threads, memory.
 
 use crate::builder::memory::{self, Tuning};
+use crate::builder::output::part_receipt::refuse_too_large;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
 use crate::config::{BuildConfig, RandomMode};
@@ -38,7 +39,8 @@ pub(crate) struct Prepared<'a> {
 pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     config.check()?;
     let files = expand(&config.input)?;
-    refuse_too_many(files.len(), files.iter().map(|path| path.as_os_str().len() as u64).sum())?;
+    let of_names = files.iter().map(|path| path.as_os_str().len() as u64).sum();
+    refuse_too_large(config, refuse_too_many(files.len(), of_names)?)?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
         return Err(InputProblem::Twice.at(path).into());
     }

@@ -22,7 +22,7 @@ use crate::dataset::manifest::ShardEntry;
 use crate::dataset::report::Counters;
 use crate::documents::tally::Tally;
 use crate::error::Result;
-use crate::instance::coverage::{Shown, Unseen};
+use crate::instance::coverage::{Coverage, Shown, Unseen};
 use crate::parallel::in_order;
 use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
@@ -54,6 +54,34 @@ impl Made {
     }
 }
 
+/// The sum of what was made for some shards; the notes of tokens as bits, so that it stays small.
+pub(crate) struct MadeSum {
+    pub(crate) tally: MadeTally,
+    pub(crate) counters: Counters,
+    pub(crate) coverage: Coverage,
+    pub(crate) unseen: Unseen,
+}
+
+impl MadeSum {
+    /// Nothing, of a text of so many tokens and instances of at most `max_seq_length`.
+    pub(crate) fn new(max_seq_length: usize, tokens: u64) -> Self {
+        let (tally, coverage) = (MadeTally::default(), Coverage::new(tokens));
+        Self { tally, counters: Counters::new(max_seq_length), coverage, unseen: Unseen::default() }
+    }
+
+    pub(crate) fn add(&mut self, made: &Made) {
+        self.tally.add(&made.tally);
+        self.counters.add(&made.counters);
+        self.coverage.add(&made.shown);
+        self.unseen.add(made.unseen);
+    }
+
+    pub(crate) fn finish(self) -> Made {
+        let Self { tally, counters, coverage, unseen } = self;
+        Made { tally, counters, shown: coverage.shown(), unseen }
+    }
+}
+
 /// Some rows of one shard, encoded.
 pub(crate) struct ShardPiece {
     pub(crate) shard: usize,
@@ -64,32 +92,29 @@ pub(crate) struct ShardPiece {
     pub(crate) made: Option<Made>,
 }
 
-/// The receipt of a finished shard.
+/// A finished shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ShardReceipt {
-    /// Of which build.
-    build: String,
+pub(crate) struct WrittenShard {
     /// Its place among the shards.
     pub(crate) shard: u64,
     /// The rows as they were written.
     pub(crate) rows: Tally,
-    /// The counts of the documents that were counted with it, and of the rows that were made for it.
-    pub(crate) made: Option<Made>,
     pub(crate) entry: ShardEntry,
 }
 
-impl ShardReceipt {
-    /// Notes it in a work folder, where the next run looks for it.
-    pub(crate) fn note(&self, work: &StagedFolder<'_>) -> Result<()> {
-        Ok(work.note(&receipt_name(self.shard as usize), self)?)
+impl WrittenShard {
+    /// Removes its note from a work folder, so that the next run makes it again.
+    pub(crate) fn forget(&self, work: &StagedFolder<'_>) -> Result<()> {
+        work.remove(&receipt_name(self.shard as usize))?;
+        Ok(())
     }
 }
 
 impl Output<'_> {
-    /// Whether a published shard is what its receipt says. Reads all of it, also in a store.
-    pub(crate) fn has_published(&self, receipt: &ShardReceipt) -> Result<bool> {
-        has_digest(&self.path().join(&receipt.entry.file), &receipt.entry.blake3)
+    /// Whether a published shard is the one that was written. Reads all of it, also in a store.
+    pub(crate) fn has_published(&self, shard: &WrittenShard) -> Result<bool> {
+        has_digest(&self.path().join(&shard.entry.file), &shard.entry.blake3)
     }
 }
 
@@ -99,6 +124,28 @@ pub(crate) fn has_digest(path: &Path, blake3: &str) -> Result<bool> {
         Err(bert_storage::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
         digest => Ok(digest? == blake3),
     }
+}
+
+/// The note of a finished shard in the work folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShardReceipt {
+    /// Of which build.
+    build: String,
+    written: WrittenShard,
+    /// Counts of the documents that were counted with it, and the rows that were made for it.
+    made: Option<Made>,
+}
+
+/// The shards of a part, and the sum of what was made for them.
+pub(crate) struct PartShards {
+    pub(crate) shards: Vec<WrittenShard>,
+    pub(crate) made: Made,
+}
+
+/// Whether a file of a work folder is the note of a finished shard.
+pub(crate) fn is_note(name: &str) -> bool {
+    name.starts_with("shard-") && name.ends_with(".json")
 }
 
 fn receipt_name(shard: usize) -> String {
@@ -111,13 +158,15 @@ fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> 
         return Ok(None);
     };
     let name = shard_name(shard, shards);
-    let named = (receipt.build.as_str(), receipt.shard, &receipt.entry.file) == (build, shard as u64, &name);
+    let WrittenShard { shard: number, entry, .. } = &receipt.written;
+    let named = (receipt.build.as_str(), *number, &entry.file) == (build, shard as u64, &name);
     let holds = || match &output.objects {
         // A shard that was sent is compared again when the data set is committed.
-        Some(objects) => objects.has_shard(&receipt.entry),
-        None => has_digest(&output.find(&name)?, &receipt.entry.blake3),
+        Some(objects) => objects.has_shard(entry),
+        None => has_digest(&output.find(&name)?, &entry.blake3),
     };
-    Ok((named && holds()?).then_some(receipt))
+    let is_whole = named && holds()?;
+    Ok(is_whole.then_some(receipt))
 }
 
 /// The data that writing shards needs.
@@ -128,6 +177,8 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) part: Part,
     pub(crate) form: ShardForm,
     pub(crate) build: &'a str,
+    /// Tokens of the text.
+    pub(crate) tokens: u64,
     /// The description that the shards have in their footers.
     pub(crate) footer: &'a Footer,
     /// Set when the caller has given up: nothing is used that is made then.
@@ -150,15 +201,17 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     items: impl FnOnce(&[bool]) -> Vec<T>,
     work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<Vec<ShardReceipt>> {
-    let (mut receipts, missing) = kept_shards(job, progress)?;
+) -> Result<PartShards> {
+    let mut sum = MadeSum::new(job.prepared.config.max_seq_length, job.tokens);
+    let (mut shards, missing) = kept_shards(job, &mut sum, progress)?;
     let mut wanted = vec![false; job.plan.shards];
     missing.iter().for_each(|&shard| wanted[shard] = true);
     let items = items(&wanted);
     let total = items.len() as u64;
     thread::scope(|scope| {
         let (finished, to_end) = mpsc::sync_channel(workers.len());
-        let ender = scope.spawn(move || end_shards(job, to_end));
+        let of_ended = &mut sum;
+        let ender = scope.spawn(move || end_shards(job, to_end, of_ended));
         let mut writer = PieceWriter { job, open: None, finished };
         let (mut done, mut told) = (0, 0);
         let written = in_order(
@@ -191,11 +244,11 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
         drop(finished);
         let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // Where the ender failed, the writer only sees that nobody listens.
-        receipts.extend(ended?);
+        shards.extend(ended?);
         written
     })?;
-    receipts.sort_unstable_by_key(|receipt| receipt.shard);
-    Ok(receipts)
+    shards.sort_unstable_by_key(|shard| shard.shard);
+    Ok(PartShards { shards, made: sum.finish() })
 }
 
 /// Writes pieces into their shards.
@@ -231,23 +284,27 @@ impl<'a> PieceWriter<'a, '_> {
     }
 }
 
-/// The receipts of the shards of this part that an earlier run finished, and the shards that are missing.
+/// The shards of this part that an earlier run finished, and those that are missing.
 fn kept_shards(
     job: &ShardJob<'_>,
+    sum: &mut MadeSum,
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<(Vec<ShardReceipt>, Vec<usize>)> {
-    let (mut receipts, mut missing) = (Vec::new(), Vec::new());
+) -> Result<(Vec<WrittenShard>, Vec<usize>)> {
+    let (mut shards, mut missing) = (Vec::new(), Vec::new());
     for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
         match kept_shard(job.output, job.build, shard, job.plan.shards)? {
-            Some(receipt) => receipts.push(receipt),
+            Some(receipt) => {
+                receipt.made.iter().for_each(|made| sum.add(made));
+                shards.push(receipt.written);
+            }
             None => missing.push(shard),
         }
     }
-    if !receipts.is_empty() {
-        let (done, total) = (receipts.len() as u64, (receipts.len() + missing.len()) as u64);
+    if !shards.is_empty() {
+        let (done, total) = (shards.len() as u64, (shards.len() + missing.len()) as u64);
         progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
     }
-    Ok((receipts, missing))
+    Ok((shards, missing))
 }
 
 /// A shard whose row groups are all written.
@@ -258,8 +315,12 @@ struct Finished<'a> {
 }
 
 /// Waits for the disk: ends each file, puts it in its place and writes its receipt, until the work is stopped.
-fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> Result<Vec<ShardReceipt>> {
-    let mut receipts = Vec::new();
+fn end_shards<'a>(
+    job: &ShardJob<'a>,
+    shards: mpsc::Receiver<Finished<'a>>,
+    sum: &mut MadeSum,
+) -> Result<Vec<WrittenShard>> {
+    let mut ended = Vec::new();
     for Finished { shard, writer, made } in shards {
         if job.stop.load(Ordering::Relaxed) {
             break;
@@ -276,9 +337,11 @@ fn end_shards<'a>(job: &ShardJob<'a>, shards: mpsc::Receiver<Finished<'a>>) -> R
             bytes: file.bytes,
             blake3: file.blake3,
         };
-        let receipt = ShardReceipt { build: job.build.to_owned(), shard: shard as u64, rows, made, entry };
-        receipt.note(&job.output.work.folder)?;
-        receipts.push(receipt);
+        let written = WrittenShard { shard: shard as u64, rows, entry };
+        let receipt = ShardReceipt { build: job.build.to_owned(), written, made };
+        job.output.work.folder.note(&receipt_name(shard), &receipt)?;
+        receipt.made.iter().for_each(|made| sum.add(made));
+        ended.push(receipt.written);
     }
-    Ok(receipts)
+    Ok(ended)
 }

@@ -1,8 +1,8 @@
 //! Refuses option values that are out of range and flags that exclude each other.
 
 use super::{
-    BuildConfig, Columns, DUPE_FACTOR, LONGEST_SEQUENCE, Layout, Masking, Nsp, RandomMode, Segmenter,
-    TEXT_COLUMN,
+    BuildConfig, Columns, DUPE_FACTOR, LONGEST_SEQUENCE, Layout, MOST_ROW_GROUPS, Masking, Nsp, RandomMode,
+    Segmenter, TEXT_COLUMN,
 };
 use crate::config::part::Part;
 use crate::error::{OptionError, Result};
@@ -30,12 +30,26 @@ fn exclude<const N: usize>(refused: [(bool, &'static str, &'static str, &'static
     first.map_or(Ok(()), |(_, option, with, reason)| conflict(option, with, reason))
 }
 
+/// The least shards of so many buckets of documents, each of which is at least one row group of a shard, or of two.
+pub(crate) fn least_shards(units: u64) -> u64 {
+    units.div_ceil(MOST_ROW_GROUPS - 1)
+}
+
 impl BuildConfig {
     /// Checks every value that can be checked without reading a file.
     ///
     /// # Errors
     /// [`OptionError::Invalid`] or [`OptionError::Conflict`], naming the flag, its value and what is accepted.
     pub fn check(&self) -> Result<()> {
+        if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
+            return conflict("segmenter", "this build", "it was made without the feature `chinese`");
+        }
+        self.check_options()
+    }
+
+    /// Checks the options themselves, whatever this build of the program can do: a data set can be read without the
+    /// segmenter that it was made with.
+    pub(crate) fn check_options(&self) -> Result<()> {
         if !(8..=LONGEST_SEQUENCE).contains(&self.max_seq_length) {
             return invalid("max-seq-length", self.max_seq_length, "between 8 and 65535");
         }
@@ -64,15 +78,14 @@ impl BuildConfig {
         {
             return invalid("num-shards", shards, "between 1 and 99999");
         }
+        // Each pass has a bucket of documents at least.
+        self.check_shards(self.num_shards.unwrap_or(usize::MAX), self.passes() as u64)?;
         if self.split_sentences {
             self.check_language()?;
         }
         if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
             let reason = "add --do-whole-word-mask or --max-ngram N";
             return conflict("segmenter", "masking of single pieces", reason);
-        }
-        if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
-            return conflict("segmenter", "this build", "it was made without the feature `chinese`");
         }
         if self.strict_utf8 && self.lossy_utf8 {
             return conflict("lossy-utf8", "--strict-utf8", "one refuses what the other repairs");
@@ -81,6 +94,16 @@ impl BuildConfig {
         self.check_columns()?;
         self.check_reference_mode()?;
         self.check_layout()
+    }
+
+    /// Refuses fewer shards than have room for the row groups of so many buckets of documents in all passes.
+    pub(crate) fn check_shards(&self, shards: usize, units: u64) -> Result<()> {
+        let least = least_shards(units) as usize;
+        // The reference's rows are not divided into buckets.
+        if self.random == RandomMode::Reference || shards >= least {
+            return Ok(());
+        }
+        Err(OptionError::TooFewShards { shards, least }.into())
     }
 
     /// Checks that there are masks to store, where the columns have labels.

@@ -333,6 +333,9 @@ const REFERENCE_PREDICTIONS: usize = 20;
 /// The usual name of the column with the text.
 pub(crate) const TEXT_COLUMN: &str = "text";
 
+/// The most row groups of a Parquet file: its writers number them with 16 bits.
+pub(crate) const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
+
 /// The longest sequence that can be stored: lengths take two bytes on their way.
 pub(crate) const LONGEST_SEQUENCE: usize = u16::MAX as usize;
 

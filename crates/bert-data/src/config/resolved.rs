@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::error::{Locate, ManifestProblem, Result};
 use crate::tokenization::settings::TokenizerSettings;
 use bert_storage::digest_bytes;
 
@@ -107,6 +108,20 @@ impl ResolvedConfig {
         serde_json::from_value(options)
     }
 
+    /// Checks that these are options of a build; `path` is the manifest or receipt that holds them.
+    ///
+    /// # Errors
+    /// [`ManifestProblem::Options`], and [`ManifestProblem::Contradiction`] for what the loader decides.
+    pub(crate) fn check(&self, path: &Path) -> Result<()> {
+        let options = self.options().map_err(|source| ManifestProblem::Invalid(source).at(path))?;
+        let refused = |problem| ManifestProblem::Options(Box::new(problem)).at(path);
+        options.check_options().map_err(refused)?;
+        if self.layout == Layout::Documents && (self.masking, self.dupe_factor) != (Masking::Dynamic, 1) {
+            return Err(ManifestProblem::Contradiction("masking or dupe_factor").at(path).into());
+        }
+        Ok(())
+    }
+
     /// How the text was normalized.
     #[must_use]
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
@@ -189,6 +204,7 @@ mod tests {
                 assert_eq!(resolve(&again), saved);
                 if config.random == RandomMode::Keyed {
                     again.check().unwrap();
+                    saved.check(Path::new("manifest.json")).unwrap();
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! `manifest.json` says what a data folder holds. It is written last: its presence means that the data set is complete.
 //!
-//! A reader can trust a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name leads out of the
-//! folder, and the counts agree. It has the digests of the shards and the vocabulary, because parquet-rs writes no page
+//! A reader can compute with a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name leads out of the
+//! folder, the options are those of a build, and the counts agree (`manifest_check`). It has the digests of the shards and the vocabulary, because parquet-rs writes no page
 //! checksums; [`crate::verify`] compares them.
 //!
 //! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
-use crate::config::{BuildConfig, Layout, Masking, Segmenter};
+use crate::config::{BuildConfig, Masking, Segmenter};
 use crate::dataset::conservation::Conservation;
 use crate::dataset::report::DataReport;
 use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
@@ -203,37 +203,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Its text, for a folder that is none of a disk.
+    /// Its text, for an object store.
     pub(crate) fn sealed(&self, folder: &Path) -> Result<String> {
         self.check(&Self::path(folder))?;
         Ok(sealed(self))
-    }
-
-    fn check(&self, path: &Path) -> Result<()> {
-        for file in self.shards.iter().map(|shard| &shard.file).chain([&self.vocabulary.file]) {
-            let plain = !file.is_empty()
-                && !file.starts_with('.')
-                && !file.contains(['/', '\\', ':', '\0'])
-                && file != MANIFEST;
-            if !plain {
-                return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
-            }
-        }
-        let same = |what, found, expected| agree(path, what, found, expected);
-        let rows = self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.rows));
-        same("the number of shards", self.shards.len() as u64, self.config.num_shards as u64)?;
-        let stored = match self.config.layout {
-            Layout::Instances => self.instances,
-            Layout::Documents => self.report.documents,
-        };
-        same("the sum of the shards' rows", rows.unwrap_or(u64::MAX), stored)?;
-        for shard in &self.shards {
-            // What is read by row groups is divided by their number; a row group has a row.
-            let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(i16::MAX as u64));
-            same("the row groups of a shard", shard.row_groups, groups)?;
-        }
-        same("the number of rows in the law of conservation", self.conservation.rows, stored)?;
-        same("the number of instances in the report", self.report.instances, self.instances)
     }
 
     /// Compares the folder's files with the manifest: presence, sizes and the vocabulary's digest. Shards are not read.
@@ -276,6 +249,7 @@ impl Manifest {
         let vocabulary = Vocabulary::read(&path)?;
         let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
         agree(&Self::path(folder), "the vocabulary's size", found, expected)?;
+        self.check_replacements(&Self::path(folder), &vocabulary)?;
         Ok(vocabulary)
     }
 

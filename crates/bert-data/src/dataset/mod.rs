@@ -3,6 +3,7 @@
 pub(crate) mod conservation;
 pub(crate) mod document_groups;
 pub mod manifest;
+pub(crate) mod manifest_check;
 pub mod render;
 pub mod report;
 pub mod row_masker;

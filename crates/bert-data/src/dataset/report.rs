@@ -68,9 +68,17 @@ impl Counters {
         self.lengths.iter_mut().zip(&other.lengths).for_each(|(sum, more)| add(sum, *more));
     }
 
-    /// Whether these are counts of instances of up to so many tokens.
-    pub(crate) fn fits(&self, max_seq_length: usize) -> bool {
+    /// Whether these counts agree with each other and with the largest length.
+    pub(crate) fn agree(&self, max_seq_length: usize) -> bool {
+        let weighted = |(length, count): (u128, &u64)| length * u128::from(*count);
+        let instances: u128 = self.lengths.iter().map(|&count| u128::from(count)).sum();
+        let tokens: u128 = (0..).zip(&self.lengths).map(weighted).sum();
         self.lengths.len().checked_sub(1) == Some(max_seq_length)
+            && (instances, tokens) == (self.instances.into(), self.tokens.into())
+            && self.random_next <= self.instances
+            && self.masked <= self.tokens
+            && self.mask_tokens.saturating_add(self.kept) <= self.masked
+            && self.shown <= self.tokens
     }
 }
 
@@ -185,8 +193,11 @@ impl DataReport {
             masked_tokens: counters.masked,
             shown_as_mask: counters.mask_tokens,
             shown_unchanged: counters.kept,
-            shown_as_random: counters.masked - counters.mask_tokens - counters.kept,
-            max_seq_length: counters.lengths.len() - 1,
+            shown_as_random: counters
+                .masked
+                .saturating_sub(counters.mask_tokens)
+                .saturating_sub(counters.kept),
+            max_seq_length: config.max_seq_length,
             length_histogram: histogram(&counters.lengths),
             warnings: Vec::new(),
         };
@@ -234,6 +245,12 @@ impl DataReport {
         share(self.never_shown_tokens, self.looked_for_tokens)
     }
 
+    /// Whether the tokens that no instance shows were looked for in a sample of the text only.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.looked_for_tokens < self.tokens
+    }
+
     /// Share of the rows whose B is random, or whose segments are swapped.
     #[must_use]
     pub fn random_next_share(&self) -> f64 {
@@ -249,8 +266,8 @@ impl DataReport {
     /// Share of padding if every row were padded to `max_seq_length`.
     #[must_use]
     pub fn padding_share(&self) -> f64 {
-        let padded = self.instances * self.max_seq_length as u64;
-        share(padded - self.instance_tokens.min(padded), padded)
+        let padded = self.instances.saturating_mul(self.max_seq_length as u64);
+        share(padded.saturating_sub(self.instance_tokens), padded)
     }
 
     /// Names, figures and remarks, the names of parts set in by two spaces.
@@ -269,7 +286,9 @@ impl DataReport {
             add("rows that are null", count(self.null_rows), "");
         }
         add("  left out in a pass", percent(self.left_out_share), "cut off, or without a pair");
-        add("  left out in all passes", percent(self.never_shown_share()), "");
+        let sample = format!("of a sample of {} tokens", count(self.looked_for_tokens));
+        let of_all = if self.is_sampled() { sample.as_str() } else { "" };
+        add("  left out in all passes", percent(self.never_shown_share()), of_all);
         if self.cut_sentences > 0 {
             add("sentences cut into pieces", count(self.cut_sentences), "longer than an instance");
         }
@@ -320,10 +339,19 @@ impl DataReport {
         let random = self.random_next_share();
         if self.nsp == Nsp::On && self.instances > 0 && !(0.4..=0.6).contains(&random) {
             let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
+            let cause = match self.layout {
+                Layout::Documents if self.documents < 2 * config.num_shards as u64 => format!(
+                    "These counts, and an evaluation, draw random next sentences from the same row group, and some row \
+                     groups have one document: --num-shards {} or fewer avoids it. Training draws from many row groups.",
+                    (self.documents / 2).max(1)
+                ),
+                _ => format!(
+                    "Short documents and documents with one sentence are the usual cause: check that blank lines stand \
+                     between documents only{or_split}."
+                ),
+            };
             warn(format!(
-                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. Short documents and \
-                 documents with one sentence are the usual cause: check that blank lines stand between documents \
-                 only{or_split}.",
+                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. {cause}",
                 100.0 * part
             ));
         }
@@ -365,18 +393,21 @@ impl DataReport {
                  --max-seq-length{keyed}"
             )
         };
-        format!("{:.1} % of the tokens stand in no instance: {why}.", 100.0 * never)
+        let of = if self.is_sampled() { " of a sample" } else { "" };
+        format!("{:.1} % of the tokens{of} stand in no instance: {why}.", 100.0 * never)
     }
 }
 
-fn histogram(lengths: &[u64]) -> Vec<LengthRange> {
-    let longest = lengths.len() - 1;
+/// The first and the last length of each range of the histogram, where the longest row has so many tokens.
+pub(crate) fn length_ranges(longest: usize) -> impl Iterator<Item = (usize, usize)> {
     let ranges = RANGES.min(longest);
-    (0..ranges)
-        .map(|range| {
-            let (from, to) = (longest * range / ranges + 1, longest * (range + 1) / ranges);
-            LengthRange { from, to, instances: lengths[from..=to].iter().sum() }
-        })
+    (0..ranges).map(move |range| (longest * range / ranges + 1, longest * (range + 1) / ranges))
+}
+
+fn histogram(lengths: &[u64]) -> Vec<LengthRange> {
+    let sum = |counts: &[u64]| counts.iter().fold(0, |sum: u64, &more| sum.saturating_add(more));
+    length_ranges(lengths.len() - 1)
+        .map(|(from, to)| LengthRange { from, to, instances: sum(&lengths[from..=to]) })
         .collect()
 }
 
@@ -391,7 +422,7 @@ impl fmt::Display for DataReport {
         }
         let most = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
         for range in &self.length_histogram {
-            let bar = "#".repeat((40 * range.instances).div_ceil(most) as usize);
+            let bar = "#".repeat((40.0 * range.instances as f64 / most as f64).ceil() as usize);
             line(&format!("  length {} to {}", range.from, range.to), &range.instances.to_string(), &bar)?;
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))

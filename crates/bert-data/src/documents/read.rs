@@ -189,37 +189,30 @@ impl<'a> TextReader<'a> {
         joiner.finish()
     }
 
-    /// Tokenizes blocks that do not follow each other; a document ends where its block ends. Returns the documents, and
-    /// how many of them go on behind the block they are in.
+    /// Tokenizes blocks that do not follow each other; a document ends where its block ends.
     pub(crate) fn sample(
         &mut self,
         files: &[PathBuf],
         blocks: &[Block],
         documents: DocumentsBuilder,
-    ) -> Result<(Documents, u64)> {
+    ) -> Result<Documents> {
         let Self { encoders, unknown, config, pool } = self;
         let mut joiner = Joiner::new(documents, *unknown, config, files);
-        let mut cut_documents = 0;
         let work = |encoder: &mut Encoder<'_>, block: &Block| {
             tokenize_block(block, &files[block.file], encoder, config)
         };
         for block in
             share_out(pool, encoders, blocks.iter().collect(), &AtomicBool::new(false), work, &mut || {})?
         {
-            let ends_file = block.ends_file;
             joiner.add(block)?;
-            let before = joiner.documents.len();
             joiner.close()?;
-            if !ends_file {
-                cut_documents += (joiner.documents.len() - before) as u64;
-            }
         }
         let (documents, _) = joiner.finish()?;
         if documents.is_empty() {
             let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
             return Err(InputError::NoText { files: files.len(), lines }.into());
         }
-        Ok((documents.finish()?, cut_documents))
+        documents.finish()
     }
 }
 

@@ -29,6 +29,17 @@ pub enum OptionError {
         /// What the special tokens, the alphabet and its continuations take.
         needed: usize,
     },
+    /// A shard would have more row groups than a Parquet file may have.
+    #[error(
+        "--num-shards is {shards}, but this text and --dupe-factor need at least {least}: a Parquet file has at most 32767 \
+         row groups, and each bucket of documents in each pass is one"
+    )]
+    TooFewShards {
+        /// The number asked for.
+        shards: usize,
+        /// The least that would do.
+        least: usize,
+    },
     /// An instance that is not there.
     #[error("--index is {index}, but the instances are numbered from 0 to {}", instances.saturating_sub(1))]
     NoSuchInstance {

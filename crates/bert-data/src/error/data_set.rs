@@ -132,6 +132,24 @@ pub enum ManifestProblem {
         /// The number that would agree.
         expected: u64,
     },
+    /// A number in a manifest is outside of the range that a build can give.
+    #[error("{what} is {found}, but must be between {least} and {most}")]
+    Range {
+        /// What was counted.
+        what: &'static str,
+        /// The number found.
+        found: u64,
+        /// The least that can be.
+        least: u64,
+        /// The most that can be.
+        most: u64,
+    },
+    /// A value in a manifest is not the one that goes with its options or its other counts.
+    #[error("{0} contradicts the other values")]
+    Contradiction(&'static str),
+    /// A build would refuse the options in a manifest; why.
+    #[error("its options are not those of a build")]
+    Options(#[source] Box<crate::Error>),
     /// A file that a manifest names is missing.
     #[error("missing, though the manifest names it")]
     FileMissing,

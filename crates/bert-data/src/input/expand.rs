@@ -22,12 +22,10 @@ const ENTRY: u64 = 224;
 /// What else a manifest may have.
 const REST: u64 = 32 << 20;
 
-/// Refuses more files than a manifest can name.
-pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<()> {
-    if bytes_of_names + ENTRY * files as u64 > LARGEST - REST {
-        return Err(InputError::TooMany { files }.into());
-    }
-    Ok(())
+/// Refuses more files than a manifest can name; returns the bytes of their list in it.
+pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
+    let bytes = bytes_of_names + ENTRY * files as u64;
+    if bytes > LARGEST - REST { Err(InputError::TooMany { files }.into()) } else { Ok(bytes) }
 }
 
 /// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.

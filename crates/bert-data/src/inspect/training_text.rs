@@ -73,16 +73,19 @@ fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) 
     Ok(())
 }
 
-/// Shows the segments of a shard of instances until `see` has enough.
+/// Shows the segments of a shard of instances until `see` has enough; reads one row group at a time.
 fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let special = [data.vocabulary().cls_id(), data.vocabulary().sep_id()];
-    let rows = data.read_rows(shard)?;
+    data.check_shard(shard)?;
+    let file = data.open_rows(shard)?;
     let mut ids = Vec::new();
-    for row in rows.iter() {
-        row.original(&mut ids);
-        for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
-            if !see(segment) {
-                return Ok(());
+    for group in 0..file.groups() {
+        for row in data.read_groups(&file, &[group])?.iter() {
+            row.original(&mut ids);
+            for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
+                if !see(segment) {
+                    return Ok(());
+                }
             }
         }
     }

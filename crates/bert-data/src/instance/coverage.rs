@@ -124,6 +124,15 @@ impl Coverage {
         }
     }
 
+    /// The tokens that are shown, as notes.
+    pub(crate) fn shown(&self) -> Shown {
+        let mut shown = Shown::default();
+        for (word, at) in self.bits.iter().zip((0u32..).step_by(64)) {
+            (0..64).filter(|bit| word >> bit & 1 == 1).for_each(|bit| shown.push(at + bit, at + bit + 1));
+        }
+        shown
+    }
+
     /// Counts the tokens that are not shown.
     pub(crate) fn unseen(&self) -> Unseen {
         let (of, shown) =
@@ -156,6 +165,7 @@ mod tests {
             tidy.tidy();
             assert!(tidy.0.windows(2).all(|pair| pair[0].1 < pair[1].0), "they do not touch");
             coverage.add(if tokens % 2 == 0 { &notes } else { &tidy });
+            assert_eq!(coverage.shown(), tidy);
             let looked_at = |at: &usize| (*at as u64 / STRETCH).is_multiple_of(looked.every);
             let of = (0..shown.len()).filter(looked_at).count() as u64;
             let unseen = (0..shown.len()).filter(looked_at).filter(|&at| !shown[at]).count() as u64;

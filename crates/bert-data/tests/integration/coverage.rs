@@ -157,21 +157,31 @@ fn the_law_is_counted_again_from_the_shards() {
         manifest.instances = manifest.instances.wrapping_add(more);
         manifest.report.instances = manifest.report.instances.wrapping_add(more);
         manifest.conservation.rows = manifest.conservation.rows.wrapping_add(more);
+        let report = &mut manifest.report;
+        let range = report.length_histogram.iter_mut().max_by_key(|range| range.instances).unwrap();
+        range.instances = range.instances.wrapping_add(more);
+        report.instance_tokens = report.instance_tokens.min(report.instances * report.max_seq_length as u64);
     });
     assert!(problem(&data).contains("the fingerprint of the rows in the shards"), "{}", problem(&data));
 
     for (named, change) in [
         (
             "the number of masked tokens in the shards",
-            &(|manifest: &mut Manifest| manifest.report.masked_tokens += 1) as &dyn Fn(&mut Manifest),
+            &(|manifest: &mut Manifest| {
+                manifest.report.masked_tokens += 1;
+                manifest.report.shown_as_random += 1;
+            }) as &dyn Fn(&mut Manifest),
         ),
         ("the number of tokens in the shards", &|manifest| manifest.report.instance_tokens -= 1),
         ("the number of rows with label 1", &|manifest| manifest.report.random_next += 1),
         ("the number of rows of a range of lengths", &|manifest| {
-            manifest.report.length_histogram[3].instances += 1
+            let ranges = &mut manifest.report.length_histogram;
+            let most = (0..ranges.len()).max_by_key(|&range| ranges[range].instances).unwrap();
+            ranges[most].instances -= 1;
+            ranges[(most + 1) % 2].instances += 1;
         }),
         ("the fingerprint of the rows", &|manifest| {
-            manifest.conservation.row_fingerprint = "no number".to_owned()
+            manifest.conservation.row_fingerprint = format!("{:016x}", 7);
         }),
     ] {
         run(&instances).unwrap();
@@ -183,11 +193,23 @@ fn the_law_is_counted_again_from_the_shards() {
     for (named, change) in [
         (
             "the number of tokens in the shards",
-            &(|manifest: &mut Manifest| manifest.report.tokens += 1) as &dyn Fn(&mut Manifest),
+            &(|manifest: &mut Manifest| {
+                manifest.report.tokens += 1;
+                manifest.conservation.tokens += 1;
+            }) as &dyn Fn(&mut Manifest),
         ),
         ("the number of sentences in the shards", &|manifest| manifest.report.sentences += 1),
         ("the fingerprint of the documents in the shards", &|manifest| {
             manifest.conservation.document_fingerprint = format!("{:016x}", 7);
+        }),
+        ("the number of rows with label 1", &|manifest| manifest.report.random_next ^= 1),
+        ("the number of instances in the shards", &|manifest| {
+            manifest.instances += 1;
+            manifest.report.instances += 1;
+            manifest.report.length_histogram[0].instances += 1;
+        }),
+        ("the number of tokens in documents without an instance", &|manifest| {
+            manifest.report.never_shown_tokens += 1;
         }),
     ] {
         run(&documents).unwrap();

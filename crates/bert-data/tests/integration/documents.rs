@@ -431,6 +431,46 @@ fn damage_is_found() {
     assert!(error.to_string().contains("the instances of one pass"), "{error}");
 }
 
+/// A row group of one document has no other one for a random next sentence.
+#[test]
+fn more_shards_than_pairs_of_documents_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = (folder.path().join("text.txt"), small_vocabulary(folder.path()));
+    std::fs::write(&text, small_text(12)).unwrap();
+    let base = BuildConfig { max_seq_length: 32, ..config(&[&text], &vocab, &folder.path().join("data")) };
+    for (shards, is_warned) in [(12, true), (6, false), (1, false)] {
+        let (layout, num_shards, overwrite) = (Layout::Documents, Some(shards), true);
+        let report =
+            run(&BuildConfig { layout, num_shards, overwrite, ..base.clone() }).unwrap().manifest.report;
+        let warned = report.warnings.iter().any(|warning| warning.contains("--num-shards 6 or fewer"));
+        assert_eq!(warned, is_warned, "{shards}: {:?}", report.warnings);
+        assert_eq!(report.random_next == 0, is_warned);
+    }
+}
+
+/// A shard of 300 row groups; the last one is damaged, and the manifest was made to fit it.
+#[test]
+fn a_glance_at_instances_leaves_later_row_groups_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = (folder.path().join("text.txt"), small_vocabulary(folder.path()));
+    std::fs::write(&text, small_text(100)).unwrap();
+    let base = config(&[&text], &vocab, &folder.path().join("data"));
+    let mut outcome = run(&BuildConfig { dupe_factor: 300, num_shards: Some(1), ..base }).unwrap();
+    let path = outcome.manifest.shard_path(&outcome.output, 0);
+    let file = std::fs::File::open(&path).unwrap();
+    let groups = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().metadata().row_groups().to_vec();
+    assert_eq!(groups.len(), 300);
+    let (start, length) = groups[299].column(0).byte_range();
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The end of the last page: the headers of all pages are checked when the file is opened.
+    bytes[(start + length) as usize - 8..(start + length) as usize].fill(0xff);
+    std::fs::write(&path, &bytes).unwrap();
+    outcome.manifest.shards[0].blake3 = digest_bytes(&bytes);
+    std::fs::write(Manifest::path(&outcome.output), sealed(&outcome.manifest)).unwrap();
+    assert_eq!(inspect(&outcome.output, 2).unwrap().instances.len(), 2);
+    assert!(!verify(&outcome.output, true).unwrap().is_good());
+}
+
 /// Damage that the digests do not show, because the manifest was made to fit it: a glance ends as an error of the shard
 /// or shows something, and never as a panic.
 #[test]

@@ -73,7 +73,9 @@ fn stored_masks_are_refused() {
     // The same folder under a manifest that says the loader masks.
     let path = Manifest::path(&outcome.output);
     let mut manifest = serde_json::to_value(&outcome.manifest).unwrap();
-    manifest["config"]["masking"] = "dynamic".into();
+    for part in ["config", "report"] {
+        manifest[part]["masking"] = "dynamic".into();
+    }
     std::fs::write(&path, bert_storage::sealed::sealed(&manifest)).unwrap();
     let problem = verify(&outcome.output, true).unwrap().into_problem().unwrap();
     assert!(

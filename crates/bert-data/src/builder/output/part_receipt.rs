@@ -5,24 +5,23 @@
 
 use std::path::Path;
 
-use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
-use crate::builder::write_shards::{Made, ShardReceipt};
-use crate::config::Layout;
+use crate::builder::write_shards::{Made, MadeSum, WrittenShard};
+use crate::config::check::conflict;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
+use crate::config::{BuildConfig, Layout};
 use crate::dataset::conservation::Conservation;
 use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
 use crate::documents::Counts;
 use crate::documents::read::ReadReport;
 use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
-use crate::instance::coverage::Coverage;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
 use bert_storage::StagedFolder;
-use bert_storage::sealed::{SealError, read_sealed};
+use bert_storage::sealed::{LARGEST, SealError, read_sealed};
 
 /// What a part read, made and wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +37,32 @@ pub(crate) struct PartReceipt {
     pub(crate) vocabulary: VocabularyEntry,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    pub(crate) shards: Vec<ShardReceipt>,
+    /// The sum of what was made for the shards.
+    pub(crate) made: Made,
+    pub(crate) shards: Vec<WrittenShard>,
+}
+
+/// The most bytes of the entries of a receipt: of a shard, a pass, a length, and of everything else.
+const SHARD: u64 = 400;
+const PASS: u64 = 200;
+const LENGTH: u64 = 20;
+const REST: u64 = 8 << 20;
+
+/// Refuses a part whose receipt would be larger than a sealed file may be. `inputs` are the bytes of their list.
+///
+/// # Errors
+/// [`crate::OptionError::Conflict`].
+pub(crate) fn refuse_too_large(config: &BuildConfig, inputs: u64) -> Result<()> {
+    let Some(parts) = config.parts else { return Ok(()) };
+    let shards = config.num_shards.unwrap_or(20_000).div_ceil(parts) as u64;
+    let (passes, lengths) = (config.passes() as u64, config.max_seq_length as u64);
+    let bytes = inputs + SHARD * shards + PASS * passes + LENGTH * lengths + REST;
+    if bytes <= LARGEST {
+        return Ok(());
+    }
+    let reason =
+        "the list of its inputs, shards and passes is too long: use fewer passes, or join the input files";
+    conflict("parts", "so many --num-shards, --dupe-factor and inputs", reason)
 }
 
 impl PartReceipt {
@@ -60,23 +84,22 @@ impl PartReceipt {
         Ok(Some(receipt))
     }
 
-    /// Every file has the name that the program gives it, and what is divided by or counted from is there.
+    /// Checks that every file has the name that the program gives it, that the options are those of a build, and that the
+    /// counts of instances agree with each other. [`Manifest::check`] follows for the sums over all parts.
     fn check(&self, path: &Path) -> Result<()> {
         let shards = self.config.num_shards;
-        let named = |shard: &ShardReceipt| usize::try_from(shard.shard).map(|at| shard_name(at, shards));
+        let named = |shard: &WrittenShard| usize::try_from(shard.shard).map(|at| shard_name(at, shards));
         let foreign = self.shards.iter().find(|shard| named(shard).ok().as_ref() != Some(&shard.entry.file));
         let foreign = foreign.map(|shard| &shard.entry.file);
         let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
         if let Some(file) = foreign {
             return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
         }
-        let mut of_shards =
-            self.shards.iter().filter_map(|shard| shard.made.as_ref()).map(|made| &made.counters);
-        if shards == 0 || !of_shards.all(|counters| counters.fits(self.config.max_seq_length)) {
-            let source = serde_json::Error::custom("no shards, or counts of other lengths");
-            return Err(ManifestProblem::InvalidReceipt(source).at(path).into());
+        self.config.check(path)?;
+        if self.made.counters.agree(self.config.max_seq_length) {
+            return Ok(());
         }
-        Ok(())
+        Err(ManifestProblem::Contradiction("one of the counts of instances").at(path).into())
     }
 
     /// Writes it beside the shards, which finishes the part.
@@ -96,22 +119,19 @@ impl Manifest {
         let Some(first) = parts.next() else {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
-        let mut made = Made::new(first.config.max_seq_length);
+        let mut sum = MadeSum::new(first.config.max_seq_length, first.counts.tokens);
+        sum.add(&first.made);
         let mut shards = first.shards;
-        shards.extend(parts.flat_map(|part| part.shards));
-        shards.sort_by_key(|shard| shard.shard);
-        let mut coverage = Coverage::new(first.counts.tokens);
-        for of_shard in shards.iter().filter_map(|shard| shard.made.as_ref()) {
-            made.tally.add(&of_shard.tally);
-            made.counters.add(&of_shard.counters);
-            made.unseen.add(of_shard.unseen);
-            coverage.add(&of_shard.shown);
+        for part in parts {
+            sum.add(&part.made);
+            shards.extend(part.shards);
         }
+        shards.sort_by_key(|shard| shard.shard);
+        let MadeSum { tally, counters, coverage, unseen } = sum;
         let unseen = match first.config.layout {
             Layout::Instances => coverage.unseen(),
-            Layout::Documents => made.unseen,
+            Layout::Documents => unseen,
         };
-        let Made { tally, counters, .. } = made;
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
         let conservation =
             Conservation::check(&first.config, &first.counts, &tally, counters.shown, &written)?;
@@ -127,5 +147,53 @@ impl Manifest {
             conservation,
             report,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::output::Opened;
+    use crate::builder::prepare::prepare;
+    use crate::test_text::lettered;
+    use bert_storage::Disk;
+    use bert_storage::sealed::sealed;
+
+    #[test]
+    fn receipts_are_no_larger_than_estimated() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = BuildConfig { num_shards: Some(2), threads: 1, ..lettered(folder.path(), 100) };
+        let prepared = prepare(&config).unwrap();
+        let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
+        let mut receipt = prepared.make(&output, &mut |_| {}).unwrap();
+        // Numbers as long as they get.
+        let entry = &mut receipt.shards[0].entry;
+        entry.file = "train-00000-of-99999.parquet".to_owned();
+        (entry.rows, entry.bytes, entry.row_groups) = (1 << 32, 1 << 40, 32_767);
+        receipt.shards[0].rows.fingerprint = u64::MAX;
+        receipt.made.tally.passes[0] = serde_json::from_value(serde_json::json!({
+            "pass": 999_999, "documents": { "count": 1u64 << 40, "fingerprint": u64::MAX },
+        }))
+        .unwrap();
+        let bytes = |receipt: &PartReceipt| sealed(receipt).len() as u64;
+        let before = bytes(&receipt);
+        let shard = receipt.shards[0].clone();
+        receipt.shards.extend(std::iter::repeat_n(shard, 1000));
+        let of_shards = bytes(&receipt) - before;
+        assert!((SHARD * 800..=SHARD * 1000).contains(&of_shards), "{of_shards}");
+        let pass = receipt.made.tally.passes[0];
+        receipt.made.tally.passes.extend([pass; 1000]);
+        let of_passes = bytes(&receipt) - before - of_shards;
+        assert!((PASS * 800..=PASS * 1000).contains(&of_passes), "{of_passes}");
+    }
+
+    #[test]
+    fn parts_with_too_long_receipts_are_refused_first() {
+        let parts = BuildConfig { part: Some(1), parts: Some(2), ..BuildConfig::default() };
+        let large = BuildConfig { num_shards: Some(99_999), max_seq_length: 65_535, ..parts.clone() };
+        refuse_too_large(&large, 200 << 20).unwrap();
+        let error =
+            refuse_too_large(&BuildConfig { dupe_factor: 1_000_000, ..parts }, 200 << 20).unwrap_err();
+        assert!(error.exit_code() == 2 && error.to_string().contains("fewer passes"), "{error}");
     }
 }

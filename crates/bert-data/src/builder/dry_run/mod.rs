@@ -1,0 +1,242 @@
+//! Estimates from a sample of the text how large a data set becomes and what the build costs. It writes nothing.
+//!
+//! The sample ([`sample`]) is tokenized, made into the instances of a few passes, and encoded as a shard ([`trial`]).
+//! Each step is timed.
+
+mod sample;
+mod trial;
+
+use std::fmt;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::builder::dry_run::sample::Sample;
+use crate::builder::dry_run::trial::Trial;
+use crate::builder::memory::Tuning;
+use crate::builder::plan::{Plan, PlanFigures};
+use crate::builder::prepare::{Prepared, prepare};
+use crate::config::{BuildConfig, Layout, RandomMode};
+use crate::documents::casing;
+use crate::documents::read::TextReader;
+use crate::documents::{Counts, Documents, DocumentsBuilder};
+use crate::error::Result;
+use bert_random::{Domain, Stream};
+
+/// What a build would make and cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Files.
+    pub files: usize,
+    /// Bytes of text in them after decompression.
+    pub text_bytes: u64,
+    /// Share of the text that was looked at.
+    pub sampled: f64,
+    /// Documents with at least one token.
+    pub documents: u64,
+    /// Sentences of the text.
+    pub sentences: u64,
+    /// Word pieces of the text.
+    pub tokens: u64,
+    /// Rows of the data set.
+    pub instances: u64,
+    /// Parquet files.
+    pub shards: usize,
+    /// Bytes of the Parquet files together.
+    pub bytes: u64,
+    /// The most bytes on disk before the end: the tokens, the rows on their way, and the shards, which wait in the work
+    /// folder of the output until all are written.
+    pub scratch: u64,
+    /// Peak resident memory in bytes.
+    pub memory: u64,
+    /// Seconds on this machine with these threads, as busy as it is now.
+    pub seconds: f64,
+    /// CPU seconds, all threads together.
+    pub cpu_seconds: f64,
+    /// How the work divides.
+    pub plan: PlanFigures,
+    /// What does not fit the text.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        let mut line =
+            |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<28}{:>14}", value.to_string());
+        line("files", &self.files)?;
+        line("text", &megabytes(self.text_bytes))?;
+        line("  of which looked at", &format!("{:.1} %", 100.0 * self.sampled))?;
+        line("documents, about", &self.documents)?;
+        line("sentences, about", &self.sentences)?;
+        line("tokens, about", &self.tokens)?;
+        line("instances, about", &self.instances)?;
+        line("shards", &self.shards)?;
+        line("bytes on disk, about", &megabytes(self.bytes))?;
+        line("  while building, about", &megabytes(self.scratch))?;
+        line("peak memory, about", &megabytes(self.memory))?;
+        line("time, about", &format!("{:.1} s", self.seconds))?;
+        line("CPU time, about", &format!("{:.1} s", self.cpu_seconds))?;
+        let plan = &self.plan;
+        line("buckets of documents", &format!("{} in {} pass(es)", plan.buckets, plan.passes))?;
+        line("  documents in each, about", &plan.documents_of_bucket)?;
+        line("row groups of a shard, about", &plan.row_groups_of_shard)?;
+        line("reads of a shard, at most", &plan.reads_of_shard)?;
+        line("open files, at most", &plan.open_files)?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
+    }
+}
+
+/// Estimates what [`crate::build`] would make of a configuration; the output folder is neither needed nor touched.
+///
+/// # Errors
+/// As [`crate::build`] for options and inputs. Faults in text outside of the sample are not found.
+pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
+    let start = Instant::now();
+    let prepared = prepare(config)?;
+    let sample = Sample::read(&prepared)?;
+    let read = start.elapsed().as_secs_f64();
+    let scale = sample.text_bytes as f64 / sample.bytes.max(1) as f64;
+    let (text, tokenize) = tokenized(&prepared, &sample)?;
+    let of_text = |count: u64| (count as f64 * scale).round() as u64;
+    let (documents, tokens) = (sample.documents.max(1), of_text(text.tokens()));
+    let plan = Plan::new(config, documents, tokens, prepared.ids().size());
+    plan.check(config)?;
+    let threads = prepared.pool.current_num_threads();
+    let trial = Trial::of(&prepared, &plan, &text, scale)?;
+    // Each pass makes about the same number of instances.
+    let rows = (trial.rows as f64 * scale * config.passes() as f64 / trial.passes as f64).round();
+    let per_row = |of_trial: f64| of_trial / trial.rows.max(1) as f64;
+    let sentences = of_text(text.sentences());
+    let counts = Counts { documents, sentences, tokens, ..Counts::default() };
+    let sizes = Sizes { rows, packed: rows * per_row(trial.packed as f64), text: counts };
+    let bytes = (rows * per_row(trial.bytes as f64)) as u64;
+    let (seconds, cpu_seconds) = {
+        // Reading is shared among the threads.
+        let before = read / threads as f64 + tokenize * scale;
+        let making = rows * per_row(trial.seconds);
+        // A small text has fewer buckets than there are threads.
+        let serial = config.random == RandomMode::Reference;
+        let at_once = plan.units().min(trial.tuning.workers as u64) as f64;
+        let idle = if serial { 1.0 } else { threads as f64 / at_once };
+        // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
+        let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
+        (before + making * idle + syncs, (before + making) * if serial { 1.0 } else { threads as f64 })
+    };
+    Ok(Estimate {
+        files: prepared.files.len(),
+        text_bytes: sample.text_bytes,
+        sampled: sample.bytes as f64 / sample.text_bytes.max(1) as f64,
+        documents,
+        sentences,
+        tokens,
+        instances: rows as u64,
+        shards: plan.shards,
+        bytes,
+        scratch: bytes + scratch(config, &plan, &sizes),
+        memory: memory(config, &plan, &trial.tuning, threads, &sizes),
+        seconds,
+        cpu_seconds,
+        plan: plan.figures(rows, threads),
+        warnings: casing::warning(config, &prepared.vocabulary, prepared.settings, &prepared.files)?.into_iter().collect(),
+    })
+}
+
+/// The documents of a sample, and the seconds that tokenizing takes.
+fn tokenized(prepared: &Prepared<'_>, sample: &Sample) -> Result<(Documents, f64)> {
+    let (start, config) = (Instant::now(), prepared.config);
+    let tokenizer = prepared.tokenizer();
+    // The lines were judged when all were read.
+    let any_lines = BuildConfig { strict_utf8: false, lossy_utf8: true, ..config.clone() };
+    let mut text = TextReader::new(&tokenizer, &any_lines, &prepared.pool).sample(
+        &prepared.files,
+        &sample.blocks,
+        DocumentsBuilder::new(tokenizer.ids().size()),
+    )?;
+    let seconds = start.elapsed().as_secs_f64();
+    if config.layout == Layout::Documents {
+        // As they are stored: neighbours in the text may have phrases in common.
+        text.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
+    }
+    Ok((text, seconds))
+}
+
+/// How large the corpus and its data set are.
+struct Sizes {
+    rows: f64,
+    /// Bytes of the rows when packed.
+    packed: f64,
+    text: Counts,
+}
+
+/// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows.
+fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes) -> u64 {
+    let text: u64 = sizes.text.bytes(plan.width).iter().sum();
+    let rows = match config.random {
+        RandomMode::Keyed => 0.0,
+        RandomMode::Reference => sizes.packed,
+    };
+    text + rows as u64
+}
+
+/// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index
+/// of the documents where it fits, in reference mode the text and where each row is. The constants were measured on the
+/// bench corpus.
+fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes) -> u64 {
+    let [text, index] = sizes.text.bytes(plan.width);
+    let held = match config.random {
+        RandomMode::Reference => text as f64 + 12.0 * sizes.rows,
+        RandomMode::Keyed if index <= tuning.index => index as f64,
+        RandomMode::Keyed => 0.0,
+    };
+    let packed = match config.layout {
+        Layout::Instances => sizes.packed / plan.units() as f64,
+        Layout::Documents => (plan.width.bytes() as u64 * sizes.text.tokens / plan.units()) as f64,
+    };
+    let workers = plan.units().min(tuning.workers as u64);
+    let making = held + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
+    let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD;
+    (BASE + tokenizing.max(making)) as u64
+}
+
+/// Writing a file through to a solid-state disk.
+const SECONDS_PER_SYNC: f64 = 0.004;
+/// The program and a vocabulary of 30,000 words.
+const BASE: f64 = 9e6;
+/// The tokenizer, which is gone when instances are made.
+const TOKENIZER: f64 = 2e6;
+/// The words that a thread's tokenizer remembers.
+const WORDS_PER_THREAD: f64 = 3.4e6;
+/// Dictionaries, pages and compression of a row group.
+const MAKING: f64 = 8e6;
+/// A bucket on its way: documents, packed rows, a row group as columns, compressed ones that wait for their turn.
+const MAKING_PER_PACKED: f64 = 3.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_the_largest_stage() {
+        let config = BuildConfig { num_shards: Some(2), dupe_factor: 10, ..BuildConfig::default() };
+        let plan = Plan::new(&config, 100, 1_000_000, 30_000);
+        assert_eq!(plan.units(), 10);
+        let text = Counts { documents: 100, sentences: 1_000, tokens: 1_000_000, ..Counts::default() };
+        let sizes = Sizes { rows: 1e5, packed: 100.0 * 1e5, text };
+        let of = |config: &BuildConfig, index, workers| {
+            memory(config, &plan, &Tuning { index, workers }, 2, &sizes) as f64
+        };
+        let index = 16.0 * (1e2 + 1.0);
+        assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD);
+        let unit = 100.0 * 1e5 / 10.0;
+        let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
+        assert_eq!(of(&config, 1 << 30, 3), BASE + index + making);
+        assert_eq!(of(&config, 1000, 3), BASE + making, "the index stays on disk");
+        let reference = BuildConfig { random: RandomMode::Reference, ..config.clone() };
+        let text = 2.0 * 1e6 + 4.0 * 1e3;
+        assert_eq!(of(&reference, 0, 3), BASE + text + 12.0 * 1e5 + making);
+        let documents = BuildConfig { layout: Layout::Documents, ..config };
+        let of_bucket = MAKING + MAKING_PER_PACKED * 2.0 * 100_000.0;
+        assert_eq!(of(&documents, 0, 3), BASE + 3.0 * of_bucket);
+    }
+}

@@ -1,0 +1,155 @@
+//! Reads all inputs once and keeps some stretches of their text at equal distances.
+//!
+//! Memory does not grow with the text or with its lines: at most 64 stretches of half a mebibyte are kept. This counts
+//! the bytes and the documents of the whole text, and refuses files that are not text.
+
+use std::path::Path;
+
+use crate::builder::prepare::Prepared;
+use crate::error::Result;
+use crate::input::line_check::LineCheck;
+use crate::input::table::InputReader;
+use crate::input::texts::each_text;
+use crate::input::{BLOCK, Block, Format};
+
+/// The most stretches that are kept: enough for an error of a per cent, few enough for a second of work.
+const STRETCHES: usize = 64;
+/// The most bytes of a stretch. An ordinary block is a little longer than `BLOCK`; only lines that are longer than
+/// `BLOCK` themselves are cut.
+const LONGEST: usize = 2 * BLOCK;
+
+/// Stretches of the text, and counts of all of it.
+#[derive(Default)]
+pub(super) struct Sample {
+    pub(super) blocks: Vec<Block>,
+    /// Bytes of the text for which the stretches stand.
+    pub(super) bytes: u64,
+    pub(super) text_bytes: u64,
+    /// Documents of the whole text; those without a token are among them.
+    pub(super) documents: u64,
+}
+
+/// A stretch of the text.
+struct Stretch {
+    number: usize,
+    block: Block,
+    /// Bytes of the text for which it stands.
+    bytes: u64,
+}
+
+impl Sample {
+    pub(super) fn read(prepared: &Prepared<'_>) -> Result<Self> {
+        let mut sample = Self::default();
+        let (bad_lines, mut lines) = (prepared.config.text_rules().bad_lines, LineCheck::default());
+        let (mut kept, mut number, mut distance) = (Vec::new(), 0usize, 1);
+        for (index, path) in prepared.files.iter().enumerate() {
+            let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+            let mut in_document = false;
+            while let Some(block) = reader.next_block()? {
+                sample.text_bytes += block.bytes.len() as u64;
+                sample.documents += begun_documents(&block, &mut in_document);
+                let of_block = LineCheck::of(&block, path, bad_lines)?;
+                lines.add_block(of_block, path, block.ends_file, bad_lines)?;
+                if number.is_multiple_of(distance) {
+                    let (block, bytes) = shortened(block, path, prepared)?;
+                    kept.push(Stretch { number, block, bytes });
+                }
+                number += 1;
+                if kept.len() > STRETCHES {
+                    distance *= 2;
+                    kept.retain(|stretch| stretch.number.is_multiple_of(distance));
+                }
+            }
+        }
+        sample.bytes = kept.iter().map(|stretch| stretch.bytes).sum();
+        sample.blocks = kept.into_iter().map(|stretch| stretch.block).collect();
+        Ok(sample)
+    }
+}
+
+/// Counts the documents that begin in a block; `in_document` says whether one is open before it, and after it.
+fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
+    if block.format.has_rows() {
+        return block.rows().filter(|(_, text)| text.is_some_and(|text| !text.is_empty())).count() as u64;
+    }
+    let is_table = block.format.is_table();
+    let mut begun = 0;
+    for (_, line) in block.lines() {
+        let has_text = !line.trim_ascii().is_empty();
+        begun += u64::from(has_text && (is_table || !*in_document));
+        *in_document = has_text;
+    }
+    begun
+}
+
+/// The first bytes of a block, and the bytes of the text for which they stand.
+fn shortened(mut block: Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Block, u64)> {
+    let all = block.bytes.len() as u64;
+    if block.bytes.len() <= LONGEST {
+        return Ok((block, all));
+    }
+    if block.format.is_table() {
+        return first_rows(&block, path, prepared);
+    }
+    let end = block.bytes[..LONGEST].iter().rposition(|&byte| byte == b'\n');
+    block.bytes.truncate(end.map_or_else(|| character_border(&block.bytes), |end| end + 1));
+    block.bytes.shrink_to_fit();
+    let bytes = block.bytes.len() as u64;
+    Ok((Block { ends_file: false, ..block }, bytes))
+}
+
+/// The texts of the first rows of a block, the last one cut, as a block of rows.
+fn first_rows(block: &Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Block, u64)> {
+    let (mut bytes, mut row_ends, mut of_all) = (Vec::new(), Vec::new(), 0u64);
+    each_text(block, path, prepared.config.text_rules(), |text, _| {
+        of_all += text.len() as u64;
+        if bytes.len() < LONGEST {
+            let room = text.floor_char_boundary(LONGEST - bytes.len());
+            bytes.extend_from_slice(&text.as_bytes()[..room]);
+            row_ends.push(bytes.len());
+        }
+    })?;
+    // Of the other columns of a row it has the same share as of the text.
+    let share = bytes.len() as f64 / of_all.max(1) as f64;
+    let stands_for = if of_all == 0 { block.bytes.len() as f64 } else { block.bytes.len() as f64 * share };
+    let (file, first_line) = (block.file, block.first_line);
+    let (format, null_rows, ends_file) = (Format::Parquet, Vec::new(), false);
+    Ok((Block { file, format, first_line, bytes, row_ends, null_rows, ends_file }, stands_for as u64))
+}
+
+/// The last place among the first [`LONGEST`] bytes at which no character of UTF-8 is cut.
+fn character_border(bytes: &[u8]) -> usize {
+    let is_inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (LONGEST - 3..=LONGEST).rev().find(|at| !is_inside(at)).unwrap_or(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::prepare::prepare;
+    use crate::config::BuildConfig;
+    use crate::test_text::lettered;
+
+    /// Lines of 2 MB: of text, and of JSON with another column that is as long.
+    #[test]
+    fn long_lines_and_rows_are_sampled_in_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = lettered(folder.path(), 10);
+        let long = "a b c d. ".repeat(250_000);
+        let json = format!("{{\"id\": \"{long}\", \"text\": \"{long}\"}}\n");
+        for (name, line, documents) in [("long.txt", format!("{long}\n\n"), 70), ("long.jsonl", json, 70)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, line.repeat(documents)).unwrap();
+            let config = BuildConfig { input: vec![path], ..config.clone() };
+            let sample = Sample::read(&prepare(&config).unwrap()).unwrap();
+            assert_eq!(sample.documents, documents as u64, "{name}");
+            assert_eq!(sample.text_bytes, (documents * line.len()) as u64);
+            assert!(sample.blocks.len() <= STRETCHES);
+            assert!(sample.blocks.iter().all(|block| block.bytes.capacity() <= 2 * LONGEST), "{name}");
+            let kept: usize = sample.blocks.iter().map(|block| block.bytes.len()).sum();
+            let scale = sample.text_bytes as f64 / sample.bytes as f64;
+            let (estimated, truth) = (kept as f64 * scale, (documents * long.len()) as f64);
+            assert!((0.98..1.02).contains(&(estimated / truth)), "{name}: {estimated}, {truth}");
+        }
+    }
+}

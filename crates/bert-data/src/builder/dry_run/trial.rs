@@ -1,0 +1,165 @@
+//! Makes and encodes the data set of a sample, and times it.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use crate::builder::memory::Tuning;
+use crate::builder::plan::{Plan, row_groups};
+use crate::builder::prepare::Prepared;
+use crate::config::{Layout, MOST_ROW_GROUPS, RandomMode};
+use crate::dataset::report::Counters;
+use crate::documents::Documents;
+use crate::documents::id_width::Width;
+use crate::error::Result;
+use crate::instance::keyed::KeyedInstances;
+use crate::parallel::share_out;
+use crate::shard::documents::{DocumentEncoder, document_form};
+use crate::shard::packed_row::pack;
+use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardForm, ShardWriter};
+use bert_random::{Domain, Random, Stream};
+
+/// The least instances that are made of the sample, if its passes give as many.
+const ROWS: u64 = 40_000;
+
+/// Bytes of packed instances from which on no further pass is made, even if there are fewer instances: long ones.
+const ENOUGH: usize = 64 << 20;
+
+/// The size of the data set of a sample, and the time that it takes.
+pub(super) struct Trial {
+    /// Instances of a few passes.
+    pub(super) rows: usize,
+    pub(super) passes: usize,
+    /// Bytes of these instances when packed.
+    pub(super) packed: usize,
+    /// Bytes of the shard.
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    pub(super) tuning: Tuning,
+}
+
+impl Trial {
+    /// Makes the data set of the documents of a sample; `scale` says how much larger the text is.
+    pub(super) fn of(prepared: &Prepared<'_>, plan: &Plan, text: &Documents, scale: f64) -> Result<Self> {
+        let (made, making) = second_time(|| make(prepared, text))?;
+        let tuning = Tuning::new(prepared.budget, prepared.pool.current_num_threads(), plan.unit_bytes());
+        let (bytes, writing) = second_time(|| match prepared.config.layout {
+            Layout::Instances => write_nowhere(prepared, plan, &tuning, &made),
+            Layout::Documents => write_documents_nowhere(prepared, plan, &tuning, text, scale),
+        })?;
+        let (rows, passes, packed) = (made.rows.len(), made.passes, made.bytes.len());
+        Ok(Self { rows, passes, packed, bytes, seconds: making + writing, tuning })
+    }
+}
+
+/// Does work twice; returns the second result and the seconds that it took. A build works for long, so the costs of the
+/// first time (threads that start, memory that is new) do not count.
+fn second_time<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
+    work()?;
+    let start = Instant::now();
+    Ok((work()?, start.elapsed().as_secs_f64()))
+}
+
+/// Rows of the sample, packed.
+struct Made {
+    bytes: Vec<u8>,
+    /// Where each row begins in `bytes`.
+    rows: Vec<u32>,
+    passes: usize,
+}
+
+/// Makes the instances of a few passes over the sample, with as many threads as the build would.
+fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
+    let config = prepared.config;
+    let width = Width::of(prepared.ids().size());
+    let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
+    let serial = config.random == RandomMode::Reference;
+    let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
+    let mut makers = vec![prepared.resolved(1).keyed(&prepared.vocabulary); threads];
+    let mask = prepared.vocabulary.mask_id();
+    let is_small = |made: &Made| (made.rows.len() as u64) < ROWS && made.bytes.len() < ENOUGH;
+    while made.passes < config.passes() && is_small(&made) {
+        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>)> {
+            let (mut rows, mut starts) = (Vec::new(), Vec::new());
+            let mut counters = Counters::new(config.max_seq_length);
+            keyed.make(documents, made.passes as u64, (document, document as u64), |_, row| {
+                starts.push(rows.len() as u32);
+                pack(row, width, &mut rows);
+                counters.count(row, mask);
+                Ok(())
+            })?;
+            Ok((rows, starts))
+        };
+        let all = (0..documents.len()).collect();
+        for (rows, starts) in
+            share_out(&prepared.pool, &mut makers, all, &AtomicBool::new(false), unit, &mut || {})?
+        {
+            let base = made.bytes.len() as u32;
+            made.rows.extend(starts.into_iter().map(|start| base + start));
+            made.bytes.extend_from_slice(&rows);
+        }
+        made.passes += 1;
+    }
+    Ok(made)
+}
+
+/// Writes the documents themselves, which are not packed.
+fn write_documents_nowhere(
+    prepared: &Prepared<'_>,
+    plan: &Plan,
+    tuning: &Tuning,
+    documents: &Documents,
+    scale: f64,
+) -> Result<u64> {
+    let form = document_form(prepared.stored_ids());
+    let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
+    // All threads have something to do, and every shard has the same number of row groups.
+    let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
+    let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
+    let encoder = || DocumentEncoder::new(prepared.stored_ids());
+    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(Path::new(NOWHERE), documents, some);
+    let mut encoded = encode_all(prepared, tuning, items, encoder, encode)?.into_iter();
+    let of_shard = groups / shards;
+    (0..shards).map(|_| bytes_of(prepared, plan, &form, encoded.by_ref().take(of_shard))).sum()
+}
+
+fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, tuning: &Tuning, made: &Made) -> Result<u64> {
+    let mut order = made.rows.clone();
+    Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
+    let items = row_groups(0..order.len(), MOST_ROW_GROUPS).collect();
+    let encoder = || RowEncoder::new(prepared.row_columns());
+    let encode = |encoder: &mut RowEncoder, rows: Range<usize>| {
+        encoder.encode(Path::new(NOWHERE), &made.bytes, plan.width, &order[rows])
+    };
+    let encoded = encode_all(prepared, tuning, items, encoder, encode)?;
+    bytes_of(prepared, plan, &ShardForm::of_rows(prepared.row_columns()), encoded.into_iter())
+}
+
+/// The name of the shard in errors.
+const NOWHERE: &str = "nowhere.parquet";
+
+/// Encodes row groups as a build does, each worker with an encoder of its own.
+fn encode_all<E: Send>(
+    prepared: &Prepared<'_>,
+    tuning: &Tuning,
+    items: Vec<Range<usize>>,
+    encoder: impl Fn() -> Result<E>,
+    encode: impl Fn(&mut E, Range<usize>) -> Result<EncodedRowGroup> + Sync,
+) -> Result<Vec<EncodedRowGroup>> {
+    let mut encoders = (0..tuning.workers).map(|_| encoder()).collect::<Result<Vec<_>>>()?;
+    share_out(&prepared.pool, &mut encoders, items, &AtomicBool::new(false), encode, &mut || {})
+}
+
+/// The bytes of a shard of these row groups.
+fn bytes_of(
+    prepared: &Prepared<'_>,
+    plan: &Plan,
+    form: &ShardForm,
+    mut groups: impl Iterator<Item = EncodedRowGroup>,
+) -> Result<u64> {
+    let footer = prepared.footer(plan.shards).of_shard(0);
+    let mut shard = ShardWriter::new(Vec::new(), Path::new(NOWHERE), form, footer)?;
+    groups.try_for_each(|group| shard.append(group))?;
+    Ok(shard.finish()?.out.len() as u64)
+}

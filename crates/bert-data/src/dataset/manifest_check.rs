@@ -1,0 +1,154 @@
+//! Checks that the options and counts of a manifest are those of a build, before anything is computed from them.
+//!
+//! A seal shows damage, not intent: whoever writes a manifest can seal it too. Readers divide by counts, multiply them
+//! and reserve memory for lengths. So every count has a largest value here, and counts that belong together must agree.
+//! Only [`crate::verify`] compares them with the shards.
+
+use std::path::Path;
+
+use crate::config::{Layout, MOST_ROW_GROUPS, Nsp};
+use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, agree};
+use crate::dataset::report::{DataReport, length_ranges};
+use crate::error::{Locate, ManifestProblem, Result};
+use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
+
+/// The largest count: even multiplied by the length of the longest row it fits into 64 bits.
+pub(crate) const LARGEST_COUNT: u64 = 1 << 48;
+
+/// Refuses a count outside of a range; `path` is named.
+pub(crate) fn in_range(path: &Path, what: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
+    match (least..=most).contains(&found) {
+        true => Ok(()),
+        false => Err(ManifestProblem::Range { what, found, least, most }.at(path).into()),
+    }
+}
+
+/// Refuses a value that contradicts the others.
+fn fits(path: &Path, what: &'static str, fits: bool) -> Result<()> {
+    if fits { Ok(()) } else { Err(ManifestProblem::Contradiction(what).at(path).into()) }
+}
+
+impl Manifest {
+    /// Checks names, options and counts; looks at no other file. `path` is named in errors.
+    ///
+    /// # Errors
+    /// [`ManifestProblem`]: the first contradiction.
+    pub(crate) fn check(&self, path: &Path) -> Result<()> {
+        self.check_names(path)?;
+        self.config.check(path)?;
+        self.check_shards(path)?;
+        self.check_law(path)?;
+        self.check_report(path)
+    }
+
+    /// Checks that every file is in the folder of the manifest.
+    fn check_names(&self, path: &Path) -> Result<()> {
+        for file in self.shards.iter().map(|shard| &shard.file).chain([&self.vocabulary.file]) {
+            let plain = !file.is_empty()
+                && !file.starts_with('.')
+                && !file.contains(['/', '\\', ':', '\0'])
+                && file != MANIFEST;
+            if !plain {
+                return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that the shards hold: instances or documents.
+    fn stored_rows(&self) -> u64 {
+        match self.config.layout {
+            Layout::Instances => self.instances,
+            Layout::Documents => self.report.documents,
+        }
+    }
+
+    fn check_shards(&self, path: &Path) -> Result<()> {
+        let of_vocabulary = self.vocabulary.size as u64;
+        in_range(path, "the size of the vocabulary", of_vocabulary, 1, u64::from(u32::MAX))?;
+        let shards = self.shards.len() as u64;
+        agree(path, "the number of shards", shards, self.config.num_shards as u64)?;
+        // What does not fit into 64 bits is out of range too.
+        let sum = |of: fn(&ShardEntry) -> u64| self.shards.iter().map(of).fold(0, u64::saturating_add);
+        let bytes = sum(|shard| shard.bytes);
+        in_range(path, "the sum of the shards' bytes", bytes, 0, LARGEST_COUNT)?;
+        let rows = sum(|shard| shard.rows);
+        in_range(path, "the sum of the shards' rows", rows, 1, LARGEST_COUNT)?;
+        agree(path, "the sum of the shards' rows", rows, self.stored_rows())?;
+        for shard in &self.shards {
+            // Reading by row groups divides by their number, and a row group has a row.
+            let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(MOST_ROW_GROUPS));
+            agree(path, "the row groups of a shard", shard.row_groups, groups)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the numbers of the law of conservation against the options and the report.
+    fn check_law(&self, path: &Path) -> Result<()> {
+        let (law, report) = (&self.conservation, &self.report);
+        let same = |what, found, expected| agree(path, what, found, expected);
+        in_range(path, "the number of tokens", report.tokens, 1, LARGEST_COUNT)?;
+        same("the number of rows in the law of conservation", law.rows, self.stored_rows())?;
+        same("the number of documents in the law of conservation", law.documents, report.documents)?;
+        same("the number of passes in the law of conservation", law.passes, self.config.dupe_factor as u64)?;
+        let tokens = report.tokens.saturating_mul(law.passes);
+        same("the number of tokens in the law of conservation", law.tokens, tokens)?;
+        in_range(path, "the number of tokens in instances", law.shown_tokens, 0, law.tokens)?;
+        for fingerprint in [&law.document_fingerprint, &law.row_fingerprint] {
+            let is_one = fingerprint.len() == 16 && fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit());
+            fits(path, "a fingerprint", is_one)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the counts of the report against each other and against the options.
+    fn check_report(&self, path: &Path) -> Result<()> {
+        let (report, config) = (&self.report, &self.config);
+        let same = |what, found, expected| agree(path, what, found, expected);
+        fits(path, "the kind of segments in the report", report.nsp == config.nsp)?;
+        fits(path, "the layout in the report", report.layout == config.layout)?;
+        fits(path, "the masking in the report", report.masking == config.masking)?;
+        let (length, of_report) = (config.max_seq_length as u64, report.max_seq_length as u64);
+        same("max_seq_length in the report", of_report, length)?;
+        in_range(path, "the number of instances", self.instances, 1, LARGEST_COUNT)?;
+        same("the number of instances in the report", report.instances, self.instances)?;
+        let limits = [
+            ("the number of documents", report.documents, report.sentences),
+            ("the number of documents with one sentence", report.one_sentence_documents, report.documents),
+            ("the number of sentences", report.sentences, report.tokens),
+            ("the number of [UNK]", report.unknown_tokens, report.tokens),
+            ("the number of tokens that were looked for", report.looked_for_tokens, report.tokens),
+            ("the number of tokens never shown", report.never_shown_tokens, report.looked_for_tokens),
+            ("the number of documents without text", report.empty_documents, LARGEST_COUNT),
+            ("the number of lines not UTF-8", report.invalid_utf8_lines, LARGEST_COUNT),
+            ("the number of null rows", report.null_rows, LARGEST_COUNT),
+            ("the number of cut sentences", report.cut_sentences, LARGEST_COUNT),
+            ("the number of tokens of all instances", report.instance_tokens, length * self.instances),
+            ("the number of rows with label 1", report.random_next, self.instances),
+            ("the number of masked tokens", report.masked_tokens, report.instance_tokens),
+        ];
+        limits.into_iter().try_for_each(|(what, found, most)| in_range(path, what, found, 0, most))?;
+        if config.nsp == Nsp::Off {
+            same("the number of rows with label 1", report.random_next, 0)?;
+        }
+        let shown = [report.shown_as_mask, report.shown_unchanged, report.shown_as_random];
+        let shown = shown.into_iter().fold(0, u64::saturating_add);
+        same("the number of masked tokens by what is shown for them", shown, report.masked_tokens)?;
+        fits(path, "a share", (0.0..=1.0).contains(&report.left_out_share))?;
+        check_lengths(report, path)
+    }
+
+    /// Checks that the vocabulary has the tokens that the options need.
+    pub(crate) fn check_replacements(&self, path: &Path, vocabulary: &Vocabulary) -> Result<()> {
+        let none = vocabulary.tokens().iter().all(|token| is_special_token(token));
+        fits(path, "the vocabulary", !(none && self.config.random_word_skip_special))
+    }
+}
+
+/// Checks that the histogram has the ranges that a build makes, and counts every instance once.
+fn check_lengths(report: &DataReport, path: &Path) -> Result<()> {
+    let found = report.length_histogram.iter().map(|range| (range.from, range.to));
+    fits(path, "the list of lengths", found.eq(length_ranges(report.max_seq_length)))?;
+    let sum = report.length_histogram.iter().map(|range| range.instances).fold(0, u64::saturating_add);
+    agree(path, "the number of instances by their lengths", sum, report.instances)
+}

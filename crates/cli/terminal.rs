@@ -1,0 +1,52 @@
+//! Makes text from files safe to print: control characters appear as escapes, not as commands to the terminal.
+//!
+//! Names, labels, tokens and texts come from files that others wrote. An escape sequence in one of them could clear the
+//! screen, change the title or hide what follows. Everything that the programs print goes through [`visible`].
+
+use std::io::{self, Write};
+
+pub use bert_storage::visible;
+
+/// A writer that shows control characters as [`visible`] does.
+pub(crate) struct VisibleWriter<W> {
+    out: W,
+    /// The first bytes of a character whose other bytes come with the next write.
+    rest: Vec<u8>,
+}
+
+impl<W: Write> VisibleWriter<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, rest: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for VisibleWriter<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(buffer);
+        let whole = match std::str::from_utf8(&self.rest) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.rest.len(),
+        };
+        self.out.write_all(visible(&String::from_utf8_lossy(&self.rest[..whole])).as_bytes())?;
+        self.rest.drain(..whole);
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_cut_between_two_writes_are_whole() {
+        let mut writer = VisibleWriter::new(Vec::new());
+        for byte in "\u{e9}\u{9b}2J \u{6cb3}\n".as_bytes() {
+            writer.write_all(&[*byte]).unwrap();
+        }
+        assert_eq!(String::from_utf8(writer.out).unwrap(), "\u{e9}\\u009b2J \u{6cb3}\n");
+    }
+}
