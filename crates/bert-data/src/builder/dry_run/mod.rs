@@ -138,7 +138,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         seconds,
         cpu_seconds,
         plan: plan.figures(rows, threads),
-        warnings: casing::warning(config, &prepared.vocabulary, prepared.settings, &prepared.files)?.into_iter().collect(),
+        warnings: casing::warning(config, &prepared.vocabulary, prepared.settings, &prepared.files)?
+            .into_iter()
+            .collect(),
     })
 }
 
