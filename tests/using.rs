@@ -96,7 +96,7 @@ fn predictions_are_those_of_the_fine_tuning() {
 
     for (line, code, message) in [
         ("--model run --input new.tsv", 4, "the model has no classifier; fine-tune it first"),
-        ("--model none --input new.tsv", 4, "none: no checkpoint here"),
+        ("--model none --input new.tsv", 4, "none: this folder does not exist"),
         ("--model tuned --input none.tsv", 1, "none.tsv: cannot read"),
         ("--model tuned --input glue", 3, "glue: not a regular file"),
         ("--model tuned --input new.jsonl --max-seq-length 65", 4, "the model takes 64 positions"),

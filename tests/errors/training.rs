@@ -166,7 +166,7 @@ fn models_and_checkpoints() {
     shape["intermediate_size"] = json!(48);
     folder.write("other-shape/config.json", shape.to_string());
     let broken = [
-        ("none", 4, "none: no checkpoint here"),
+        ("none", 4, "none: this folder does not exist"),
         ("hollow", 4, "hollow: no checkpoint here"),
         ("data", 4, "data: no checkpoint here"),
         ("weightless", 4, "weightless: no model.safetensors in this folder"),
@@ -175,7 +175,7 @@ fn models_and_checkpoints() {
         ("cut", 3, "cut/model.safetensors: damaged safetensors file"),
         ("other-shape", 4, "intermediate.dense.weight has shape [32, 16], but the model has [48, 16]"),
     ];
-    let heads = ("encoder", 4, "missing: cls.");
+    let heads = ("encoder", 4, "encoder: the model has no masked-LM head");
     for common in [
         "bert evaluate --data held --checkpoint",
         "bert fill-mask 'a [MASK]' --checkpoint",
@@ -195,7 +195,7 @@ fn models_and_checkpoints() {
     check(
         &folder,
         &[
-            ("bert export none out", 4, "none: no checkpoint here"),
+            ("bert export none out", 4, "none: this folder does not exist"),
             ("bert export cut out", 3, "damaged safetensors file"),
             ("bert export run good", 1, "good: the folder already holds other files"),
             ("bert export run glue --encoder-only", 1, "glue: the folder already holds other files"),
