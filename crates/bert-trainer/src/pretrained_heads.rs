@@ -49,8 +49,9 @@ pub fn load_pretraining(
         Heads::MaskedLm => LoadPolicy::MaskedLm,
         Heads::None => LoadPolicy::FreshHeads,
     };
-    // First, so that a missing head is named as one and not tensor by tensor.
-    if let Some(head) = missing_head(&tensors, heads) {
+    // First, so that a missing head is named as one and not tensor by tensor. Without an encoder all tensors are named.
+    let has_encoder = tensors.keys().any(|name| name.ends_with("embeddings.word_embeddings.weight"));
+    if let Some(head) = missing_head(&tensors, heads).filter(|_| has_encoder) {
         return Err(FolderProblem::NoHead { head, hint }.at(folder).into());
     }
     let fresh = BertForPreTraining::new(config, seed, device);

@@ -40,10 +40,12 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if folder.join("run.json").exists() {
         return pretraining_page(folder, others);
     }
+    if !folder.exists() {
+        let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "this folder does not exist");
+        return Err(Error::io(folder, missing));
+    }
     if !folder.join("report.json").exists() {
-        let problem =
-            if folder.exists() { FolderProblem::NothingToReport } else { FolderProblem::NoSuchFolder };
-        return Err(problem.at(folder).into());
+        return Err(FolderProblem::NothingToReport.at(folder).into());
     }
     if !others.is_empty() {
         let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());
