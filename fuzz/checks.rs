@@ -323,7 +323,7 @@ pub(crate) fn forged(bytes: &[u8]) {
 /// A vocabulary: what is accepted gives each token the id of its line.
 pub(crate) fn vocabulary(bytes: &[u8]) {
     let Ok(vocabulary) = Vocabulary::from_bytes(bytes.to_vec(), Path::new("vocab.txt")) else { return };
-    for (id, token) in vocabulary.tokens().iter().enumerate() {
+    for (id, token) in vocabulary.tokens().iter().enumerate().filter(|(_, token)| !token.is_empty()) {
         assert_eq!(vocabulary.id(token), Some(id as u32), "{token:?}");
     }
     let again =

@@ -235,6 +235,7 @@ fn adapters_are_fused_by_an_attention() {
             "adapter_fusion_config.json",
             "adapters",
             "config.json",
+            "encoder.json",
             "head_config.json",
             "model_adapter_fusion.safetensors",
             "model_head.safetensors",

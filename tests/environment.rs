@@ -54,7 +54,7 @@ fn the_result_goes_to_stdout_and_quiet_is_quiet() {
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
     let data = "--input train.txt --vocab vocab.txt --max-seq-length 48";
-    let tune = "--task rte --data glue --max-seq-length 48 --num-train-epochs 1";
+    let tune = "--task rte --data glue --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
     let lines = [
         format!("make-pretrain-data {data} --output o1"),
         format!("pretrain {QUICK} --steps 2 --eval-data held --output o2"),

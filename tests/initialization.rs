@@ -94,7 +94,11 @@ fn what_cannot_be_is_refused() {
     folder.write("one-head.json", config.to_string());
     let lines = [
         ("pretrain --data data --model one-head.json --steps 2 --output out", 4, "num_attention_heads"),
-        ("bert init --vocab vocab.txt --model config.json --output out", 2, "initialization"),
+        (
+            "bert init --vocab vocab.txt --model config.json --initialization counts --output out",
+            2,
+            "initialization",
+        ),
         (
             "bert init --data data --vocab vocab.txt --model config.json --output out",
             2,

@@ -5,9 +5,8 @@
 
 use std::process::{Command, Stdio};
 
-use wait4::Wait4;
-
 use crate::common::{Ended, Folder, ended};
+use crate::hostile::limited;
 
 const WORDS: usize = 30_522;
 
@@ -32,19 +31,15 @@ fn under(folder: &Folder, kib: u64, line: &str) -> Ended {
     ended(line, shell.output().expect("a shell"))
 }
 
-/// The memory of a run, in MiB: what it says at its start, and the most that it held.
+/// The memory of a run, in MiB: the estimate that it prints at its start, and the measured maximum.
 fn estimated_and_measured(folder: &Folder, line: &str) -> (f64, f64) {
-    let mut command = folder.command(line);
-    let stderr = std::fs::File::create(folder.at("stderr")).expect("a file");
-    command.env("RAYON_NUM_THREADS", "2").stdout(Stdio::null()).stderr(stderr);
-    let end = command.spawn().expect("the program starts").wait4().expect("its end");
-    let said = folder.text("stderr");
-    assert!(end.status.success(), "{line}: {said}");
-    let (_, rest) = said.split_once("sequences, about ").expect("an estimate");
+    let ended = limited(folder, line);
+    assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+    let (_, rest) = ended.stderr.split_once("sequences, about ").expect("an estimate");
     let mut words = rest.split_whitespace();
     let number: f64 = words.next().and_then(|word| word.parse().ok()).expect("a number");
     let unit = if words.next() == Some("GiB") { 1024.0 } else { 1.0 };
-    (unit * number, end.rusage.maxrss as f64 / f64::from(1 << 20))
+    (unit * number, ended.memory as f64)
 }
 
 #[test]

@@ -21,7 +21,9 @@ fn urls_of_files_work_for_every_flag() {
     let build =
         format!("make-pretrain-data {FLAGS} --input {text} --vocab={vocab} --scratch {scratch} --output");
     folder.ok(&format!("{build} {data}"));
-    folder.ok(&format!("{build} {} --parts 1 --part 1", url("parts")));
+    for stage in ["--part 1 --tokenize-only", "--part 2", "--part 1"] {
+        folder.ok(&format!("{build} {} --parts 2 {stage}", url("parts")));
+    }
     folder.ok(&format!("bert merge {} --scratch {scratch}", url("parts")));
     for command in ["verify", "inspect"] {
         folder.ok(&format!("bert {command} {data}"));

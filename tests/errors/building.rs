@@ -11,7 +11,7 @@ fn flags_of_make_pretrain_data() {
         "make-pretrain-data",
         &[
             ("--nonsense", 2, "unexpected argument '--nonsense'"),
-            ("", 2, "is required"),
+            ("", 2, "no input: name at least one file, folder or pattern"),
             ("--vocab vocab.txt --output out", 2, "no input: name at least one file, folder or pattern"),
             ("--input train.txt --output out", 2, "--vocab is required"),
             ("--input train.txt --vocab vocab.txt", 2, "--output is required"),
@@ -106,7 +106,8 @@ fn text_and_vocabulary() {
             ("notes", 2, "notes: this output folder holds other data (notes.txt)"),
             ("notes --overwrite", 2, "notes: this output folder holds other data (notes.txt)"),
             ("data", 2, "already holds a finished data set: use --overwrite"),
-            ("train.txt", 2, "train.txt: the output is not a folder"),
+            ("vocab.txt", 2, "vocab.txt: the output is not a folder"),
+            ("train.txt", 2, "train.txt: this output and the input train.txt are inside each other"),
         ],
     );
     check_with(

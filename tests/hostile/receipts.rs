@@ -72,10 +72,15 @@ fn refused() {
     folder.write(&format!("binary/{FIRST}"), b"\x80\x02}q\0.");
     copy("gone");
     std::fs::remove_file(folder.at("gone/train-00001-of-00003.parquet")).expect("removed");
-    let unsafe_name = |name: &str, file: &str| format!("{name}/{FIRST}: it names {file:?}, which is not ...");
-    let contradiction =
-        |name: &str| format!("{name}/{FIRST}: one of the counts of instances contradicts the other values");
-    let broken = |name: &str| format!("{name}/{FIRST}: damaged: ...");
+    let damaged = |problem: String| {
+        format!("part 1 is damaged: make it again with --part 1 --parts 2, then merge: {problem}")
+    };
+    let unsafe_name =
+        |name: &str, file: &str| damaged(format!("{name}/{FIRST}: it names {file:?}, which is not ..."));
+    let contradiction = |name: &str| {
+        damaged(format!("{name}/{FIRST}: one of the counts of instances contradicts the other values"))
+    };
+    let broken = |name: &str| damaged(format!("{name}/{FIRST}: damaged: ..."));
     let rows = [
         ("seed", "part 2 does not belong to the others: it has other options".to_string()),
         ("passes", "part 2 does not belong to the others: it has other options".to_string()),
@@ -89,17 +94,17 @@ fn refused() {
         ("lengths", contradiction("lengths")),
         ("masks", contradiction("masks")),
         ("tokens", contradiction("tokens")),
-        ("long", "long/.part-00001-of-00002.json: its options are not those of a build: --max-seq-length is ...".to_string()),
+        ("long", damaged("long/.part-00001-of-00002.json: its options are not those of a build: --max-seq-length is ...".to_string())),
         ("bytes", "bytes/manifest.json: the sum of the shards' bytes is 18446744073709551615, but must be ...".to_string()),
         ("rows", "the law of conservation is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
         ("shard-rows", "the law of conservation is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...".to_string()),
         ("instances", contradiction("instances")),
-        ("digest", "digest/train-00000-of-00003.parquet: BLAKE3 ..., the manifest says 000...".to_string()),
-        ("more", "more/.part-00001-of-00002.json: not the receipt of a part that this program made: unknown field `run`, ...".to_string()),
+        ("digest", damaged("digest/train-00000-of-00003.parquet: BLAKE3 ..., the manifest says 000...".to_string())),
+        ("more", damaged("more/.part-00001-of-00002.json: not the receipt of a part that this program made: unknown field `run`, ...".to_string())),
         ("edited", broken("edited")),
         ("unsealed", broken("unsealed")),
         ("binary", broken("binary")),
-        ("gone", "gone/train-00001-of-00003.parquet: missing, though the manifest names it".to_string()),
+        ("gone", "part 2 is damaged: make it again with --part 2 --parts 2, then merge: gone/train-00001-of-00003.parquet: missing, though ...".to_string()),
     ];
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
     assert_eq!(check(&folder, "bert merge", &rows), 23);

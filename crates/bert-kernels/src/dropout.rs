@@ -13,6 +13,8 @@ use crate::math::vectorized;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     key: u64,
+    /// Number of elements of the first word that come before the mask: 0 to 3.
+    skip: u8,
     threshold: u16,
     scale: f32,
 }
@@ -34,21 +36,21 @@ impl Dropout {
         // A probability of 1 would leave nothing to scale.
         let threshold = (prob * 65536.0).round().clamp(0.0, 65535.0) as u16;
         let scale = (1.0 / (1.0 - f64::from(threshold) / 65536.0)) as f32;
-        (threshold > 0).then_some(Self { key, threshold, scale })
+        (threshold > 0).then_some(Self { key, skip: 0, threshold, scale })
     }
 
-    /// The same dropout on what follows `elements` elements: its mask continues where theirs ends. `elements` is
-    /// rounded down to a multiple of four.
+    /// Returns the dropout of the elements that follow the first `elements` elements: its mask continues theirs.
     #[must_use]
     pub fn after(self, elements: u64) -> Self {
-        let words = elements / PER_WORD as u64;
-        Self { key: self.key.wrapping_add(words.wrapping_mul(GOLDEN)), ..self }
+        let elements = elements.wrapping_add(u64::from(self.skip));
+        let (words, skip) = (elements / PER_WORD as u64, (elements % PER_WORD as u64) as u8);
+        Self { key: self.key.wrapping_add(words.wrapping_mul(GOLDEN)), skip, ..self }
     }
 
-    /// Key, threshold and scale.
+    /// Returns key, number of skipped elements, threshold and scale.
     #[cfg(feature = "cubecl")]
-    pub(crate) fn parts(self) -> (u64, u16, f32) {
-        (self.key, self.threshold, self.scale)
+    pub(crate) fn parts(self) -> (u64, u8, u16, f32) {
+        (self.key, self.skip, self.threshold, self.scale)
     }
 
     /// The factors of elements `0 .. len`.
@@ -62,16 +64,16 @@ impl Dropout {
 
     /// Multiplies the elements `first ..` by their factors. `words` is scratch.
     pub(crate) fn apply(self, elements: &mut [f32], first: usize, words: &mut Vec<u64>) {
-        let skip = first % PER_WORD;
-        let count = (skip + elements.len()).div_ceil(PER_WORD);
+        let first_of_words = first + usize::from(self.skip);
+        let count = (first_of_words % PER_WORD + elements.len()).div_ceil(PER_WORD);
         words.resize(count, 0);
-        fill_words(self.key, (first / PER_WORD) as u64, words);
+        fill_words(self.key, (first_of_words / PER_WORD) as u64, words);
         self.apply_words(elements, first, words);
     }
 
     /// [`Self::apply`] once more for as many elements from the same `first`: `words` is what it left.
     pub(crate) fn apply_words(self, elements: &mut [f32], first: usize, words: &[u64]) {
-        let skip = first % PER_WORD;
+        let skip = (first + usize::from(self.skip)) % PER_WORD;
         let lanes: &[u16] = bytemuck::cast_slice(words);
         scale(elements, &lanes[skip..], self.threshold, self.scale);
     }
@@ -158,8 +160,9 @@ mod tests {
             let mut part = vec![1.0; len];
             dropout.apply(&mut part, first, &mut Vec::new());
             assert_eq!(part, whole[first..first + len]);
-            let aligned = first / 4 * 4;
-            assert_eq!(dropout.after(first as u64).mask(len), whole[aligned..aligned + len]);
+            assert_eq!(dropout.after(first as u64).mask(len), whole[first..first + len]);
+            let half = first as u64 / 2;
+            assert_eq!(dropout.after(half).after(first as u64 - half), dropout.after(first as u64));
         }
     }
 

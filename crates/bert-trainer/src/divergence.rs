@@ -58,7 +58,7 @@ impl Divergence {
         let above = now.mean - lowest.mean - now.noise - lowest.noise;
         if self.rise.is_some() {
             // Half of the way back: the loss has fallen again.
-            self.rise = self.rise.filter(|_| above > -RISE / 2.0);
+            self.rise = self.rise.filter(|rise| now.mean > (rise.lowest + rise.now) / 2.0);
             return None;
         }
         self.rise = (above > RISE).then_some(Rise { step, lowest: lowest.mean, now: now.mean });
@@ -103,7 +103,7 @@ mod tests {
     fn a_loss_that_explodes_is_a_rise_at_once() {
         let exploding = (0..60).map(|step| 9.7 * 2f64.powi(step));
         let (found, rise) = watch(exploding, 640);
-        assert_eq!(found, [3]);
+        assert_eq!(found, [2]);
         assert!((rise.unwrap().lowest - 9.7).abs() < 1e-9);
     }
 

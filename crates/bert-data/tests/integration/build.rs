@@ -301,7 +301,8 @@ fn configuration_is_the_same_as_flags_and_as_json() {
     let flags = "x --input a b,c --vocab v --output o --do-lower-case false --do-whole-word-mask --dupe-factor 5 \
                  --random reference --num-shards 1";
     let config = Cli::parse_from(flags.split_whitespace()).config;
-    assert_eq!(config.input.len(), 3);
+    // Lists are split when files are looked up, because a name may hold a comma.
+    assert_eq!(config.input.len(), 2);
     assert!(config.do_lower_case == Some(false) && config.do_whole_word_mask);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.json");

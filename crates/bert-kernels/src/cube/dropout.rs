@@ -27,7 +27,7 @@ impl Masked {
         let x = in_order(x);
         let y = empty_like(&x, len(&x));
         let (count, dim) = elementwise(len(&x));
-        let [key_low, key_high, threshold] = arguments(Some(self.0));
+        let [key_low, key_high, threshold, skip] = arguments(Some(self.0));
         kernel::launch(
             &y.client,
             count,
@@ -37,16 +37,18 @@ impl Masked {
             key_low,
             key_high,
             threshold,
-            self.0.parts().2,
+            self.0.parts().3,
+            skip,
         );
         y
     }
 }
 
-/// A kernel's arguments: the key's two words, low first, and the threshold, which is 0 where nothing drops.
-pub(super) fn arguments(dropout: Option<Dropout>) -> [u32; 3] {
-    let (key, threshold, _) = dropout.map_or((0, 0, 1.0), Dropout::parts);
-    [key as u32, (key >> 32) as u32, u32::from(threshold)]
+/// Returns a kernel's arguments: the key's two words, low first, the threshold (0 without dropout), and the number of
+/// elements of the key's first word that come before the mask.
+pub(super) fn arguments(dropout: Option<Dropout>) -> [u32; 4] {
+    let (key, skip, threshold, _) = dropout.map_or((0, 0, 0, 1.0), Dropout::parts);
+    [key as u32, (key >> 32) as u32, u32::from(threshold), u32::from(skip)]
 }
 
 impl Fused<1, Cube> for Masked {
@@ -62,9 +64,11 @@ impl Fused<1, Cube> for Masked {
 }
 
 #[cube(launch)]
-fn kernel(x: &[f32], y: &mut [f32], key_low: u32, key_high: u32, threshold: u32, scale: f32) {
+#[expect(clippy::too_many_arguments, reason = "a kernel takes plain values")]
+fn kernel(x: &[f32], y: &mut [f32], key_low: u32, key_high: u32, threshold: u32, scale: f32, skip: u32) {
     if ABSOLUTE_POS < y.len() {
-        y[ABSOLUTE_POS] = x[ABSOLUTE_POS] * factor(key_low, key_high, threshold, scale, ABSOLUTE_POS);
+        y[ABSOLUTE_POS] =
+            x[ABSOLUTE_POS] * factor(key_low, key_high, threshold, scale, ABSOLUTE_POS + skip as usize);
     }
 }
 

@@ -64,7 +64,7 @@ impl Fused<2, Cube> for Softmax {
             key_low,
             key_high,
             threshold,
-            self.dropout.map_or(1.0, |dropout| dropout.parts().2),
+            self.dropout.map_or(1.0, |dropout| dropout.parts().3),
             skip,
         );
         (y, p)
@@ -87,7 +87,7 @@ impl Fused<2, Cube> for Softmax {
             key_low,
             key_high,
             threshold,
-            self.dropout.map_or(1.0, |dropout| dropout.parts().2),
+            self.dropout.map_or(1.0, |dropout| dropout.parts().3),
             skip,
         );
         [Some(d_scores), None]
