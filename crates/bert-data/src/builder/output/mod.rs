@@ -28,7 +28,7 @@ use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 pub(crate) enum Opened<'a> {
     /// A folder to work in.
     Output(Box<Output<'a>>),
-    /// A finished data set, which stays as it is.
+    /// A finished data set, which is left unchanged.
     Finished(Box<Manifest>),
 }
 
