@@ -1,8 +1,8 @@
 //! Reads the documents of a data set a few row groups at a time (`--layout documents`).
 //!
-//! The documents stand in the order of the builder's pass 0, which is random, so row groups are samples of the text.
-//! Where a document stood in the text is computed from that order, not stored. Row groups are numbered over all shards.
-//! The digest of a shard is compared before its first use.
+//! The documents are stored in the order of the builder's pass 0, which is random, so row groups are samples of the
+//! text. The original position of a document in the text is computed from that order, not stored. Row groups are
+//! numbered across all shards. The digest of a shard is compared before its first use.
 
 use std::ops::Range;
 

@@ -91,7 +91,7 @@ impl Render for ShownInstance {
     }
 }
 
-/// Renders the first `n` rows of a data set as text; instances and masks from the loader are those of epoch 0.
+/// Renders the first `n` rows of a data set as text; generates loader rows and masks for epoch 0.
 pub(crate) fn render_first(data: &DataSet, n: u64) -> Result<Vec<String>> {
     let (mut rows, manifest) = (StoredRows::new(data), data.manifest());
     let shown =

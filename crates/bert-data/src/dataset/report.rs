@@ -86,11 +86,11 @@ impl Counters {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LengthRange {
-    /// Shortest length of the range.
+    /// Minimum length of the range.
     pub from: usize,
-    /// Longest length of the range.
+    /// Maximum length of the range.
     pub to: usize,
-    /// Instances in it.
+    /// Number of instances in the range.
     pub instances: u64,
 }
 

@@ -106,7 +106,7 @@ impl DocumentPasses {
     }
 
     /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in text order, `number` is the index
-    /// of the instance among those of the document in the pass.
+    /// of the instance among the instances of the document in the pass.
     pub fn mask(&mut self, row: Row<'_>, pass: u64, document: u64, number: u64) -> Row<'_> {
         let random = mask_stream(self.masker.seed, pass, document).branch(number);
         self.masker.mask_by(row, random)
