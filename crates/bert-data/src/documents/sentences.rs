@@ -63,8 +63,8 @@ impl SentenceSplitter {
     }
 }
 
-/// Returns the last sentence end to accept from a chunk: one that is followed by at least a quarter of the chunk, so that
-/// an open quote may still be closed; if there is none, the last one.
+/// Returns the last sentence end to accept from a chunk: one that is followed by at least a quarter of the chunk, so
+/// that an open quote may still be closed; if there is none, the last one.
 fn sure_end(ends: &[usize], length: usize) -> Option<usize> {
     let before = ends.iter().rev().find(|&&end| end <= length - length / 4);
     before.filter(|&&end| end >= length / 4).or(ends.last()).copied()

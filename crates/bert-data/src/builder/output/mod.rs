@@ -89,7 +89,7 @@ fn check(
     let stays = !overwrite && !folder.inside(&part.work_name()).has(COMMITTING)?;
     if folder.has(MANIFEST)? {
         match Manifest::read(path) {
-            // A manifest in another format belongs to someone else.
+            // A manifest that this program did not write belongs to someone else.
             Err(Error::Manifest(Located { problem: ManifestProblem::Invalid(_), .. })) => {
                 return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).at(path).into());
             }
