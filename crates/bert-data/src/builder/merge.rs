@@ -27,8 +27,8 @@ pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<M
     merge_with_scratch(folder, None, progress)
 }
 
-/// Runs [`merge`] for parts that used a scratch folder and removes their files from it; files of other builds stay.
-/// Parts whose shards are in an object store always use a scratch folder.
+/// Runs [`merge`] for parts that used a scratch folder, and removes the text that they left there; files of other
+/// builds stay. Parts whose shards are in an object store always use a scratch folder.
 ///
 /// # Errors
 /// As [`merge`].
