@@ -1,11 +1,12 @@
-//! Makes the row groups of one unit of the [`Plan`] in keyed mode: one bucket of documents in one pass.
+//! Builds the row groups of one unit of the [`Plan`] in keyed mode: one bucket of documents in one pass.
 //!
-//! The rows of a bucket are masked and shuffled. With `--layout documents` the rows are the documents themselves, in
-//! the order of the pass. What was made is counted on the way.
+//! The rows of a bucket are masked and shuffled. With `--layout documents`, the rows are the documents themselves, in
+//! the order of the pass. Instances and documents are counted along the way.
 //!
-//! The result is a pure function of the options, the text and the unit's address. A random next sentence comes from
-//! another document of the same bucket. Buckets are drawn anew in every pass, so every other document of the text is
-//! equally likely. Memory holds one bucket and its rows. Reference mode is in `reference_rows`.
+//! The result is a pure function of the options, the text and the unit's pass and bucket. A random next sentence comes
+//! from another document of the same bucket. Documents are assigned to buckets at random in every pass, so every other
+//! document of the text is equally likely. Memory use is limited to one bucket and its rows. `reference_rows`
+//! implements reference mode.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -26,17 +27,17 @@ use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
 use bert_random::{Domain, Permutation, Random, Stream};
 
-/// The data that every thread needs to make row groups.
+/// The data that every thread needs to build row groups.
 pub(crate) struct BucketJob<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
     pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
-    /// Set when the caller has given up: nothing is used that is made then.
+    /// Set when the caller has given up; results produced after that are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
 
 impl BucketJob<'_> {
-    /// The order of the documents in a pass.
+    /// Returns the order of the documents in a pass.
     fn order(&self, pass: u64) -> Permutation {
         order_of_pass(self.prepared.config.random_seed, pass, self.store.counts.documents)
     }
@@ -50,8 +51,8 @@ impl BucketJob<'_> {
     }
 }
 
-/// A thread's buffers.
-// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+/// The buffers of one worker thread.
+// Aligned to separate cache lines to avoid false sharing: threads that write to adjacent lines slow each other down.
 #[repr(align(128))]
 pub(crate) struct BucketMaker<'a> {
     job: &'a BucketJob<'a>,
@@ -59,7 +60,7 @@ pub(crate) struct BucketMaker<'a> {
     keyed: KeyedInstances,
     encoder: Encoder,
     rows: Vec<u8>,
-    /// The pass of the last unit, and the order of its documents.
+    /// The pass of the last unit and the order of its documents.
     order: Option<(u64, Permutation)>,
 }
 
@@ -84,7 +85,7 @@ impl<'a> BucketMaker<'a> {
         })
     }
 
-    /// Makes the pieces of a unit that go to shards that are `wanted`.
+    /// Builds the pieces of a unit that belong to the shards in `wanted`.
     pub(crate) fn make(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
         let Self { job, store, keyed, encoder, rows, order } = self;
         let (pass, bucket) = job.plan.address(unit);
@@ -104,11 +105,11 @@ struct Unit<'a> {
     number: u64,
     pass: u64,
     bucket: u64,
-    /// Gives the documents at places of the pass by their numbers in the order of the text.
+    /// Maps positions in the pass to document numbers in text order.
     numbers: &'a dyn Fn(Range<u64>) -> Vec<u64>,
 }
 
-/// Makes the shuffled rows of a unit. The counts go with the shard that the unit begins in.
+/// Builds the shuffled rows of a unit. The counts are attached to the shard in which the unit begins.
 fn make_rows(
     job: &BucketJob<'_>,
     store: &mut StoreReader<'_>,
@@ -160,8 +161,8 @@ fn make_rows(
     Ok(pieces)
 }
 
-/// The documents of a unit as they are, in the order of the pass, and the counts of the instances that each row group
-/// gives by itself. The rows of such a data set are its documents.
+/// Copies the documents of a unit unchanged, in the order of the pass, and counts the instances that each row group
+/// yields on its own. The rows of such a data set are its documents.
 fn copy_documents(
     job: &BucketJob<'_>,
     store: &mut StoreReader<'_>,
@@ -192,7 +193,7 @@ fn copy_documents(
                     gives = true;
                     Ok(())
                 })?;
-                // What one pass cuts off, another may show; a document that gives no row never will.
+                // Tokens cut off in one pass may appear in another; a document that yields no row is never covered.
                 made.unseen.add(Unseen { of: tokens, tokens: if gives { 0 } else { tokens } });
             }
             let places = numbers.iter().filter_map(|&number| bucket.place_of(number));

@@ -1,8 +1,8 @@
 //! Divides the memory of a build (`--memory-budget`) among its uses.
 //!
-//! A [`Tuning`] says how much of the token store's index is held in memory and how many buckets are worked on at once.
-//! It follows from the budget, the number of threads and the size of a bucket, and changes no byte of the data set. The
-//! operating system does not enforce the budget.
+//! A [`Tuning`] sets how much of the token store's index is held in memory and how many buckets are processed at once.
+//! It follows from the budget, the number of threads and the size of a bucket, and does not change any byte of the data
+//! set. The operating system does not enforce the budget.
 
 use crate::config::byte_size::ByteSize;
 use crate::error::{OptionError, Result};
@@ -10,41 +10,41 @@ use crate::error::{OptionError, Result};
 /// One mebibyte.
 const MIB: u64 = 1 << 20;
 
-/// The program, a vocabulary of 30,000 words and its tokenizer.
+/// Bytes for the program, a vocabulary of 30,000 words and its tokenizer.
 pub(crate) const PROGRAM: u64 = 28 * MIB;
-/// Bytes that each thread takes: the words its tokenizer remembers, blocks of text.
+/// Bytes per thread: the tokenizer's word cache and blocks of text.
 pub(crate) const PER_THREAD: u64 = 10 * MIB;
-/// Bytes that making the rows of a bucket takes, for each byte of its packed rows: the documents, the rows, their encoded
+/// Bytes needed to build the rows of a bucket, per byte of its packed rows: the documents, the rows and their encoded
 /// form.
 const PER_UNIT_BYTE: f64 = 3.0;
-/// And beside them: dictionaries, pages and compression.
+/// Additional bytes per worker: dictionaries, pages and compression.
 pub(crate) const PER_WORKER: u64 = 10 * MIB;
-/// The least that a build can be asked to use beside [`PROGRAM`] and [`PER_THREAD`].
+/// Minimum budget in addition to [`PROGRAM`] and [`PER_THREAD`].
 const LEAST: u64 = 16 * MIB;
 
-/// The amounts that are held in memory, and that are worked on at a time.
+/// The amount of data that is held in memory and the number of buckets that are processed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuning {
-    /// Bytes that the index of the store may take.
+    /// Maximum bytes of the store's index in memory.
     pub(crate) index: u64,
-    /// Buckets whose rows are made at a time, or shards of documents that are written.
+    /// Number of buckets whose rows are built at once, or of document shards that are written at once.
     pub(crate) workers: usize,
 }
 
-/// The memory that a build uses unless told otherwise, where it has not more threads than that is enough for.
+/// The default memory budget, unless the threads need more.
 const DEFAULT: u64 = 256 * MIB;
-/// What a thread makes of a bucket of usual size.
+/// Bytes that a thread needs for a bucket of the usual size.
 const BUCKET: u64 = 64 * MIB;
 
-/// The least budget with so many threads.
+/// Returns the minimum budget for this number of threads.
 fn least(threads: usize) -> u64 {
     PROGRAM + threads as u64 * PER_THREAD + LEAST
 }
 
-/// The budget: what was asked for, or the default.
+/// Returns the requested budget or the default.
 ///
 /// # Errors
-/// [`OptionError::BudgetTooSmall`] for one that cannot be kept.
+/// [`OptionError::BudgetTooSmall`] if the budget is below the minimum.
 pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let least = least(threads);
     let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + threads as u64 * BUCKET)));
@@ -55,7 +55,7 @@ pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSi
 }
 
 impl Tuning {
-    /// Shares out a budget. `unit_bytes` is the size of the packed rows of a bucket.
+    /// Divides a budget. `unit_bytes` is the size of the packed rows of a bucket.
     pub(crate) fn new(budget: ByteSize, threads: usize, unit_bytes: f64) -> Self {
         let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
         let worker = PER_WORKER + (PER_UNIT_BYTE * unit_bytes) as u64;
@@ -104,7 +104,7 @@ mod tests {
                     assert!(tuning.workers >= 1 && tuning.workers <= threads);
                     let workers = tuning.workers as u64 * (PER_WORKER + (PER_UNIT_BYTE * unit) as u64);
                     let all = PROGRAM + threads as u64 * PER_THREAD + workers + tuning.index;
-                    // One bucket is made whatever it takes.
+                    // One bucket is always processed, however large it is.
                     assert!(all <= budget.0 || tuning.workers == 1, "{tuning:?}");
                 }
             }
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// The index of the store in memory or not; one bucket at a time, or three.
+    /// Compares builds with the index in memory and on disk, and with one bucket at a time and three.
     fn assert_same_bytes(change: &dyn Fn(BuildConfig) -> BuildConfig) {
         let folder = tempfile::tempdir().unwrap();
         let text = lettered(folder.path(), 0);
@@ -140,7 +140,7 @@ mod tests {
             |name: &str, threads| change(BuildConfig { output: Some(path(name)), threads, ..text.clone() });
         with_tuning(&to("whole", 2), None);
         let whole = content(&path("whole"));
-        // The index is on disk, or in memory.
+        // The index is on disk, then in memory.
         for (threads, tuning) in
             [(1, Tuning { index: 0, workers: 1 }), (3, Tuning { index: 3300, workers: 3 })]
         {

@@ -1,8 +1,8 @@
 //! Commits the finished parts of a build as one data set.
 //!
-//! The parts have left their shards and receipts in one folder. The merge checks that all parts are there and belong to
-//! one build, that every shard is what its receipt says, and that over all parts nothing was lost or made twice. Then
-//! it writes the manifest, with the same bytes that a build on one machine writes.
+//! The parts have left their shards and receipts in one folder. The merge checks that all parts are present and belong
+//! to one build, that every shard matches its receipt, and that the parts together contain every document and row
+//! exactly once. It then writes the manifest, with the same bytes as a build on one machine.
 
 use std::path::Path;
 
@@ -17,18 +17,18 @@ use crate::dataset::verify::{ShardProgress, each_shard};
 use crate::error::{Error, Locate, Located, ManifestProblem, OptionError, PartError, Result};
 use bert_storage::{Disk, LOCK, StagedFolder, on_disk};
 
-/// Makes the parts in a folder a data set, with progress. The shards are read on all threads of rayon's pool. A folder
-/// whose parts were merged before stays as it is.
+/// Merges the parts in a folder into a data set and reports progress. Reads the shards on all threads of rayon's pool.
+/// Leaves a folder whose parts were already merged unchanged.
 ///
 /// # Errors
 /// [`ManifestProblem::NoParts`], [`PartError::Missing`], [`PartError::Damaged`], [`PartError::Differs`] or
-/// [`Error::NotConserved`]. The parts are then as they were.
+/// [`Error::NotConserved`]. The parts are then left unchanged.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     merge_with_scratch(folder, None, progress)
 }
 
-/// [`merge`] for parts that had a scratch folder: what they left there is removed, and nothing of other builds. Parts whose
-/// shards are in an object store always had one.
+/// Runs [`merge`] for parts that used a scratch folder, and removes the text that they left there; files of other
+/// builds stay. Parts whose shards are in an object store always use a scratch folder.
 ///
 /// # Errors
 /// As [`merge`].
@@ -39,7 +39,7 @@ pub fn merge_with_scratch(
 ) -> Result<Manifest> {
     let (output, scratch) = (&*on_disk(output), scratch.map(on_disk));
     if let Some(scratch) = &scratch {
-        // One that is not there was named by mistake.
+        // A scratch folder that does not exist was named by mistake.
         std::fs::metadata(scratch).map_err(Error::io("read folder", scratch))?;
     }
     if let Some(objects) = ObjectOutput::of(output, true) {
@@ -48,7 +48,7 @@ pub fn merge_with_scratch(
         return merge_objects(&objects, &scratch, progress);
     }
     let staged = StagedFolder::new(&Disk, output);
-    // Before the lock, whose file is the first change.
+    // Runs before the lock is taken, because the lock file is the first change.
     find(&staged)?;
     let _lock = staged.lock(LOCK)?;
     let manifest = merge_locked(&staged, progress)?;
@@ -63,7 +63,7 @@ fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgres
     staged.remove_temporaries()?;
     let Found::Parts(parts) = find(staged)? else { return finish(staged) };
     let receipts = match read_parts(folder, parts) {
-        // An earlier merge was stopped after the manifest, while it removed the receipts.
+        // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
         Err(Error::Part(PartError::Missing { .. })) if staged.has(MANIFEST)? => return finish(staged),
         receipts => receipts?,
     };
@@ -101,7 +101,7 @@ fn merge_objects(
             | Error::Manifest(Located { problem: ManifestProblem::NoParts, .. }))
     );
     if is_committed && nothing_left {
-        // An earlier merge was stopped after the manifest, while it removed the receipts.
+        // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
         let manifest = Manifest::read(url)?;
         objects.clear_beside(&manifest)?;
         staged.remove_unlocking(vec![lock])?;
@@ -133,7 +133,7 @@ fn check_shards(
         .try_for_each(|(shard, compared)| compared.map_err(damage_of(whole.of_segment(shard))))
 }
 
-/// Names the part that has to make a damaged file again.
+/// Names the part that has to rebuild a damaged file.
 fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     move |error| match error {
         Error::Manifest(_) => {
@@ -152,15 +152,15 @@ fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// The contents of a folder, for a merge.
+/// The contents of a folder that is to be merged.
 enum Found {
-    /// Receipts, possibly not of all parts; the number of all parts.
+    /// Receipts, possibly not of all parts; holds the total number of parts.
     Parts(usize),
-    /// A data set and no receipts: it was merged before.
+    /// A data set without receipts: it was already merged.
     DataSet,
 }
 
-/// Looks for what there is to merge.
+/// Looks for parts to merge.
 fn find(folder: &StagedFolder<'_>) -> Result<Found> {
     let (mut parts, mut tokenized): (Option<usize>, Option<usize>) = (None, None);
     for name in folder.names()? {
@@ -178,13 +178,13 @@ fn find(folder: &StagedFolder<'_>) -> Result<Found> {
     match (parts, tokenized) {
         (Some(parts), _) => Ok(Found::Parts(parts)),
         _ if folder.has(MANIFEST)? => Ok(Found::DataSet),
-        // All may have tokenized their text, but none has made its shards.
+        // All parts may have tokenized their text, but none has written its shards.
         (None, Some(parts)) => Err(PartError::Missing { found: 0, parts, missing: 1 }.into()),
         (None, None) => Err(ManifestProblem::NoParts.at(folder.path()).into()),
     }
 }
 
-/// The receipts of all parts, which belong together.
+/// Reads the receipts of all parts and checks that they belong together.
 fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
     let mut receipts: Vec<PartReceipt> = Vec::new();
     let mut missing = None;

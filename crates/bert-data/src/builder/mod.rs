@@ -1,8 +1,8 @@
 //! Runs a build from start to end: text -> documents -> instances -> masked instances -> shards -> manifest.
 //!
-//! A build leaves a folder with Parquet shards, the vocabulary, a data card and `manifest.json`. If it fails when there
-//! is something to keep, it leaves a work folder, and the same command continues from there. This module only puts the
-//! stages in order. Ports `main` and `create_training_instances` of the reference's `create_pretraining_data.py`.
+//! A build writes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`. If it fails after it
+//! has finished some work, it leaves a work folder, and the same command continues from there. This module only runs
+//! the stages in order. Ports `main` and `create_training_instances` of the reference's `create_pretraining_data.py`.
 
 pub(crate) mod bucket_rows;
 pub(crate) mod dry_run;
@@ -55,16 +55,16 @@ use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk, size};
 /// The result of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOutcome {
-    /// The folder.
+    /// The output folder.
     pub output: PathBuf,
-    /// The manifest as it was written, with the report.
+    /// The manifest as written, including the report.
     pub manifest: Manifest,
-    /// The first instances of the first shard as words, as many as `--preview` asked for.
+    /// The first `--preview` instances of the first shard, as text.
     pub preview: Vec<String>,
 }
 
 impl BuildOutcome {
-    /// The data set, opened.
+    /// Opens the data set.
     ///
     /// # Errors
     /// As [`DataSet::of`].
@@ -81,7 +81,7 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
     build_on(&Disk, config, progress)
 }
 
-/// [`build`] on a file system of choice.
+/// Runs [`build`] on a custom file system.
 ///
 /// # Errors
 /// As [`build`].
@@ -109,7 +109,7 @@ pub(crate) fn build_prepared(
         if same_text(&manifest.inputs, &prepared.files, &AtomicBool::new(false))? {
             return prepared.outcome(manifest);
         }
-        // It is complete, but of other text: as any other finished data set.
+        // The data set is complete but was built from different text; it is handled like any other finished data set.
         drop(opened);
         opened = prepared.open(files)?;
     }
@@ -126,7 +126,7 @@ pub(crate) fn build_prepared(
     prepared.outcome(manifest)
 }
 
-/// Refuses a corpus of which no instance can be made.
+/// Rejects a corpus that yields no instances.
 fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
     let all_have_one = text.sentences == text.documents;
     match config.nsp {
@@ -141,7 +141,7 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
 }
 
 impl Prepared<'_> {
-    /// The tokenizer that the options ask for.
+    /// Returns the tokenizer that the options select.
     pub(crate) fn tokenizer(&self) -> Tokenizer {
         let tokenizer = Tokenizer::new(&self.vocabulary, self.settings);
         match self.config.segmenter {
@@ -150,23 +150,23 @@ impl Prepared<'_> {
         }
     }
 
-    /// Returns the options as they are saved, for this number of shards.
+    /// Returns the options in the form in which they are saved, for this number of shards.
     pub(crate) fn resolved(&self, shards: usize) -> ResolvedConfig {
         ResolvedConfig::new(self.config, self.settings, shards, self.tables)
     }
 
-    /// The ids that its tokens have before masking.
+    /// Returns the token ids in use before masking.
     pub(crate) fn ids(&self) -> IdSpace {
         IdSpace { vocabulary: self.vocabulary.len(), word_marks: self.config.segmenter != Segmenter::None }
     }
 
-    /// Those of its rows and documents on their way to the shards: masking takes the marks away.
+    /// Returns the token ids of the rows and documents that are written to shards; masking removes the word marks.
     pub(crate) fn stored_ids(&self) -> IdSpace {
         let word_marks = self.ids().word_marks && self.config.stored_masking() == Masking::Dynamic;
         IdSpace { word_marks, ..self.ids() }
     }
 
-    /// The columns of its shards, where they hold instances.
+    /// Returns the columns of the shards if they hold instances.
     pub(crate) fn row_columns(&self) -> RowColumns {
         match self.config.columns {
             Columns::Reference => RowColumns::Reference(self.stored_ids()),
@@ -176,12 +176,12 @@ impl Prepared<'_> {
         }
     }
 
-    /// Returns the description that its shards have in their footers.
+    /// Returns the description that is written to the footers of the shards.
     pub(crate) fn footer(&self, shards: usize) -> Footer {
         Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
 
-    /// Opens the output folder, locked, or returns the data set in it that this command has made; refuses any other.
+    /// Opens and locks the output folder, or returns the data set in it if this command made it; rejects any other one.
     pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Opened<'f>> {
         let (folder, part, overwrite) = (self.config.output()?, self.config.part()?, self.config.overwrite);
         let options = self.resolved(self.config.num_shards.unwrap_or(0));
@@ -205,7 +205,7 @@ impl Prepared<'_> {
         Ok(opened)
     }
 
-    /// Refuses a finished data set that has other options or other text than this command names.
+    /// Rejects a finished data set whose options or text differ from the ones of this command.
     fn refuse_other(&self, manifest: &Manifest, identity: &Identity) -> Result<()> {
         let at = &*self.config.output()?;
         let counts = &manifest.report;
@@ -220,14 +220,14 @@ impl Prepared<'_> {
         Err(OutputProblem::Finished { differences: all_differences(&differences) }.at(at).into())
     }
 
-    /// Whether the inputs hold what a data set was made of. Asks for their sizes before it reads them.
+    /// Returns whether the inputs equal the text of a data set. Compares sizes before it reads the files.
     fn is_text_of(&self, manifest: &Manifest) -> Result<bool> {
         let sizes = each_file(&self.files, |path| size(path).map_err(Error::io("read", path)))?;
         Ok(manifest.inputs.iter().map(|input| input.bytes).eq(sizes)
             && same_text(&manifest.inputs, &self.files, &AtomicBool::new(false))?)
     }
 
-    /// Makes the shards of this part in the work folder, or keeps them, and checks that nothing was lost.
+    /// Writes the shards of this part in the work folder, reusing finished ones, and checks that nothing was lost.
     pub(crate) fn make(
         &self,
         output: &Output<'_>,
@@ -239,9 +239,9 @@ impl Prepared<'_> {
         let store = division.store(self, output);
         let store = store.and_then(|store| check_instances(config, &store.counts).map(|()| store));
         match &store {
-            // Nothing comes of this text.
+            // This text yields no instances, so there is nothing to keep.
             Err(Error::Input(_)) => output.work.discard(),
-            // From here on an error leaves something to continue from.
+            // From here on, a failed build has finished work to continue from.
             _ => output.work.keep(),
         }
         let mut store = store?;
@@ -257,7 +257,7 @@ impl Prepared<'_> {
             blake3: digest_bytes(self.vocabulary.bytes()),
         };
         if part.index > 1 {
-            // One part names them, which may be a million.
+            // Only the first part lists the inputs, because there may be a million.
             store.read.inputs.clear();
         }
         Ok(PartReceipt {
@@ -274,7 +274,7 @@ impl Prepared<'_> {
         })
     }
 
-    /// Makes the shards of this part.
+    /// Writes the shards of this part.
     fn make_shards(
         &self,
         output: &Output<'_>,
@@ -316,7 +316,7 @@ impl Prepared<'_> {
         make_shards(&job, &mut makers, items, work, progress)
     }
 
-    /// Returns the result, with as many instances in words as `--preview` asks for.
+    /// Returns the result, with the first `--preview` instances as text.
     fn outcome(&self, manifest: Manifest) -> Result<BuildOutcome> {
         let output = self.config.output()?.into_owned();
         let preview = match self.config.preview {

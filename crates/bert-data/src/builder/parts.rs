@@ -1,7 +1,7 @@
-//! Makes one part of a build, as `--part` and `--parts` say; `builder::merge` makes a data set of all parts.
+//! Builds one part of a data set (`--part`, `--parts`); `builder::merge` combines all parts into one data set.
 //!
-//! A part first tokenizes its share of the text, then makes its shards, and ends with a receipt. Started again, it
-//! compares its files with the receipt and makes again those that are missing or damaged.
+//! A part first tokenizes its share of the text, then writes its shards, and ends with a receipt. When it is started
+//! again, it compares its files with the receipt and rebuilds those that are missing or damaged.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -20,34 +20,33 @@ use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::parallel::share_out;
 use bert_storage::{Disk, FileSystem, digest_bytes};
 
-/// The result of a part of a build.
+/// The result of building one part.
 #[derive(Clone, Debug)]
 pub struct PartOutcome {
     /// The folder that the parts share.
     pub output: PathBuf,
-    /// Shards that this part made; none where there are more parts than shards.
+    /// Number of shards that this part wrote; 0 if there are more parts than shards.
     pub shards: usize,
-    /// Their rows.
+    /// Number of rows in these shards.
     pub rows: u64,
     /// Whether the part was finished before.
     pub was_finished: bool,
 }
 
-/// The share of the text that a part of a build tokenized.
+/// The share of the text that one part of a build tokenized.
 #[derive(Clone, Debug)]
 pub struct PartText {
     /// The folder that the parts share.
     pub output: PathBuf,
-    /// Documents in this part's share of the text; 0 where the data set is finished and the text is gone.
+    /// Number of documents in this part's share of the text; 0 if the data set is finished and the text was removed.
     pub documents: u64,
-    /// Their tokens.
+    /// Number of tokens in these documents.
     pub tokens: u64,
     /// Whether the data set was finished before.
     pub was_finished: bool,
 }
 
-/// Makes one part of a data set, as `--part` and `--parts` say; [`crate::merge`] makes a data set of all
-/// parts.
+/// Builds one part of a data set (`--part`, `--parts`); [`crate::merge`] combines all parts into one data set.
 ///
 /// # Errors
 /// Any [`Error`]; the part is then not finished.
@@ -55,7 +54,7 @@ pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress))
     build_part_on(&Disk, config, progress)
 }
 
-/// [`build_part`] on a file system of choice.
+/// Runs [`build_part`] on a custom file system.
 ///
 /// # Errors
 /// As [`build_part`].
@@ -92,13 +91,13 @@ pub(crate) fn build_prepared_part(
     output.start_publishing()?;
     output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
     made.write(&output.folder)?;
-    // Other parts read the text. The notes are for a part whose shards are damaged later.
+    // Other parts read the text. The shard receipts are needed if a shard of this part is damaged later.
     output.work.clear_but(is_text_or_note)?;
     output.work.keep();
     Ok(outcome(&made, false))
 }
 
-/// Returns what a part made of a data set that is finished.
+/// Returns the share of a part in a finished data set.
 fn part_of(manifest: &Manifest, prepared: &Prepared<'_>) -> Result<PartOutcome> {
     let part = prepared.config.part()?;
     let own = || (0..).zip(&manifest.shards).filter(|(shard, _)| part.has(*shard));
@@ -110,9 +109,9 @@ fn part_of(manifest: &Manifest, prepared: &Prepared<'_>) -> Result<PartOutcome> 
     })
 }
 
-/// Returns the receipt of this part where an earlier run of the same command finished it. Where a file of it is damaged
-/// or missing, the receipt is taken back: the part is made again, and files that hold are kept. Refuses a part of
-/// another build.
+/// Returns the receipt of this part if an earlier run of the same command finished it. If one of its files is damaged
+/// or missing, withdraws the receipt: the part is then rebuilt and intact files are kept. Rejects a part of another
+/// build.
 fn finished_before(
     prepared: &Prepared<'_>,
     output: &Output<'_>,
@@ -121,7 +120,7 @@ fn finished_before(
 ) -> Result<Option<PartReceipt>> {
     let receipt = match PartReceipt::read(output.folder.path(), part) {
         Err(Error::Manifest(_)) => {
-            // A damaged receipt is as good as none. This part's own lock is held.
+            // Treats a damaged receipt as a missing one. This part's own lock is held.
             output.take_back(part)?;
             return Ok(None);
         }
@@ -148,13 +147,13 @@ fn finished_before(
     Err(OutputProblem::Unfinished { differences }.at(output.folder.path()).into())
 }
 
-/// Whether a file of a work folder stays when its part is finished.
+/// Returns whether a file stays in the work folder after its part is finished.
 fn is_text_or_note(name: &str) -> bool {
     is_text_file(name) || is_note(name)
 }
 
-/// Whether the files of a receipt have its digests. Removes the notes of shards that do not, so that they alone are made
-/// again.
+/// Returns whether the files of a receipt match its digests. Removes the shard receipts of those that do not, so that
+/// only these shards are rebuilt.
 fn all_hold(
     prepared: &Prepared<'_>,
     output: &Output<'_>,
@@ -170,7 +169,7 @@ fn all_hold(
     let vocabulary = digest_bytes(prepared.vocabulary.bytes());
     let all = held.iter().all(|holds| *holds) && has_digest(&output.folder.at(VOCABULARY), &vocabulary)?;
     if !all {
-        // The shards have their names: they are looked for there. Those whose notes stay are kept.
+        // The shards already have their final names and are looked up there. Shards whose receipts remain are kept.
         output.start_publishing()?;
         let lost = receipt.shards.iter().zip(held).filter(|(_, holds)| !*holds);
         lost.map(|(shard, _)| shard).try_for_each(|shard| shard.forget(&output.work.folder))?;
@@ -178,8 +177,8 @@ fn all_hold(
     Ok(all)
 }
 
-/// Tokenizes the share of the text that is one part's, as `--part` and `--parts` say: what [`build_part`] does first,
-/// and what it needs of every other part.
+/// Tokenizes one part's share of the text (`--part`, `--parts`). This is the first step of [`build_part`], which needs
+/// it to be finished for every other part too.
 ///
 /// # Errors
 /// Any [`Error`].

@@ -3,10 +3,11 @@
 //! A [`Plan`] depends only on the options, the size of the vocabulary and the numbers of documents and tokens. Memory,
 //! threads and parts do not change it.
 //!
-//! Every pass deals the documents to buckets at random. A *unit* is one bucket in one pass; units are numbered pass by
-//! pass. The rows of a unit are made and shuffled on their own. The sequence of all units is cut into shards of equal
-//! shares. The shards of a large text are whole units. Where a shard ends inside a unit, the unit's rows are divided
-//! there, and whoever makes either shard makes the unit. The reference writes as many files as the user names.
+//! In every pass, the documents are assigned to buckets at random. A *unit* is one bucket in one pass; units are
+//! numbered pass by pass. The rows of each unit are built and shuffled independently. The sequence of all units is cut
+//! into shards of equal size. The shards of a large text consist of whole units. If a shard ends inside a unit, the
+//! rows of the unit are divided there, and the unit is built for both shards. The reference, in contrast, writes one
+//! file per name that the user gives.
 
 use std::ops::Range;
 
@@ -18,31 +19,31 @@ use crate::documents::bucket::BUCKET_TOKENS;
 use crate::documents::id_width::Width;
 use crate::error::Result;
 
-/// The most documents of a bucket, so that short ones do not make very many rows.
+/// Maximum number of documents in a bucket; limits the number of rows if documents are short.
 const BUCKET_DOCUMENTS: u64 = 1 << 18;
-/// Bytes of a shard on disk where `--num-shards` is not given, roughly.
+/// Approximate size in bytes of a shard on disk if `--num-shards` is not given.
 const SHARD_BYTES: f64 = 128e6;
-/// Bytes on disk of a token of a row, roughly, and of one of a document.
+/// Approximate bytes on disk per token: in rows, and in documents.
 const BYTES_PER_TOKEN: [f64; 2] = [1.9, 1.4];
-/// The most shards where `--num-shards` is not given: larger sets have larger ones.
+/// Maximum number of shards if `--num-shards` is not given; larger data sets have larger shards.
 const MOST_SHARDS: u64 = 20_000;
-/// Rows of a row group, at least, where a piece of a unit has so many.
+/// Minimum number of rows in a row group, if the piece of the unit has that many.
 const GROUP_ROWS: u64 = 10_000;
 
-/// The layout of the data set.
+/// The division of a data set into buckets and shards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Plan {
     documents: u64,
     passes: u64,
-    /// Buckets of a pass.
+    /// Number of buckets per pass.
     buckets: u64,
     pub(crate) shards: usize,
     pub(crate) width: Width,
-    /// Bytes of all rows when packed, estimated from above.
+    /// Estimated upper bound of the bytes of all packed rows.
     pub(crate) bytes: f64,
 }
 
-/// The rows of a unit that go to one shard: from one share of them to another.
+/// The rows of a unit that belong to one shard, as a range of fractions of the unit's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) shard: usize,
@@ -51,7 +52,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Which of the unit's rows these are, when it has so many.
+    /// Returns the range of these rows in a unit of `of` rows.
     pub(crate) fn rows(&self, of: u64) -> Range<usize> {
         let place =
             |(part, whole): (u64, u64)| (u128::from(of) * u128::from(part) / u128::from(whole)) as usize;
@@ -59,7 +60,8 @@ impl Piece {
     }
 }
 
-/// Divides rows into row groups of nearly equal size: `most` at most, and of [`GROUP_ROWS`] rows at least.
+/// Divides rows into at most `most` row groups of nearly equal size, with at least [`GROUP_ROWS`] rows each if
+/// possible.
 pub(crate) fn row_groups(rows: Range<usize>, most: u64) -> impl Iterator<Item = Range<usize>> {
     let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, most) as usize;
     let at = move |group: usize| rows.start + rows.len() * group / groups;
@@ -70,25 +72,24 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// How a build divides, in figures: a function of counts alone.
+/// The figures of a plan; a function of the counts alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlanFigures {
-    /// Passes over the documents that are made.
+    /// Number of passes over the documents.
     pub passes: u64,
-    /// Buckets of all passes: units of work that depend on nothing but the text.
+    /// Number of buckets in all passes. A bucket is an independent unit of work.
     pub buckets: u64,
-    /// Documents of a bucket.
+    /// Number of documents per bucket.
     pub documents_of_bucket: u64,
-    /// Parquet files.
+    /// Number of Parquet files.
     pub shards: u64,
-    /// Row groups of a shard, roughly.
+    /// Approximate number of row groups per shard.
     pub row_groups_of_shard: u64,
-    /// Reads from the text for one shard: of each of its documents one, and one for its place where the index is not in
-    /// memory.
+    /// Reads from the text for one shard: one per document, and one for its offset if the index is not in memory.
     pub reads_of_shard: u64,
-    /// Files that are open at the same time, with the three of the terminal.
+    /// Number of files open at the same time, including standard input, output and error.
     pub open_files: u64,
-    /// Bytes of the packed rows of a bucket, of which a thread takes a few times as much.
+    /// Bytes of the packed rows of a bucket; a thread needs a few times as much.
     pub bucket_bytes: u64,
 }
 
@@ -102,7 +103,7 @@ impl Plan {
         let rows = by_tokens.max((passes * documents) as f64);
         let bytes = rows * width.bytes() as f64 * config.max_seq_length as f64 * 1.3;
         let wanted = tokens.div_ceil(BUCKET_TOKENS).max(documents.div_ceil(BUCKET_DOCUMENTS));
-        // A document by itself has no other for a random next sentence.
+        // A bucket with a single document has no other document for a random next sentence.
         let most = (documents / 2).max(1);
         let wanted = wanted.clamp(1, most);
         let whole = Self { documents, passes, buckets: wanted, shards: 1, width, bytes };
@@ -120,14 +121,14 @@ impl Plan {
                 shards.max(least_shards(passes * wanted))
             }
         };
-        // So many buckets that shards are whole units, unless these would be small.
+        // Round up the number of buckets so that shards are whole units, unless the buckets would become small.
         let step = shards / greatest_common_divisor(shards, passes);
         let aligned = wanted.next_multiple_of(step);
         let buckets = if aligned <= (2 * wanted).min(most) { aligned } else { wanted };
         Self { buckets, shards: shards as usize, ..whole }
     }
 
-    /// Refuses a plan by which a shard has more row groups than a Parquet file may have.
+    /// Rejects a plan in which a shard has more row groups than a Parquet file may have.
     ///
     /// # Errors
     /// [`crate::OptionError::TooFewShards`].
@@ -135,40 +136,40 @@ impl Plan {
         config.check_shards(self.shards, self.units())
     }
 
-    /// The row groups of some rows of a unit that go to one shard.
+    /// Divides the rows of a piece of a unit into row groups.
     pub(crate) fn row_groups(&self, rows: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
         row_groups(rows, self.groups_of_piece())
     }
 
-    /// The most row groups of a piece, so that all pieces of a shard have no more than a Parquet file may have.
+    /// Returns the maximum number of row groups of a piece, so that a shard stays within the limit of a Parquet file.
     fn groups_of_piece(&self) -> u64 {
         (MOST_ROW_GROUPS / self.pieces_of_shard()).max(1)
     }
 
-    /// The most units that lie in a shard, in whole or in part.
+    /// Returns the maximum number of units that lie in a shard, entirely or in part.
     fn pieces_of_shard(&self) -> u64 {
         let (units, shards) = (self.units(), self.shards as u64);
         units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards))
     }
 
-    /// All units.
+    /// Returns the number of units in all passes.
     pub(crate) fn units(&self) -> u64 {
         self.passes * self.buckets
     }
 
-    /// The pass of a unit, and its bucket.
+    /// Returns the pass and the bucket of a unit.
     pub(crate) fn address(&self, unit: u64) -> (u64, u64) {
         (unit / self.buckets, unit % self.buckets)
     }
 
-    /// The places of a bucket's documents in the order of a pass.
+    /// Returns the positions of a bucket's documents in the order of a pass.
     pub(crate) fn places(&self, bucket: u64) -> Range<u64> {
         let at =
             |bucket: u64| (u128::from(self.documents) * u128::from(bucket) / u128::from(self.buckets)) as u64;
         at(bucket)..at(bucket + 1)
     }
 
-    /// The pieces into which the shards cut a unit, in the order of the shards; all of it together.
+    /// Returns the pieces into which the shards cut a unit, in shard order; together they cover the unit.
     pub(crate) fn pieces(&self, unit: u64) -> impl Iterator<Item = Piece> + use<> {
         let (units, shards) = (u128::from(self.units()), self.shards as u128);
         let unit = u128::from(unit);
@@ -186,7 +187,7 @@ impl Plan {
         })
     }
 
-    /// This plan in figures, where it gives so many rows with so many threads.
+    /// Returns the figures of this plan for this number of rows and threads.
     pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
         let (shards, units) = (self.shards as u64, self.units());
         let of_bucket = self.documents.div_ceil(self.buckets);
@@ -199,13 +200,14 @@ impl Plan {
             row_groups_of_shard: (rows_of_unit as u64 / GROUP_ROWS).clamp(1, self.groups_of_piece())
                 * units.div_ceil(shards),
             reads_of_shard: 2 * of_bucket * self.pieces_of_shard(),
-            // Each thread: the text and its index. The shard that is written, one that is ended, two locks, the folder.
+            // Per thread: the text and its index. In addition: the shard being written, one being finished, two locks,
+            // the folder.
             open_files: 3 + 2 * threads as u64 + 5,
             bucket_bytes: self.unit_bytes() as u64,
         }
     }
 
-    /// Bytes of the packed rows of one unit.
+    /// Returns the bytes of the packed rows of one unit.
     pub(crate) fn unit_bytes(&self) -> f64 {
         self.bytes / self.units() as f64
     }
@@ -249,7 +251,7 @@ mod tests {
                 }
                 assert_eq!(next as u64, rows, "{plan:?}");
             }
-            // Equal shares of the units, whose rows differ by 7 in 1000.
+            // Equal shares of the units, whose row counts differ by 7 in 1000.
             let mean = in_shard.iter().sum::<usize>() as f64 / shards as f64;
             assert!(in_shard.iter().all(|&rows| (rows as f64 / mean - 1.0).abs() < 0.02), "{in_shard:?}");
             let places: Vec<u64> = (0..plan.buckets).flat_map(|bucket| plan.places(bucket)).collect();
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn sizes_from_a_page_to_a_terabyte() {
-        // Documents, tokens, passes -> buckets a pass, shards.
+        // Documents, tokens, passes -> buckets per pass, shards.
         for (documents, tokens, passes, buckets, shards) in [
             (1, 100, 10, 1, 1),
             (50_000, 22_000_000, 10, 6, 4),
@@ -272,12 +274,12 @@ mod tests {
             let tokens = tokens / plan.buckets;
             assert!(tokens <= BUCKET_TOKENS && (plan.buckets == 1 || tokens > BUCKET_TOKENS / 3), "{plan:?}");
         }
-        // Very short documents, and few long ones.
+        // Very short documents, and a few long ones.
         assert_eq!(plan(Some(1), 1, 1 << 30, 1 << 31).buckets, 1 << 12);
         assert_eq!(plan(None, 1, 3, 1 << 30).buckets, 1);
     }
 
-    /// A terabyte, as 5e8 documents and as 1e9, in ten passes: 1.4e10 rows and more.
+    /// Plans a terabyte as 5e8 and as 1e9 documents, in ten passes: at least 1.4e10 rows.
     #[test]
     fn a_terabyte_keeps_within_its_limits() {
         for (documents, tokens) in [(500_000_000, 220_000_000_000), (1_000_000_000, 220_000_000_000u64)] {
@@ -293,7 +295,7 @@ mod tests {
                 figures.reads_of_shard <= 5 * of_shard / 2 && figures.row_groups_of_shard <= 400,
                 "{figures:?}"
             );
-            // Memory of a thread, and of sixteen with the default budget's share.
+            // Memory of one thread, and of sixteen with the default budget's share.
             let tuning = Tuning::new(ByteSize(1 << 30), 16, plan.unit_bytes());
             assert!(tuning.workers >= 8, "{tuning:?}");
             let [text, index] = counts.bytes(plan.width);
@@ -302,7 +304,7 @@ mod tests {
         }
     }
 
-    /// A shard of very many units: each has a row group, and all together no more than Parquet allows.
+    /// A shard with very many units: each unit has a row group, and the total stays within Parquet's limit.
     #[test]
     fn row_groups_of_a_shard_keep_within_parquets_limit() {
         let error = plan(Some(1), 40_000, 4, 40).check(&BuildConfig::default()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Checks and loads what a build needs before it reads text: options, vocabulary, list of inputs, threads, memory.
+//! Checks and loads everything that a build needs before it reads text: options, vocabulary, inputs, threads, memory.
 
 use crate::builder::memory::{self, Tuning};
 use crate::builder::output::part_receipt::refuse_too_large;
@@ -16,16 +16,16 @@ use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 use rayon::ThreadPool;
 use std::path::PathBuf;
 
-/// Minimum number of bytes of input in a segment, where the input has that many.
+/// Minimum number of input bytes in a segment, if the input has that many.
 pub(crate) const SEGMENT: u64 = 16 << 20;
 
 /// Everything that is checked and loaded before text is read.
 pub(crate) struct Prepared<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) budget: ByteSize,
-    /// Instead of what the budget gives, in tests.
+    /// Replaces the tuning derived from the budget, in tests.
     pub(crate) tuning: Option<Tuning>,
-    /// Bytes of input that are tokenized together, at least; fewer in tests.
+    /// Minimum number of input bytes that are tokenized together; smaller in tests.
     pub(crate) segment: u64,
     pub(crate) vocabulary: Vocabulary,
     /// How text is normalized.

@@ -1,4 +1,4 @@
-//! Says how far a build is.
+//! Reports the progress of a build.
 
 /// A stage of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,29 +6,29 @@
 pub enum BuildStage {
     /// Reading and tokenizing; counted in bytes of input on disk.
     Reading,
-    /// Making pairs and masks, and shards of them or of the documents; counted in buckets of documents, once for each
-    /// pass. (Reference mode: in documents, once for each pass.)
+    /// Building instances and masks, and writing shards; counted in buckets of documents, once per pass (reference
+    /// mode: in documents, once per pass).
     Instances,
-    /// The tokenized text of an earlier run is used; counted in documents. Told once.
+    /// The tokenized text of an earlier run is reused; counted in documents. Reported once.
     KeptText,
-    /// Shards of an earlier run are used; counted in shards. Told once.
+    /// The shards of an earlier run are reused; counted in shards. Reported once.
     KeptShards,
-    /// The text of an earlier run has changed since, and everything is made again. Counted in its documents. Reported once.
+    /// The text of an earlier run has changed, and everything is rebuilt; counted in its documents. Reported once.
     ChangedText,
     /// The files of an earlier run are compared with their receipts; counted in segments of the text or in shards.
-    /// Reported only where it takes long.
+    /// Reported only if the check takes long.
     Checking,
-    /// An earlier run of the same command finished the data set. Reported once.
+    /// An earlier run of the same command already finished the data set. Reported once.
     Finished,
 }
 
-/// How far a build is.
+/// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildProgress {
     /// The stage.
     pub stage: BuildStage,
-    /// Units of the stage that are done.
+    /// Number of units of the stage that are done.
     pub done: u64,
-    /// Units of the stage in all.
+    /// Total number of units of the stage.
     pub total: u64,
 }

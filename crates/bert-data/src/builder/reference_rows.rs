@@ -1,9 +1,9 @@
-//! Makes the rows of reference mode (`--random reference`): exactly the reference's instances, in its order.
+//! Builds the rows of reference mode (`--random reference`): exactly the reference's instances, in the same order.
 //!
-//! All draws are serial: shuffle the documents, make and mask all instances, shuffle the instances. The rows go to one
-//! scratch file; a permutation gives their order in the one shard. A restart keeps the tokenized text and makes the
-//! rows again from the first draw. Memory holds the text, 2.2 bytes a token, and twelve bytes for each row. Ports
-//! `main` and `create_training_instances` with their order of draws.
+//! All random draws are serial: shuffle the documents, build and mask all instances, shuffle the instances. The rows
+//! are written to one scratch file; a permutation gives their order in the single shard. A restart reuses the tokenized
+//! text and builds the rows again from the first draw. Memory use is the text, 2.2 bytes per token, and twelve bytes
+//! per row. Ports `main` and `create_training_instances` with their order of draws.
 
 use std::fs::File;
 use std::ops::Range;
@@ -25,20 +25,20 @@ use crate::shard::writer::{RowEncoder, shard_name};
 use bert_random::{PythonRandom, Random};
 use bert_storage::scratch::{ScratchFile, read_exact_at};
 
-/// The scratch file.
+/// Name of the scratch file.
 const ROWS: &str = "rows";
 
-/// All rows, and their order.
+/// All rows and their order.
 pub(crate) struct ReferenceRows {
     file: File,
     path: PathBuf,
-    /// Where each row begins in the file, and where the last one ends.
+    /// Offset of each row in the file, and the end of the last row.
     borders: Vec<u64>,
     permutation: Vec<u32>,
     pub(crate) made: Made,
 }
 
-/// Makes all rows and their order.
+/// Builds all rows and their order.
 pub(crate) fn make_reference(
     prepared: &Prepared<'_>,
     store: &Store,
@@ -92,12 +92,12 @@ pub(crate) fn make_reference(
 }
 
 impl ReferenceRows {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.permutation.len()
     }
 
-    /// Some rows, in their final order, as a row group of the one shard.
+    /// Returns some rows, in their final order, as a row group of the single shard.
     pub(crate) fn piece(
         &self,
         encoder: &mut RowEncoder,

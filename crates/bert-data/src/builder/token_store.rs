@@ -1,9 +1,9 @@
-//! The token store: the tokenized text on disk, made once and read in every pass.
+//! The token store: the tokenized text on disk. It is written once and read in every pass.
 //!
-//! The input files are divided into segments by their sizes. Each segment becomes two files, the documents and an index
-//! of them, and then a receipt with their digests and those of its inputs. A restarted build continues after the last
-//! finished segment, even if the inputs have moved. Each part of a build tokenizes a share of the segments and reads
-//! the others from the folder that the parts share. A [`Store`] gives documents by their numbers.
+//! The input files are divided into segments by size. Each segment is stored as two files (the documents and their
+//! index), followed by a receipt with the digests of the two files and of its inputs. A restarted build continues after
+//! the last finished segment, even if the inputs have moved. Each part of a build tokenizes its share of the segments
+//! and reads the other segments from the folder that the parts share. A [`Store`] returns documents by number.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -30,13 +30,13 @@ use crate::parallel::share_out;
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
 use bert_storage::{digest_bytes, size};
 
-/// The most segments.
+/// Maximum number of segments.
 const SEGMENTS: u64 = 256;
 
-/// Input files that are tokenized together: consecutive ones, until they have their share of the bytes.
+/// Groups consecutive input files into segments: each takes files until it has its share of the bytes.
 fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> {
     let total: u64 = sizes.iter().sum();
-    // In reference mode a document continues after the end of a file.
+    // In reference mode a document may continue into the next file, so all files form one segment.
     let share = if reference { u64::MAX } else { least.max(total.div_ceil(SEGMENTS)) };
     let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (file, size) in sizes.iter().enumerate() {
@@ -52,13 +52,13 @@ fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> 
     segments
 }
 
-/// The contents of a segment, and the inputs that it was made of.
+/// The contents of a segment and the inputs that it was tokenized from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SegmentReceipt {
-    /// The digest of the identity that it was made under.
+    /// Digest of the build identity under which the segment was written.
     identity: String,
-    /// Its number, and how many there are.
+    /// Index of the segment, followed by the total number of segments.
     segment: u64,
     segments: u64,
     read: ReadReport,
@@ -66,11 +66,11 @@ struct SegmentReceipt {
     columns: [ScratchDigest; 2],
 }
 
-/// The state of a segment that an earlier run may have made.
+/// The state of a segment that an earlier run may have written.
 enum Kept {
     None,
     Whole(Box<SegmentReceipt>),
-    /// Made of other text; its number of documents.
+    /// Tokenized from different text; holds its number of documents.
     Changed(u64),
 }
 
@@ -82,7 +82,7 @@ fn receipt_name(segment: usize) -> String {
     format!("{}-{segment:05}.json", TEXT_FILES[2])
 }
 
-/// The inputs as the store divides them.
+/// The division of the inputs into segments.
 pub(crate) struct Division {
     ranges: Vec<Range<usize>>,
     sizes: Vec<u64>,
@@ -96,7 +96,7 @@ impl Division {
         Ok(Self { ranges, sizes, part: prepared.config.part()? })
     }
 
-    /// The segments that this part tokenizes.
+    /// Returns the segments that this part tokenizes.
     fn own(&self) -> impl Iterator<Item = usize> {
         let part = self.part;
         (0..self.ranges.len()).filter(move |&segment| part.has(segment))
@@ -124,7 +124,7 @@ impl Division {
         Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
     }
 
-    /// Returns the state of all segments of this part. Reads all of their files.
+    /// Returns the state of every segment of this part; reads all of their files.
     fn all_kept(
         &self,
         prepared: &Prepared<'_>,
@@ -140,7 +140,7 @@ impl Division {
         share_out(&prepared.pool, &mut workers, own, stop, kept, &mut beat)
     }
 
-    /// Whether a segment of this part is of other text than the inputs hold now.
+    /// Returns whether a segment of this part was tokenized from text that differs from the present inputs.
     pub(crate) fn is_changed(
         &self,
         prepared: &Prepared<'_>,
@@ -151,7 +151,7 @@ impl Division {
         Ok(kept.iter().any(|(_, kept)| matches!(kept, Kept::Changed(_))))
     }
 
-    /// Makes the segments of this part in its work folder; keeps the good segments of an earlier run.
+    /// Tokenizes this part's segments into its work folder, reusing those that an earlier run finished.
     pub(crate) fn tokenize(
         &self,
         prepared: &Prepared<'_>,
@@ -174,7 +174,7 @@ impl Division {
                 return Err(OutputProblem::Unfinished { differences }.at(work.output()).into());
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
-            // The text has changed under its name, so everything is made again.
+            // The text has changed under the same names, so all segments are tokenized again.
             work.begin_anew()?;
             (missing, counts) = (self.own().collect(), Counts::default());
         } else if counts.documents > 0 {
@@ -197,12 +197,12 @@ impl Division {
             counts.add(&self.make(prepared, work, &mut reader, segment, told)?);
             before += self.bytes(segment);
             if self.ranges.len() > 1 {
-                // From here on an error leaves something to continue from.
+                // From here on, a failed build has finished work to continue from.
                 work.keep();
             }
         }
         drop(reader);
-        // It holds many words: a worker frees it while the others continue.
+        // Dropping the tokenizer's word cache is slow, so a pool thread does it.
         prepared.pool.spawn(move || drop(tokenizer));
         Ok(counts)
     }
@@ -239,7 +239,7 @@ impl Division {
         Ok(counts)
     }
 
-    /// Refuses a file that has another size than when the text was divided: it is still being written.
+    /// Rejects a file whose size has changed since the text was divided: it is still being written.
     fn refuse_changed(&self, segment: usize, read: &ReadReport) -> Result<()> {
         for (&before, input) in self.sizes[self.ranges[segment].clone()].iter().zip(&read.inputs) {
             if input.bytes != before {
@@ -249,7 +249,7 @@ impl Division {
         Ok(())
     }
 
-    /// The whole text, of which each part has its segments in its work folder.
+    /// Opens the whole text; the segments of each part are in that part's work folder.
     pub(crate) fn store(&self, prepared: &Prepared<'_>, output: &Output<'_>) -> Result<Store> {
         let identity = output.work.identity.digest();
         let mut store = Store {
@@ -281,7 +281,7 @@ impl Division {
             let SegmentReceipt { mut read, counts, columns, .. } = receipt;
             decisive.push((read.without_paths(), counts, columns));
             for (entry, path) in read.inputs.iter_mut().zip(&prepared.files[range.clone()]) {
-                // Where it lies now.
+                // The present location of the file.
                 entry.path = path.to_string_lossy().into_owned();
             }
             let [text, index] = [0, 1].map(|column| folder.at(&column_name(column, segment)));
@@ -309,7 +309,7 @@ pub(crate) struct Store {
     segments: Vec<Segment>,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    /// One digest of options, vocabulary, program and text, which every later receipt of this build names.
+    /// One digest of the options, vocabulary, program and text; all later receipts of this build name it.
     pub(crate) build: String,
 }
 
@@ -317,14 +317,14 @@ pub(crate) struct Store {
 struct Segment {
     text: PathBuf,
     index: PathBuf,
-    /// The index, where it may be in memory.
+    /// The index, if it is held in memory.
     in_memory: Option<Vec<u8>>,
-    /// The counts of the segments before it.
+    /// Total counts of the segments before this one.
     before: Counts,
 }
 
 impl Store {
-    /// Holds the index in memory, if it takes no more than this.
+    /// Reads the index into memory if it takes at most `most` bytes.
     pub(crate) fn hold_index(&mut self, most: u64) -> Result<()> {
         let [_, index] = self.counts.bytes(self.width);
         for segment in self.segments.iter_mut().filter(|_| index <= most) {
@@ -334,32 +334,31 @@ impl Store {
         Ok(())
     }
 
-    /// Returns a reader with files of its own, open one at a time. It reads no document once `stop` is set.
+    /// Returns a reader that opens its own files, one segment at a time. It reads nothing once `stop` is set.
     pub(crate) fn reader<'a>(&'a self, stop: &'a AtomicBool) -> StoreReader<'a> {
         StoreReader { store: self, stop, segment: 0, text: None, index: None }
     }
 }
 
-/// Reads documents by their numbers.
+/// Reads documents by number.
 pub(crate) struct StoreReader<'a> {
     store: &'a Store,
     stop: &'a AtomicBool,
-    /// Which segment's files are open.
+    /// Index of the segment whose files are open.
     segment: usize,
     text: Option<File>,
     index: Option<File>,
 }
 
 impl StoreReader<'_> {
-    /// These documents, in the order of the text, which the numbers have afterwards, and how many tokens stand before
-    /// each.
+    /// Sorts `numbers` and returns these documents in text order, with the number of tokens before each in the text.
     pub(crate) fn read(&mut self, numbers: &mut [u64]) -> Result<(Bucket, Vec<u64>)> {
         numbers.sort_unstable();
         let (documents, before) = self.read_ascending(numbers.iter().copied())?;
         Ok((Bucket::ascending(documents, numbers.to_vec()), before))
     }
 
-    /// These documents, whose numbers ascend.
+    /// Returns the documents with these numbers, which must ascend, and the number of tokens before each in the text.
     pub(crate) fn read_ascending(
         &mut self,
         numbers: impl Iterator<Item = u64>,
@@ -392,7 +391,7 @@ impl StoreReader<'_> {
     }
 }
 
-/// Fills `bytes` from a place in a file, which is opened if it is not yet.
+/// Fills `bytes` from an offset of a file, which is opened first if necessary.
 fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], place: u64) -> Result<()> {
     let file = match open {
         Some(file) => file,

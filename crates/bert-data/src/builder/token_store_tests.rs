@@ -32,7 +32,7 @@ fn segments_are_of_similar_size_and_not_too_many() {
     }
 }
 
-/// Builds in segments of at least `segment` bytes.
+/// Builds with segments of at least `segment` bytes.
 fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
     let mut prepared = prepare(config)?;
     prepared.segment = segment;
@@ -45,7 +45,7 @@ fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<V
     Ok(told)
 }
 
-/// Eleven files, one of them without text.
+/// Writes eleven input files, one of them without text.
 fn eleven_files(folder: &Path, layout: Layout) -> BuildConfig {
     let config = lettered(folder, 0);
     let input = (0..11usize).map(|file| {
@@ -75,7 +75,7 @@ fn segments_and_parts_change_no_byte() {
             let error = build(&Disk, &part(index), 1).unwrap_err();
             assert_eq!(error.exit_code(), 75, "{error}");
         }
-        // The last one finds the text of all.
+        // The last part finds the text of all parts.
         for index in [3, 1, 2, 4] {
             build(&Disk, &part(index), 1).unwrap();
         }
@@ -123,7 +123,7 @@ fn the_text_may_lie_on_another_disk() {
     assert_eq!(names(&of("parts")), ["notes.txt"]);
 }
 
-/// Builds in one scratch folder neither use nor remove each other's text.
+/// Builds that share a scratch folder neither use nor remove each other's text.
 #[test]
 fn builds_may_share_a_scratch_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn builds_may_share_a_scratch_folder() {
     build(&Disk, &part(2), 300).unwrap();
 }
 
-/// A read that fails once stops a build; it never makes a file count as absent.
+/// A single failed read stops a build; it never makes a file count as absent.
 #[test]
 fn no_failing_read_loses_work() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn a_file_that_grows_is_named() {
     assert_eq!(error.exit_code(), 3);
 }
 
-/// Stopped anywhere while it tokenizes, a build continues after the last finished segment.
+/// A build that is stopped anywhere during tokenization continues after the last finished segment.
 #[test]
 fn finished_segments_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ fn finished_segments_are_kept() {
     assert!(kept.len() > 8 && kept[0] == 0, "{kept:?}");
 }
 
-/// Damage in one segment is mended by tokenizing that one again.
+/// A damaged segment is repaired by tokenizing only that segment again.
 #[test]
 fn one_damaged_segment_is_made_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Writes encoded row groups as shards: Parquet files in the work folder, each with a receipt.
 //!
-//! Any thread can make a piece of a shard (`bucket_rows`, `reference_rows`). The thread that has the next piece writes
+//! Any thread can build a piece of a shard (`bucket_rows`, `reference_rows`). The thread that has the next piece writes
 //! it, so the pieces are in order. Another thread finishes the files and waits for the disk. Shards that an earlier run
-//! finished are kept if their digests match.
+//! finished are reused if their digests match.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -28,20 +28,20 @@ use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
 use bert_storage::{AtomicFile, StagedFolder, digest_file};
 
-/// The counts from making instances of some documents.
+/// The counts from building the instances of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Made {
     pub(crate) tally: MadeTally,
     pub(crate) counters: Counters,
-    /// Where the shards hold instances.
+    /// Covered tokens, if the shards hold instances.
     pub(crate) shown: Shown,
-    /// Where they hold documents.
+    /// Uncovered tokens, if the shards hold documents.
     pub(crate) unseen: Unseen,
 }
 
 impl Made {
-    /// Nothing, of instances of at most so many tokens.
+    /// Returns empty counts for instances of at most `max_seq_length` tokens.
     pub(crate) fn new(max_seq_length: usize) -> Self {
         Self { counters: Counters::new(max_seq_length), ..Self::default() }
     }
@@ -54,7 +54,7 @@ impl Made {
     }
 }
 
-/// The sum of what was made for some shards; the notes of tokens as bits, so that it stays small.
+/// The sum of the counts of several shards; covered tokens are stored as a bit set to limit memory.
 pub(crate) struct MadeSum {
     pub(crate) tally: MadeTally,
     pub(crate) counters: Counters,
@@ -63,7 +63,7 @@ pub(crate) struct MadeSum {
 }
 
 impl MadeSum {
-    /// Nothing, of a text of so many tokens and instances of at most `max_seq_length`.
+    /// Returns an empty sum for a text of `tokens` tokens and instances of at most `max_seq_length` tokens.
     pub(crate) fn new(max_seq_length: usize, tokens: u64) -> Self {
         let (tally, coverage) = (MadeTally::default(), Coverage::new(tokens));
         Self { tally, counters: Counters::new(max_seq_length), coverage, unseen: Unseen::default() }
@@ -82,13 +82,13 @@ impl MadeSum {
     }
 }
 
-/// Some rows of one shard, encoded.
+/// Encoded rows of one shard.
 pub(crate) struct ShardPiece {
     pub(crate) shard: usize,
     pub(crate) groups: Vec<EncodedRowGroup>,
-    /// The rows as they were made.
+    /// Tally of the rows as they were built.
     pub(crate) rows: Tally,
-    /// Of the documents that were counted with this piece.
+    /// Counts of the documents that were counted with this piece.
     pub(crate) made: Option<Made>,
 }
 
@@ -96,15 +96,15 @@ pub(crate) struct ShardPiece {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenShard {
-    /// Its place among the shards.
+    /// Index of the shard.
     pub(crate) shard: u64,
-    /// The rows as they were written.
+    /// Tally of the rows as they were written.
     pub(crate) rows: Tally,
     pub(crate) entry: ShardEntry,
 }
 
 impl WrittenShard {
-    /// Removes its note from a work folder, so that the next run makes it again.
+    /// Removes the shard's receipt from a work folder, so that the next run rebuilds the shard.
     pub(crate) fn forget(&self, work: &StagedFolder<'_>) -> Result<()> {
         work.remove(&receipt_name(self.shard as usize))?;
         Ok(())
@@ -112,13 +112,13 @@ impl WrittenShard {
 }
 
 impl Output<'_> {
-    /// Whether a published shard is the one that was written. Reads all of it, also in a store.
+    /// Returns whether a published shard matches the written one. Reads the whole file, also in a store.
     pub(crate) fn has_published(&self, shard: &WrittenShard) -> Result<bool> {
         has_digest(&self.path().join(&shard.entry.file), &shard.entry.blake3)
     }
 }
 
-/// Whether a file is there and has this digest.
+/// Returns whether a file exists and has this digest.
 pub(crate) fn has_digest(path: &Path, blake3: &str) -> Result<bool> {
     match digest_file(path) {
         Err(bert_storage::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
@@ -126,24 +126,24 @@ pub(crate) fn has_digest(path: &Path, blake3: &str) -> Result<bool> {
     }
 }
 
-/// The note of a finished shard in the work folder.
+/// The receipt of a finished shard in the work folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ShardReceipt {
-    /// Of which build.
+    /// Digest of the build.
     build: String,
     written: WrittenShard,
-    /// Counts of the documents that were counted with it, and the rows that were made for it.
+    /// Counts of the documents that were counted with this shard, and of the rows built for it.
     made: Option<Made>,
 }
 
-/// The shards of a part, and the sum of what was made for them.
+/// The shards of a part and the sum of their counts.
 pub(crate) struct PartShards {
     pub(crate) shards: Vec<WrittenShard>,
     pub(crate) made: Made,
 }
 
-/// Whether a file of a work folder is the note of a finished shard.
+/// Returns whether a file of a work folder is the receipt of a finished shard.
 pub(crate) fn is_note(name: &str) -> bool {
     name.starts_with("shard-") && name.ends_with(".json")
 }
@@ -152,7 +152,7 @@ fn receipt_name(shard: usize) -> String {
     format!("shard-{shard:05}.json")
 }
 
-/// The receipt of a shard that an earlier run finished, if it holds.
+/// Returns the receipt of a shard that an earlier run finished, if the shard is intact.
 fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> Result<Option<ShardReceipt>> {
     let Some(receipt) = output.work.folder.noted::<ShardReceipt>(&receipt_name(shard))? else {
         return Ok(None);
@@ -161,7 +161,7 @@ fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> 
     let WrittenShard { shard: number, entry, .. } = &receipt.written;
     let named = (receipt.build.as_str(), *number, &entry.file) == (build, shard as u64, &name);
     let holds = || match &output.objects {
-        // A shard that was sent is compared again when the data set is committed.
+        // A shard that was uploaded is compared again when the data set is committed.
         Some(objects) => objects.has_shard(entry),
         None => has_digest(&output.find(&name)?, &entry.blake3),
     };
@@ -169,7 +169,7 @@ fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> 
     Ok(is_whole.then_some(receipt))
 }
 
-/// The data that writing shards needs.
+/// The data needed to write shards.
 pub(crate) struct ShardJob<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
     pub(crate) output: &'a Output<'a>,
@@ -177,24 +177,25 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) part: Part,
     pub(crate) form: ShardForm,
     pub(crate) build: &'a str,
-    /// Tokens of the text.
+    /// Number of tokens in the text.
     pub(crate) tokens: u64,
-    /// The description that the shards have in their footers.
+    /// The description that is written to the footers of the shards.
     pub(crate) footer: &'a Footer,
-    /// Set when the caller has given up: nothing is used that is made then.
+    /// Set when the caller has given up; results produced after that are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
 
 impl ShardJob<'_> {
-    /// Where a shard is made.
+    /// Returns the path at which a shard is written.
     fn path(&self, shard: usize) -> PathBuf {
         self.output.work.path(&shard_name(shard, self.plan.shards))
     }
 }
 
-/// Makes the shards of this part of pieces, or keeps them; in their order. `work` makes the pieces of an item that go
-/// to shards that are wanted; of all items, in order, the pieces come in the order of the shards. `progress` hears of
-/// each, and every tenth of a second. When it panics, the work ends: `work` may return anything once the job's flag is set.
+/// Writes the shards of this part from pieces, in order, reusing finished shards. `work` returns the pieces of an item
+/// that belong to wanted shards; over all items, in order, the pieces must be in shard order. `progress` is called
+/// after each item and every tenth of a second. If it panics, the work ends; `work` may return anything once the job's
+/// `stop` flag is set.
 pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],
@@ -217,7 +218,7 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
         let written = in_order(
             &job.prepared.pool,
             workers,
-            // As many wait to be written as are made.
+            // As many items may wait to be written as are being built.
             2 * workers.len(),
             items.into_iter().map(|item| Ok((1, item))),
             job.stop,
@@ -238,12 +239,12 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
         );
         let PieceWriter { open, finished, .. } = writer;
         if let Some(last) = open.filter(|_| written.is_ok()) {
-            // Nobody listens after an error, which is reported elsewhere.
+            // After an error the receiver is gone; the error is reported elsewhere.
             let _ = finished.send(last);
         }
         drop(finished);
         let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // Where the ender failed, the writer only sees that nobody listens.
+        // If the finishing thread failed, the writer only sees a closed channel.
         shards.extend(ended?);
         written
     })?;
@@ -251,7 +252,7 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
     Ok(PartShards { shards, made: sum.finish() })
 }
 
-/// Writes pieces into their shards.
+/// Appends pieces to their shards.
 struct PieceWriter<'a, 'j> {
     job: &'j ShardJob<'a>,
     open: Option<Finished<'a>>,
@@ -259,7 +260,7 @@ struct PieceWriter<'a, 'j> {
 }
 
 impl<'a> PieceWriter<'a, '_> {
-    /// Takes a piece; false when the thread that ends files has stopped, which it does for an error only.
+    /// Writes a piece; returns false if the finishing thread has stopped, which happens only after an error.
     fn take(&mut self, piece: ShardPiece) -> Result<bool> {
         if let Some(ended) = self.open.take_if(|open| open.shard != piece.shard)
             && self.finished.send(ended).is_err()
@@ -284,7 +285,7 @@ impl<'a> PieceWriter<'a, '_> {
     }
 }
 
-/// The shards of this part that an earlier run finished, and those that are missing.
+/// Returns the shards of this part that an earlier run finished, and the indices of the missing ones.
 fn kept_shards(
     job: &ShardJob<'_>,
     sum: &mut MadeSum,
@@ -314,7 +315,7 @@ struct Finished<'a> {
     made: Option<Made>,
 }
 
-/// Waits for the disk: ends each file, puts it in its place and writes its receipt, until the work is stopped.
+/// Finishes each file: waits for the disk, renames it and writes its receipt, until the work is stopped.
 fn end_shards<'a>(
     job: &ShardJob<'a>,
     shards: mpsc::Receiver<Finished<'a>>,

@@ -1,10 +1,10 @@
-//! The law of conservation: nothing is lost and nothing is made twice on the way from text to shards.
+//! Checks that no document or row is lost or duplicated between the text and the shards.
 //!
-//! Each stage reports, where the work was done, which documents it read, which it made into rows in which pass, which
-//! rows it made and which it wrote. These reports must agree before a manifest is written. The manifest records the
-//! numbers as a [`Conservation`]; an error names what does not add up. Sets are compared by their size and an
-//! order-free fingerprint: the wrapping sum of a 64-bit hash of each member. Damage on disk is found by digests
-//! instead.
+//! Each stage counts its own work: the documents that it read, the documents that it turned into rows in each pass, the
+//! rows that it built, and the rows that it wrote. These counts must agree before a manifest is written. The manifest
+//! records them as a [`Conservation`]; an error names the count that differs. Sets are compared by their size and an
+//! order-independent fingerprint: the wrapping sum of a 64-bit hash of each member. Damage on disk is detected by
+//! digests instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::documents::Counts;
 use crate::documents::tally::{DocumentHash, Tally};
 use crate::error::{Error, Result};
 
-/// The documents of one pass that were made into rows.
+/// The documents of one pass that were turned into rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PassTally {
@@ -22,13 +22,13 @@ pub(crate) struct PassTally {
     pub(crate) documents: Tally,
 }
 
-/// What was made of some (pass, document) units.
+/// The documents and rows of some (pass, document) units.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MadeTally {
-    /// The passes that were worked on, in ascending order.
+    /// The passes that were processed, in ascending order.
     pub(crate) passes: Vec<PassTally>,
-    /// The rows that were made.
+    /// The rows that were built.
     pub(crate) rows: Tally,
 }
 
@@ -42,7 +42,7 @@ impl MadeTally {
         self.rows.add(other.rows);
     }
 
-    /// The documents of one pass so far. Passes come nearly in order, so a new one is at the end.
+    /// Returns the tally of one pass. Passes arrive nearly in order, so a new one is usually at the end.
     fn of_pass(&mut self, pass: u64) -> &mut Tally {
         let at = match self.passes.binary_search_by_key(&pass, |own| own.pass) {
             Ok(at) => at,
@@ -55,32 +55,34 @@ impl MadeTally {
     }
 }
 
-/// What was checked before the data set was committed.
+/// The counts that were checked before the data set was committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conservation {
-    /// Documents, each of which was in each pass exactly once.
+    /// Number of documents; each was in each pass exactly once.
     pub documents: u64,
-    /// The sum of the documents' hashes (the tokens of each sentence), the same for the text and for each pass.
+    /// Sum of the documents' hashes (over the tokens of each sentence); equal for the text and for each pass.
     pub document_fingerprint: String,
-    /// Passes over the text.
+    /// Number of passes over the text.
     pub passes: u64,
-    /// Tokens of the documents, all passes together.
+    /// Number of tokens of the documents, summed over all passes.
     pub tokens: u64,
-    /// Those of them that stand in an instance of their own document. The others were cut off or have no instance.
+    /// Number of these tokens that are in an instance of their own document. The others were truncated or have no
+    /// instance.
     pub shown_tokens: u64,
-    /// Rows that were made, and rows in the shards. Where the shards hold documents, these are the rows.
+    /// Number of rows that were built, equal to the number in the shards. If the shards hold documents, rows are
+    /// documents.
     pub rows: u64,
-    /// The sum of the rows' hashes, the same for the rows that were made and for those in the shards.
+    /// Sum of the rows' hashes; equal for the rows that were built and for the rows in the shards.
     pub row_fingerprint: String,
 }
 
-/// Compares two sums of the same thing.
+/// Compares two values of the same quantity.
 pub(crate) fn same(what: &'static str, pass: Option<u64>, found: u64, expected: u64) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::NotConserved { what, pass, found, expected }) }
 }
 
-/// Checks that every document of the text was in every pass once.
+/// Checks that every document of the text was in every pass exactly once.
 pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) -> Result<()> {
     same("the number of passes", None, made.len() as u64, passes)?;
     let mut made = made.to_vec();
@@ -94,14 +96,14 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) ->
     Ok(())
 }
 
-/// Checks that of the tokens of all passes none stands in two instances of its own document, and that all stand in one
-/// where instances are single segments.
+/// Checks that no token is in two instances of its own document within a pass, and that every token is in one if
+/// instances are single segments.
 pub(crate) fn check_tokens(all: u64, shown: u64, nsp: Nsp) -> Result<()> {
     let what = "the number of tokens in instances of their own document";
     if nsp == Nsp::Off || shown > all { same(what, None, shown, all) } else { Ok(()) }
 }
 
-/// Checks that what was made is what was written; of `written` each has the shard's number.
+/// Checks that the written rows equal the rows that were built; each entry of `written` has a shard number.
 pub(crate) fn check_rows(made: &MadeTally, written: &[(u64, Tally)]) -> Result<()> {
     let mut sum = Tally::default();
     written.iter().for_each(|&(_, shard)| sum.add(shard));
@@ -110,7 +112,7 @@ pub(crate) fn check_rows(made: &MadeTally, written: &[(u64, Tally)]) -> Result<(
 }
 
 impl Conservation {
-    /// The whole law, over all parts; `written` in the order of the shards.
+    /// Checks all invariants over all parts; `written` must be in shard order.
     pub(crate) fn check(
         config: &ResolvedConfig,
         text: &Counts,
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(counts, [(0, 1), (2, 2), (7, 2), (9, 2)]);
     }
 
-    /// A small build as far as its receipt, which `damage` changes before the law is checked.
+    /// Runs a small build up to its receipt, which `damage` changes before the invariants are checked.
     fn build(damage: impl Fn(&mut PartReceipt)) -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let config = BuildConfig { num_shards: Some(3), threads: 2, ..lettered(folder.path(), 500) };

@@ -1,8 +1,8 @@
 //! Reads the documents of a data set a few row groups at a time (`--layout documents`).
 //!
-//! The documents stand in the order of the builder's pass 0, which is random, so row groups are samples of the text.
-//! Where a document stood in the text is computed from that order, not stored. Row groups are numbered over all shards.
-//! The digest of a shard is compared before its first use.
+//! The documents are stored in the order of the builder's pass 0, which is random, so row groups are samples of the
+//! text. The original position of a document in the text is computed from that order, not stored. Row groups are
+//! numbered across all shards. The digest of a shard is compared before its first use.
 
 use std::ops::Range;
 
@@ -19,16 +19,16 @@ use bert_random::Permutation;
 /// Reads row groups of documents.
 pub struct DocumentGroups {
     data: DataSet,
-    /// Of each shard: its first row group and its first document, counted over all shards.
+    /// Index of each shard's first row group and first document, counted across all shards.
     starts: Vec<(u64, u64)>,
     groups: u64,
     order: Permutation,
-    /// Whether the digest of each shard was compared.
+    /// Whether the digest of each shard has been compared.
     verified: Vec<bool>,
 }
 
 impl DocumentGroups {
-    /// The row groups of a data set with documents; reads none yet.
+    /// Creates a reader for the row groups of a data set with documents; reads no row group yet.
     #[must_use]
     pub fn new(data: &DataSet) -> Self {
         let manifest = data.manifest();
@@ -45,31 +45,31 @@ impl DocumentGroups {
         Self { data: data.clone(), starts, groups, order, verified }
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.groups
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no row groups.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups == 0
     }
 
-    /// The row groups of a shard.
+    /// Returns the row groups of a shard.
     pub(crate) fn of_shard(&self, shard: usize) -> Range<u64> {
         let (first, _) = self.starts[shard];
         first..first + self.data.manifest().shards[shard].row_groups
     }
 
-    /// The documents of these row groups, every one checked.
+    /// Reads and checks all documents of these row groups.
     ///
     /// # Errors
-    /// When a shard cannot be read or is not what the manifest says.
+    /// If a shard cannot be read or does not match the manifest.
     ///
     /// # Panics
-    /// When there is no such row group.
+    /// If a row group does not exist.
     pub fn read(&mut self, groups: impl IntoIterator<Item = u64>) -> Result<Bucket> {
         let ids = self.data.manifest().ids();
         let mut documents = DocumentsBuilder::new(ids.size());
@@ -106,10 +106,10 @@ impl DocumentGroups {
     }
 }
 
-/// All documents of a data set, in memory.
+/// Reads all documents of a data set into memory.
 ///
 /// # Errors
-/// As [`DocumentGroups::read`]; [`crate::ManifestProblem::Count`] when they are not what the manifest counts.
+/// As [`DocumentGroups::read`]; [`crate::ManifestProblem::Count`] if the counts differ from the manifest.
 pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;

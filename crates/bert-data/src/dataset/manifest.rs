@@ -1,19 +1,20 @@
-//! `manifest.json` says what a data folder holds. It is written last: its presence means that the data set is complete.
+//! `manifest.json` describes the contents of a data folder. It is written last; its presence means that the data set is
+//! complete.
 //!
-//! A reader can compute with a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name leads out of the
-//! folder, the options are those of a build, and the counts agree (`manifest_check`). It has the digests of the shards and the vocabulary, because parquet-rs writes no page
-//! checksums; [`crate::verify`] compares them.
+//! A reader can rely on a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name points outside the
+//! folder, the options are valid for a build, and the counts agree (`manifest_check`). It contains the digests of the
+//! shards and the vocabulary, because parquet-rs writes no page checksums; [`crate::verify`] compares them.
 //!
-//! With `"masking": "dynamic"` in `config` the shards have the same columns, but `masked_lm_positions` and
-//! `masked_lm_ids` are empty lists in every row (a row with masks is refused) and `input_ids` are the original tokens.
-//! The loader masks by the rules in `config` ([`crate::RowMasker`]).
+//! With `"masking": "dynamic"` in `config`, the shards have the same columns, but `masked_lm_positions` and
+//! `masked_lm_ids` are empty lists in every row (a row with masks is rejected) and `input_ids` are the original tokens.
+//! The loader masks with the rules in `config` ([`crate::RowMasker`]).
 //!
-//! With `"layout": "documents"` a row is a document ([`crate::shard::documents`]). `instances` and the counts of the
-//! report are those of pass 0 under the data set's own seed. All rules in `config` are for the loader.
+//! With `"layout": "documents"`, a row is a document ([`crate::shard::documents`]). `instances` and the counts of the
+//! report refer to pass 0 with the seed of the data set. The loader applies all rules in `config`.
 //!
-//! With `"columns": "hf"` the same rows have the columns that `transformers` wants ([`crate::shard::hf_columns`]).
+//! With `"columns": "hf"`, the same rows have the columns that `transformers` expects ([`crate::shard::hf_columns`]).
 //!
-//! The data card, `README.md`, is not listed: it may be edited, and nothing reads it.
+//! The data card, `README.md`, is not listed: it may be edited, and no program reads it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ use bert_storage::{StagedFolder, digest_file, is_url, objects, read_limited, siz
 
 /// The file name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
-/// The file name of the vocabulary's copy.
+/// The file name of the copy of the vocabulary.
 pub const VOCABULARY: &str = "vocab.txt";
 
 /// Name and version of this program.
@@ -44,15 +45,15 @@ pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION")
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardEntry {
-    /// Its name inside the folder.
+    /// File name inside the folder.
     pub file: String,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Its row groups.
+    /// Number of row groups.
     pub row_groups: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its BLAKE3 digest in hex.
+    /// BLAKE3 digest in hexadecimal.
     pub blake3: String,
 }
 
@@ -60,41 +61,41 @@ pub struct ShardEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VocabularyEntry {
-    /// Its name inside the folder.
+    /// File name inside the folder.
     pub file: String,
     /// Number of tokens.
     pub size: usize,
-    /// Its BLAKE3 digest in hex.
+    /// BLAKE3 digest in hexadecimal.
     pub blake3: String,
 }
 
-/// What a data folder holds.
+/// The contents of a data folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// [`FORMAT_VERSION`] of the program that wrote it.
+    /// [`FORMAT_VERSION`] of the program that wrote the manifest.
     pub format_version: u32,
-    /// Name and version of the program that wrote it.
+    /// Name and version of the program that wrote the manifest.
     pub program: String,
-    /// The options as they were used, the seed among them.
+    /// The options that were used, including the seed.
     pub config: ResolvedConfig,
-    /// The files that were read.
+    /// The input files.
     pub inputs: Vec<InputEntry>,
     /// The vocabulary, copied into the folder.
     pub vocabulary: VocabularyEntry,
-    /// The Parquet files in order.
+    /// The Parquet files, in order.
     pub shards: Vec<ShardEntry>,
-    /// Instances of all shards; with `--layout documents` those of one pass.
+    /// Number of instances in all shards; with `--layout documents`, the number of instances in one pass.
     pub instances: u64,
-    /// What was checked before this file was written: that no document and no row was lost or made twice.
+    /// The invariants that were checked before this file was written: no document or row was lost or duplicated.
     pub conservation: Conservation,
-    /// What is in the data.
+    /// The report on the data.
     pub report: DataReport,
 }
 
 impl BuildConfig {
-    /// Reads a configuration from JSON, or what a data set was made with from its folder or its `manifest.json`.
-    /// Missing keys have their defaults, unknown keys are refused.
+    /// Reads a configuration from JSON, or the configuration of a data set from its folder or its `manifest.json`.
+    /// Missing keys get their defaults; unknown keys are rejected.
     ///
     /// # Errors
     /// [`Error::Storage`] or [`OptionError::File`].
@@ -120,25 +121,25 @@ struct Version {
 }
 
 impl Manifest {
-    /// The path of the manifest of a data folder.
+    /// Returns the path of the manifest of a data folder.
     #[must_use]
     pub fn path(folder: &Path) -> PathBuf {
         folder.join(MANIFEST)
     }
 
-    /// The path of one of its shards.
+    /// Returns the path of a shard.
     #[must_use]
     pub fn shard_path(&self, folder: &Path, shard: usize) -> PathBuf {
         folder.join(&self.shards[shard].file)
     }
 
-    /// The path of its vocabulary.
+    /// Returns the path of the vocabulary.
     #[must_use]
     pub fn vocabulary_path(&self, folder: &Path) -> PathBuf {
         folder.join(&self.vocabulary.file)
     }
 
-    /// The number of the first row of each shard, counted over all of them.
+    /// Returns the number of the first row of each shard, counted across all shards.
     #[must_use]
     pub fn first_rows(&self) -> Vec<u64> {
         let next =
@@ -146,19 +147,19 @@ impl Manifest {
         self.shards.iter().scan(0, next).collect()
     }
 
-    /// Whether its shards have marks of words ([`crate::tokenization::word_marks`]): where tokens are stored without
-    /// masks and a segmenter found the words.
+    /// Returns whether the shards have word marks ([`crate::tokenization::word_marks`]): only if tokens are stored
+    /// without masks and a segmenter found the words.
     #[must_use]
     pub fn has_marks(&self) -> bool {
         self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
     }
 
-    /// The ids that its tokens have in memory before masking.
+    /// Returns the token ids in use in memory before masking.
     pub(crate) fn ids(&self) -> IdSpace {
         IdSpace { vocabulary: self.vocabulary.size, word_marks: self.config.segmenter != Segmenter::None }
     }
 
-    /// Reads and checks the manifest of a data folder; looks at no other file.
+    /// Reads and checks the manifest of a data folder; reads no other file.
     ///
     /// # Errors
     /// [`Error::Manifest`] or [`Error::Storage`].
@@ -173,7 +174,7 @@ impl Manifest {
         };
         match unsealed(bytes.clone()) {
             Ok(json) => Self::parse(&path, &json),
-            // What is wrong in particular says more than that the seal is.
+            // Report a specific problem first: it is more informative than the broken seal.
             Err(source) => {
                 let invalid = |source| ManifestProblem::Invalid(source).at(&path);
                 let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
@@ -203,22 +204,23 @@ impl Manifest {
         Ok(())
     }
 
-    /// Its text, for an object store.
+    /// Returns the text of the manifest, for an object store.
     pub(crate) fn sealed(&self, folder: &Path) -> Result<String> {
         self.check(&Self::path(folder))?;
         Ok(sealed(self))
     }
 
-    /// Compares the folder's files with the manifest: presence, sizes and the vocabulary's digest. Shards are not read.
+    /// Compares the files in the folder with the manifest: presence, sizes and the digest of the vocabulary. Reads no
+    /// shard.
     ///
     /// # Errors
-    /// The first difference, naming file, found and expected.
+    /// The first difference; names the file, the found and the expected value.
     pub(crate) fn check_files(&self, folder: &Path) -> Result<()> {
         self.check_vocabulary(folder)?;
         self.check_sizes(folder)
     }
 
-    /// Compares the sizes of all shards. Of objects there is one list.
+    /// Compares the sizes of all shards. Objects are listed with one request.
     pub(crate) fn check_sizes(&self, folder: &Path) -> Result<()> {
         if !is_url(folder) {
             return (0..self.shards.len()).try_for_each(|shard| self.check_size(folder, shard));
@@ -239,7 +241,7 @@ impl Manifest {
         }
     }
 
-    /// The vocabulary, after its digest and size were compared.
+    /// Reads the vocabulary and compares its digest and size.
     ///
     /// # Errors
     /// As [`Manifest::check_files`].
@@ -253,7 +255,7 @@ impl Manifest {
         Ok(vocabulary)
     }
 
-    /// Compares a shard's size.
+    /// Compares the size of a shard.
     ///
     /// # Errors
     /// As [`Manifest::check_files`].
@@ -266,7 +268,7 @@ impl Manifest {
         self.compare_size(folder, index, found)
     }
 
-    /// Compares a shard's digest.
+    /// Compares the digest of a shard.
     ///
     /// # Errors
     /// As [`Manifest::check_files`].
@@ -274,7 +276,7 @@ impl Manifest {
         same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
-    /// Compares a shard's numbers of rows and row groups.
+    /// Compares the number of rows and row groups of a shard.
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
         agree(&path, "the shard's rows", rows, shard.rows)?;
@@ -282,7 +284,7 @@ impl Manifest {
     }
 }
 
-/// Compares two numbers of a manifest, or one with what it counts; `path` is named where they differ.
+/// Compares two numbers of a manifest, or a number with a count; the error names `path`.
 pub(crate) fn agree(path: &Path, what: &'static str, found: u64, expected: u64) -> Result<()> {
     match found == expected {
         true => Ok(()),

@@ -1,8 +1,8 @@
-//! Checks that the options and counts of a manifest are those of a build, before anything is computed from them.
+//! Checks that the options and counts of a manifest are valid for a build, before anything is computed from them.
 //!
-//! A seal shows damage, not intent: whoever writes a manifest can seal it too. Readers divide by counts, multiply them
-//! and reserve memory for lengths. So every count has a largest value here, and counts that belong together must agree.
-//! Only [`crate::verify`] compares them with the shards.
+//! A seal detects damage, not intent: anyone who writes a manifest can seal it too. Readers divide by counts, multiply
+//! them and allocate memory for lengths. Every count therefore has a maximum here, and related counts must agree. Only
+//! [`crate::verify`] compares the counts with the shards.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::dataset::report::{DataReport, length_ranges};
 use crate::error::{Locate, ManifestProblem, Result};
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 
-/// The largest count: even multiplied by the length of the longest row it fits into 64 bits.
+/// Maximum count: even multiplied by the length of the longest row, it fits into 64 bits.
 pub(crate) const LARGEST_COUNT: u64 = 1 << 48;
 
-/// Refuses a count outside of a range; `path` is named.
+/// Rejects a count outside a range; the error names `path`.
 pub(crate) fn in_range(path: &Path, what: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
     match (least..=most).contains(&found) {
         true => Ok(()),
@@ -23,13 +23,13 @@ pub(crate) fn in_range(path: &Path, what: &'static str, found: u64, least: u64, 
     }
 }
 
-/// Refuses a value that contradicts the others.
+/// Rejects a value that contradicts the others.
 fn fits(path: &Path, what: &'static str, fits: bool) -> Result<()> {
     if fits { Ok(()) } else { Err(ManifestProblem::Contradiction(what).at(path).into()) }
 }
 
 impl Manifest {
-    /// Checks names, options and counts; looks at no other file. `path` is named in errors.
+    /// Checks names, options and counts; reads no other file. Errors name `path`.
     ///
     /// # Errors
     /// [`ManifestProblem`]: the first contradiction.
@@ -55,7 +55,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The rows that the shards hold: instances or documents.
+    /// Returns the number of rows in the shards: instances or documents.
     fn stored_rows(&self) -> u64 {
         match self.config.layout {
             Layout::Instances => self.instances,
@@ -68,7 +68,7 @@ impl Manifest {
         in_range(path, "the size of the vocabulary", of_vocabulary, 1, u64::from(u32::MAX))?;
         let shards = self.shards.len() as u64;
         agree(path, "the number of shards", shards, self.config.num_shards as u64)?;
-        // What does not fit into 64 bits is out of range too.
+        // Sums that exceed 64 bits are out of range too.
         let sum = |of: fn(&ShardEntry) -> u64| self.shards.iter().map(of).fold(0, u64::saturating_add);
         let bytes = sum(|shard| shard.bytes);
         in_range(path, "the sum of the shards' bytes", bytes, 0, LARGEST_COUNT)?;
@@ -76,14 +76,14 @@ impl Manifest {
         in_range(path, "the sum of the shards' rows", rows, 1, LARGEST_COUNT)?;
         agree(path, "the sum of the shards' rows", rows, self.stored_rows())?;
         for shard in &self.shards {
-            // Reading by row groups divides by their number, and a row group has a row.
+            // Reading by row groups divides by their number, and every row group has a row.
             let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(MOST_ROW_GROUPS));
             agree(path, "the row groups of a shard", shard.row_groups, groups)?;
         }
         Ok(())
     }
 
-    /// Checks the numbers of the law of conservation against the options and the report.
+    /// Checks the recorded invariants against the options and the report.
     fn check_law(&self, path: &Path) -> Result<()> {
         let (law, report) = (&self.conservation, &self.report);
         let same = |what, found, expected| agree(path, what, found, expected);
@@ -101,7 +101,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks the counts of the report against each other and against the options.
+    /// Checks that the counts of the report agree with each other and with the options.
     fn check_report(&self, path: &Path) -> Result<()> {
         let (report, config) = (&self.report, &self.config);
         let same = |what, found, expected| agree(path, what, found, expected);
@@ -145,7 +145,7 @@ impl Manifest {
     }
 }
 
-/// Checks that the histogram has the ranges that a build makes, and counts every instance once.
+/// Checks that the histogram has the standard ranges and counts every instance once.
 fn check_lengths(report: &DataReport, path: &Path) -> Result<()> {
     let found = report.length_histogram.iter().map(|range| (range.from, range.to));
     fits(path, "the list of lengths", found.eq(length_ranges(report.max_seq_length)))?;

@@ -1,4 +1,5 @@
-//! Opens a finished data set: [`DataSet`] checks folder, manifest and vocabulary once and is then passed around.
+//! Opens a finished data set: [`DataSet`] checks the folder, manifest and vocabulary once and can then be passed
+//! around.
 
 pub(crate) mod conservation;
 pub(crate) mod document_groups;
@@ -25,81 +26,81 @@ use crate::shard::schema::row_schema;
 use crate::tokenization::vocabulary::Vocabulary;
 use bert_storage::{ObjectCache, is_url, on_disk};
 
-/// A data set that a build committed. A clone shares everything with the original.
+/// A committed data set. Cloning is cheap; clones share all data.
 #[derive(Clone, Debug)]
 pub struct DataSet {
     folder: Arc<Path>,
     manifest: Arc<Manifest>,
     vocabulary: Arc<Vocabulary>,
-    /// Where copies of shards are kept that lie in an object store.
+    /// Local cache for shards in an object store.
     cache: Arc<ObjectCache>,
 }
 
-/// How much the copies of shards may take on a disk, unless something else is said: 20 GiB.
+/// Default maximum size of the local shard cache: 20 GiB.
 pub const CACHE_BYTES: u64 = 20 << 30;
 
 impl DataSet {
-    /// Opens a data folder, which may be a URL: reads the manifest and the vocabulary, and compares the sizes of the shards. The digest of
-    /// a shard is compared when the shard is first read.
+    /// Opens a data folder, which may be a URL: reads the manifest and the vocabulary, and compares the sizes of the
+    /// shards. The digest of a shard is compared when the shard is first read.
     ///
     /// # Errors
-    /// When there is no manifest, when it is damaged, and when a file is missing or differs from it.
+    /// If the manifest is missing or damaged, or if a file is missing or differs from the manifest.
     pub fn open(folder: &Path) -> Result<Self> {
         let folder = &*on_disk(folder);
         Self::of(folder, Manifest::read(folder)?)
     }
 
-    /// [`DataSet::open`] with a manifest that was read before.
+    /// Opens a data set like [`DataSet::open`], with a manifest that was already read.
     ///
     /// # Errors
-    /// When a file is missing or differs from the manifest.
+    /// If a file is missing or differs from the manifest.
     pub fn of(folder: &Path, manifest: Manifest) -> Result<Self> {
         let vocabulary = manifest.check_vocabulary(folder)?;
         manifest.check_sizes(folder)?;
         Ok(Self::new(folder, manifest, vocabulary))
     }
 
-    /// A data set of which all is known; looks at no file.
+    /// Creates a data set from its parts; reads no files.
     #[must_use]
     pub fn new(folder: &Path, manifest: Manifest, vocabulary: Vocabulary) -> Self {
         let cache = Arc::new(ObjectCache::new(&ObjectCache::user_folder("shards"), CACHE_BYTES));
         Self { folder: folder.into(), manifest: Arc::new(manifest), vocabulary: Arc::new(vocabulary), cache }
     }
 
-    /// The same data set, with copies of its shards in another place; only of one in an object store.
+    /// Returns the data set with another cache; used only for data sets in an object store.
     #[must_use]
     pub fn with_cache(self, cache: ObjectCache) -> Self {
         Self { cache: Arc::new(cache), ..self }
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the folder holds.
+    /// Returns the manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The vocabulary of its token ids.
+    /// Returns the vocabulary of the token ids.
     #[must_use]
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
-    /// The path of a shard, or its URL.
+    /// Returns the path or URL of a shard.
     ///
     /// # Panics
-    /// When there is no such shard.
+    /// If the shard does not exist.
     #[must_use]
     pub fn shard_path(&self, shard: usize) -> PathBuf {
         self.manifest.shard_path(&self.folder, shard)
     }
 
-    /// The file of a shard, or a copy of the object that it is.
+    /// Opens the file of a shard, or the cached copy of an object.
     fn shard_file(&self, shard: usize) -> Result<File> {
         let (path, entry) = (self.shard_path(shard), &self.manifest.shards[shard]);
         match is_url(&path) {
@@ -108,8 +109,7 @@ impl DataSet {
         }
     }
 
-    /// Opens a shard that has these columns and as many rows as the manifest says; its digest is the caller's to
-    /// compare.
+    /// Opens a shard and checks its columns and number of rows. The caller must compare the digest.
     pub(crate) fn open_shard(&self, shard: usize, columns: &Schema) -> Result<ShardFile> {
         let file = ShardFile::open(&self.shard_path(shard), self.shard_file(shard)?)?;
         self.manifest.check_rows(&self.folder, shard, file.rows(), file.groups() as u64)?;
@@ -117,17 +117,16 @@ impl DataSet {
         Ok(file)
     }
 
-    /// Opens a shard of instances; its digest is the caller's to compare ([`DataSet::check_shard`]).
+    /// Opens a shard of instances. The caller must compare the digest ([`DataSet::check_shard`]).
     ///
     /// # Errors
-    /// [`Error::Shard`] or [`Error::Storage`]; [`crate::ManifestProblem::Count`] when it has not the manifest's number
-    /// of rows.
+    /// [`Error::Shard`] or [`Error::Storage`]; [`crate::ManifestProblem::Count`] if the number of rows differs from the
+    /// manifest.
     pub fn open_rows(&self, shard: usize) -> Result<ShardFile> {
         self.open_shard(shard, &row_schema(self.manifest.config.columns, self.manifest.has_marks()))
     }
 
-    /// The rows of some row groups of a shard of [`DataSet::open_rows`], in the order in which these are named; every
-    /// one is checked.
+    /// Reads and checks the rows of some row groups of a shard opened by [`DataSet::open_rows`], in the given order.
     ///
     /// # Errors
     /// [`Error::Shard`] or [`Error::Storage`].
@@ -146,27 +145,27 @@ impl DataSet {
         Ok(all)
     }
 
-    /// The rows of one shard, after its digest, its number of rows and every row were checked.
+    /// Reads the rows of one shard; checks its digest, its number of rows and every row.
     ///
     /// # Errors
-    /// When the shard cannot be read or is not what the manifest says.
+    /// If the shard cannot be read or does not match the manifest.
     ///
     /// # Panics
-    /// When there is no such shard.
+    /// If the shard does not exist.
     pub fn read_rows(&self, shard: usize) -> Result<ShardRows> {
         self.check_shard(shard)?;
         let file = self.open_rows(shard)?;
         self.read_groups(&file, &(0..file.groups()).collect::<Vec<_>>())
     }
 
-    /// Compares a shard's size and digest. One in an object store is fetched, if there is no copy of it: its contents
-    /// are compared on the way.
+    /// Compares the size and digest of a shard. A shard in an object store is downloaded unless it is cached, and its
+    /// contents are compared during the download.
     ///
     /// # Errors
-    /// The first difference, naming file, found and expected.
+    /// The first difference; names the file, the found and the expected value.
     ///
     /// # Panics
-    /// When there is no such shard.
+    /// If the shard does not exist.
     pub fn check_shard(&self, shard: usize) -> Result<()> {
         if is_url(&self.folder) {
             return self.shard_file(shard).map(drop);

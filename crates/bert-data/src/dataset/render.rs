@@ -1,7 +1,7 @@
-//! Shows instances as words for people, in a terminal and on a page.
+//! Renders instances as readable text, for a terminal and for an HTML page.
 //!
-//! Masked tokens are marked. In a terminal `[MASK:word]` is hidden, `[KEPT:word]` is shown as it is, and
-//! `[word->other]` is replaced at random. On a page their grounds differ.
+//! Masked tokens are marked. In a terminal, `[MASK:word]` is masked, `[KEPT:word]` is left unchanged, and
+//! `[word->other]` is replaced by a random token. On a page, the background colour shows the difference.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::shard::row::Row;
 use crate::tokenization::vocabulary::Vocabulary;
 
-/// What a label means.
+/// Returns the meaning of a label.
 #[must_use]
 pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
     match (nsp, label) {
@@ -26,17 +26,17 @@ pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
     }
 }
 
-/// A token: the class of its mark on a page, its words there, and its words in a terminal.
+/// A token: the CSS class of its mark on a page, its text on a page, and its text in a terminal.
 type Token = (Option<&'static str>, String, String);
 
-/// One instance as words: its label, then segment A and segment B, each on a line of its own.
+/// One instance as text: its label, then segment A and segment B, each on a separate line.
 pub struct ShownInstance {
     head: String,
     segments: [Vec<Token>; 2],
 }
 
 impl ShownInstance {
-    /// The words of a row.
+    /// Renders a row.
     #[must_use]
     pub fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
         let label = label_name(nsp, row.next_sentence_label);
@@ -91,7 +91,7 @@ impl Render for ShownInstance {
     }
 }
 
-/// The first `n` rows of a data set as words; what the loader makes is that of epoch 0.
+/// Renders the first `n` rows of a data set as text; generates loader rows and masks for epoch 0.
 pub(crate) fn render_first(data: &DataSet, n: u64) -> Result<Vec<String>> {
     let (mut rows, manifest) = (StoredRows::new(data), data.manifest());
     let shown =

@@ -1,8 +1,8 @@
-//! Reports what is in the data: counts, shares, and warnings in words.
+//! Reports the contents of the data: counts, fractions, and warnings.
 //!
-//! A [`DataReport`] is made of sums over the rows, which can be added in any order, and of what reading saw. It is
-//! saved in the manifest and printed. It shows the usual mistakes with such data, for example labels that are all 1 or
-//! wrong counts.
+//! A [`DataReport`] is computed from sums over the rows, which can be added in any order, and from statistics of the
+//! input. It is saved in the manifest and printed. It reveals common mistakes in such data, for example labels that are
+//! all 1 or wrong counts.
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ use crate::instance::coverage::Unseen;
 use crate::instance::pairs::Instance;
 use crate::tokenization::vocabulary::TokenId;
 
-/// Number of equal ranges of the length histogram.
+/// Number of equal ranges in the length histogram.
 const RANGES: usize = 16;
 
-/// Sums over instances. Adding is commutative, so the sums do not depend on threads.
+/// Sums over instances. Addition is commutative, so the sums do not depend on the number of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counters {
@@ -32,7 +32,7 @@ pub(crate) struct Counters {
     masked: u64,
     mask_tokens: u64,
     kept: u64,
-    /// Tokens of the text in an instance of their own document; random next sentences are not among them.
+    /// Number of text tokens in an instance of their own document; random next sentences are not counted.
     pub(crate) shown: u64,
     lengths: Vec<u64>,
 }
@@ -55,7 +55,7 @@ impl Counters {
         }
     }
 
-    /// Sums that no text reaches stay at the largest number: only a forged receipt has such.
+    /// Adds with saturation: only a forged receipt can overflow.
     pub(crate) fn add(&mut self, other: &Self) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.instances, other.instances);
@@ -68,7 +68,7 @@ impl Counters {
         self.lengths.iter_mut().zip(&other.lengths).for_each(|(sum, more)| add(sum, *more));
     }
 
-    /// Whether these counts agree with each other and with the largest length.
+    /// Returns whether these counts agree with each other and with the maximum length.
     pub(crate) fn agree(&self, max_seq_length: usize) -> bool {
         let weighted = |(length, count): (u128, &u64)| length * u128::from(*count);
         let instances: u128 = self.lengths.iter().map(|&count| u128::from(count)).sum();
@@ -86,75 +86,76 @@ impl Counters {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LengthRange {
-    /// Shortest length of the range.
+    /// Minimum length of the range.
     pub from: usize,
-    /// Longest length of the range.
+    /// Maximum length of the range.
     pub to: usize,
-    /// Instances in it.
+    /// Number of instances in the range.
     pub instances: u64,
 }
 
-/// What is in a data set.
+/// The contents of a data set in figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataReport {
-    /// Documents with at least one token.
+    /// Number of documents with at least one token.
     pub documents: u64,
-    /// Documents whose lines gave no token; left out.
+    /// Number of documents without tokens; omitted.
     pub empty_documents: u64,
-    /// Documents with one sentence only.
+    /// Number of documents with only one sentence.
     pub one_sentence_documents: u64,
-    /// Sentences of the text.
+    /// Number of sentences in the text.
     pub sentences: u64,
-    /// Word pieces of the text.
+    /// Number of WordPiece tokens in the text.
     pub tokens: u64,
-    /// Word pieces that are `[UNK]`.
+    /// Number of `[UNK]` tokens.
     pub unknown_tokens: u64,
-    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
+    /// Number of lines that were not valid UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
-    /// Rows of tables that are null; left out.
+    /// Number of null rows in tables; skipped.
     #[serde(default)]
     pub null_rows: u64,
-    /// Sentences that are longer than an instance and were cut into pieces.
+    /// Number of sentences that were longer than an instance and were cut into pieces.
     pub cut_sentences: u64,
-    /// Share of the tokens that a pass leaves out of the instances of their own document, on average: cut off by
-    /// truncation, or in a document that gives no instance.
+    /// Average fraction of the tokens that a pass omits from the instances of their own document: truncated, or in a
+    /// document that yields no instance.
     pub left_out_share: f64,
-    /// Tokens that were looked for in the instances of all passes: all of them, or a sample where there are more than
-    /// 262,144. Where the shards hold documents, the passes never end, and only documents that give no instance count.
+    /// Number of tokens that were checked for occurrence in the instances of all passes: all tokens, or a sample if
+    /// there are more than 262,144. If the shards hold documents, the number of passes is unlimited, and only documents
+    /// without instances count.
     pub looked_for_tokens: u64,
-    /// Those of them that no instance of any pass shows.
+    /// Number of these tokens that occur in no instance of any pass.
     pub never_shown_tokens: u64,
-    /// Rows of the data set.
+    /// Number of rows in the data set.
     pub instances: u64,
-    /// Tokens of all rows, `[CLS]` and `[SEP]` included. More than `tokens` times passes, because random next
-    /// sentences are extra text.
+    /// Number of tokens in all rows, including `[CLS]` and `[SEP]`. This is more than `tokens` times passes, because
+    /// random next sentences are extra text.
     pub instance_tokens: u64,
-    /// What the segments are.
+    /// Kind of segments.
     #[serde(default)]
     pub nsp: Nsp,
-    /// Rows whose B is random, or whose segments are swapped: those with label 1.
+    /// Number of rows with label 1: segment B is random, or the segments are swapped.
     pub random_next: u64,
-    /// What the shards hold. Where it is documents, all counts of instances are those of pass 0, and the loader makes
-    /// other instances in every later epoch.
+    /// Layout of the shards. With documents, all counts of instances refer to pass 0, and the loader generates new
+    /// instances in every later epoch.
     #[serde(default)]
     pub layout: Layout,
-    /// Who makes the masks.
+    /// Whether the builder or the loader masks.
     #[serde(default)]
     pub masking: Masking,
-    /// Masked tokens of all rows; 0 where the loader masks stored instances.
+    /// Number of masked tokens in all rows; 0 if the loader masks stored instances.
     pub masked_tokens: u64,
-    /// Masked tokens shown as `[MASK]`.
+    /// Number of masked tokens replaced by `[MASK]`.
     pub shown_as_mask: u64,
-    /// Masked tokens shown as they are.
+    /// Number of masked tokens left unchanged.
     pub shown_unchanged: u64,
-    /// Masked tokens shown as another token.
+    /// Number of masked tokens replaced by another token.
     pub shown_as_random: u64,
-    /// The longest a row may be.
+    /// Maximum length of a row.
     pub max_seq_length: usize,
-    /// How long the rows are.
+    /// Histogram of the row lengths.
     pub length_histogram: Vec<LengthRange>,
-    /// What the maker of the data should know.
+    /// Warnings for the user who built the data.
     pub warnings: Vec<String>,
 }
 
@@ -201,7 +202,7 @@ impl DataReport {
             length_histogram: histogram(&counters.lengths),
             warnings: Vec::new(),
         };
-        // Rows of tables are split always; the language says that something was.
+        // Rows of tables are always split into sentences; a language is set only if lines were split.
         let split = config.split_sentences || config.language.is_some();
         report.warnings = read.warnings().into_iter().chain(report.find_warnings(split, config)).collect();
         let (length, share) = (config.max_seq_length, config.masked_lm_prob);
@@ -209,7 +210,7 @@ impl DataReport {
         report
     }
 
-    /// Compares the counts of instances with those of rows that were counted again.
+    /// Compares the counts of instances with recounted rows.
     pub(crate) fn agrees_with(&self, counters: &Counters) -> Result<()> {
         let sums = [
             ("the number of instances in the shards", counters.instances, self.instances),
@@ -233,44 +234,44 @@ impl DataReport {
         })
     }
 
-    /// Share of the text's word pieces that are `[UNK]`.
+    /// Returns the fraction of the text's tokens that are `[UNK]`.
     #[must_use]
     pub fn unknown_share(&self) -> f64 {
         share(self.unknown_tokens, self.tokens)
     }
 
-    /// Share of the text's tokens that no instance of any pass shows.
+    /// Returns the fraction of the text's tokens that occur in no instance of any pass.
     #[must_use]
     pub fn never_shown_share(&self) -> f64 {
         share(self.never_shown_tokens, self.looked_for_tokens)
     }
 
-    /// Whether the tokens that no instance shows were looked for in a sample of the text only.
+    /// Returns whether the tokens in no instance were counted in a sample of the text only.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.looked_for_tokens < self.tokens
     }
 
-    /// Share of the rows whose B is random, or whose segments are swapped.
+    /// Returns the fraction of the rows with label 1: segment B is random, or the segments are swapped.
     #[must_use]
     pub fn random_next_share(&self) -> f64 {
         share(self.random_next, self.instances)
     }
 
-    /// Masked tokens over all tokens of the rows.
+    /// Returns the number of masked tokens divided by the number of all tokens in the rows.
     #[must_use]
     pub fn masked_share(&self) -> f64 {
         share(self.masked_tokens, self.instance_tokens)
     }
 
-    /// Share of padding if every row were padded to `max_seq_length`.
+    /// Returns the fraction of padding if every row were padded to `max_seq_length`.
     #[must_use]
     pub fn padding_share(&self) -> f64 {
         let padded = self.instances.saturating_mul(self.max_seq_length as u64);
         share(padded.saturating_sub(self.instance_tokens), padded)
     }
 
-    /// Names, figures and remarks, the names of parts set in by two spaces.
+    /// Returns names, figures and remarks; names of subordinate figures are indented by two spaces.
     pub(crate) fn figures(&self, count: fn(u64) -> String) -> Vec<(&'static str, String, String)> {
         let percent = |value: f64| format!("{:.2} %", 100.0 * value);
         let mut figures = Vec::new();
@@ -315,7 +316,7 @@ impl DataReport {
         figures
     }
 
-    /// `split` says whether the lines were split into sentences.
+    /// Returns the warnings; `split` is whether the lines were split into sentences.
     fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
@@ -374,10 +375,10 @@ impl DataReport {
         warnings
     }
 
-    /// Why tokens stand in no instance, and what to do.
+    /// Explains why tokens occur in no instance, and what to do about it.
     fn why_unseen(&self, config: &ResolvedConfig) -> String {
         let (never, left_out) = (self.never_shown_share(), self.left_out_share);
-        // What would be left if every pass left out others.
+        // Expected fraction if every pass omitted tokens independently.
         let by_chance = left_out.powi(config.dupe_factor as i32);
         let why = if never < 2.0 * by_chance && config.layout == Layout::Instances {
             format!(
@@ -398,7 +399,7 @@ impl DataReport {
     }
 }
 
-/// The first and the last length of each range of the histogram, where the longest row has so many tokens.
+/// Returns the minimum and maximum length of each range of the histogram for rows of at most `longest` tokens.
 pub(crate) fn length_ranges(longest: usize) -> impl Iterator<Item = (usize, usize)> {
     let ranges = RANGES.min(longest);
     (0..ranges).map(move |range| (longest * range / ranges + 1, longest * (range + 1) / ranges))

@@ -1,11 +1,11 @@
-//! Masks rows when they are loaded (`--masking dynamic`), and makes the instances of stored documents, pass by pass
+//! Masks rows when they are loaded (`--masking dynamic`), and generates the instances of stored documents in every pass
 //! (`--layout documents`).
 //!
-//! The masks are a pure function of the seed, the epoch and the row's number in the data set (or its document and its
-//! number there), pairs one of (seed, pass, document). They are the same that the builder makes of a bucket with these
-//! documents in that pass. So no state needs saving, a resumed run sees the same masks as an uninterrupted one, and
-//! every epoch sees other masks. The rules are those in the data set's manifest. The reference masks once, when it
-//! makes the data.
+//! The masks are a pure function of the seed, the epoch and the row number in the data set (with documents: the
+//! document and the index of the row within it). The pairs are a pure function of (seed, pass, document). Both equal
+//! the builder's results for a bucket with these documents in that pass. Therefore, no state needs to be saved, a
+//! resumed run sees the same masks as an uninterrupted one, and every epoch has new masks. The rules come from the
+//! manifest of the data set. The reference masks only once, when it writes the data.
 
 use crate::config::{Layout, Masking};
 use crate::dataset::manifest::Manifest;
@@ -19,7 +19,7 @@ use crate::tokenization::vocabulary::Vocabulary;
 use crate::tokenization::word_marks::IdSpace;
 use bert_random::{Domain, Stream};
 
-/// Masks stored rows; keeps its buffers from one to the next.
+/// Masks stored rows; reuses its buffers from row to row.
 #[derive(Clone, Debug)]
 pub struct RowMasker {
     seed: u64,
@@ -29,7 +29,7 @@ pub struct RowMasker {
 }
 
 impl RowMasker {
-    /// A masker by the rules of a data set, or `None` where its rows are masked already.
+    /// Returns a masker with the rules of a data set, or `None` if its rows are already masked.
     #[must_use]
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
         (manifest.config.masking == Masking::Dynamic).then(|| {
@@ -38,8 +38,8 @@ impl RowMasker {
         })
     }
 
-    /// The masker for looking at stored instances and for evaluating on them: the seed is the data set's own, so that
-    /// everyone sees the same masks. The epoch is then 0.
+    /// Returns the masker for displaying stored instances and for evaluation. It uses the seed of the data set, so that
+    /// everyone sees the same masks. Callers use epoch 0.
     #[must_use]
     pub(crate) fn fixed(manifest: &Manifest, vocabulary: &Vocabulary) -> Option<Self> {
         match manifest.config.layout {
@@ -48,8 +48,8 @@ impl RowMasker {
         }
     }
 
-    /// Masks the row with number `instance`, counted over all shards from 0, for an epoch. All its ids must be inside
-    /// the vocabulary ([`crate::ShardRows::check`]).
+    /// Masks row number `instance`, counted across all shards from 0, for an epoch. All its ids must be in the
+    /// vocabulary ([`crate::ShardRows::check`]).
     pub fn mask(&mut self, row: Row<'_>, epoch: u64, instance: u64) -> Row<'_> {
         let random = Stream::new(self.seed, Domain::LoaderMasks, &[epoch, instance]);
         self.mask_by(row, random)
@@ -62,7 +62,7 @@ impl RowMasker {
     }
 }
 
-/// The row as a masker gives it, or as it is where there is none.
+/// Returns the masked row, or the unchanged row if there is no masker.
 pub fn masked<'a>(masker: &'a mut Option<RowMasker>, row: Row<'a>, epoch: u64, instance: u64) -> Row<'a> {
     match masker {
         Some(masker) => masker.mask(row, epoch, instance),
@@ -70,7 +70,7 @@ pub fn masked<'a>(masker: &'a mut Option<RowMasker>, row: Row<'a>, epoch: u64, i
     }
 }
 
-/// Makes instances by the rules of a data set.
+/// Generates instances from stored documents with the rules of a data set.
 #[derive(Clone, Debug)]
 pub struct DocumentPasses {
     rules: PairRules,
@@ -78,7 +78,7 @@ pub struct DocumentPasses {
 }
 
 impl DocumentPasses {
-    /// Instances by the rules of a data set under a seed, or `None` where it holds instances.
+    /// Returns a generator with the rules of a data set and a seed, or `None` if the data set holds instances.
     #[must_use]
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
         if manifest.config.layout == Layout::Instances {
@@ -88,13 +88,13 @@ impl DocumentPasses {
         Some(Self { rules: manifest.config.pair_rules(vocabulary), masker })
     }
 
-    /// Appends the instances that the document at a place of a bucket gives in a pass, without masks, to `rows`.
+    /// Appends the instances of one document of a bucket in a pass to `rows`, without masks.
     ///
     /// # Errors
-    /// When the documents cannot be read.
+    /// If the documents cannot be read.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// If `place` is outside the bucket.
     pub fn append_pairs(&self, bucket: &Bucket, pass: u64, place: usize, rows: &mut ShardRows) -> Result<()> {
         let mut random = pair_stream(self.masker.seed, pass, bucket.number(place));
         let (documents, mut instance) = (bucket.documents(), Instance::default());
@@ -105,8 +105,8 @@ impl DocumentPasses {
         })
     }
 
-    /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in the order of the text, `number`
-    /// counts the instances of the document in the pass.
+    /// Masks a row of [`DocumentPasses::append_pairs`]: `document` is its number in text order, `number` is the index
+    /// of the instance among the instances of the document in the pass.
     pub fn mask(&mut self, row: Row<'_>, pass: u64, document: u64, number: u64) -> Row<'_> {
         let random = mask_stream(self.masker.seed, pass, document).branch(number);
         self.masker.mask_by(row, random)

@@ -1,8 +1,8 @@
-//! Reads the instances of a data set by number, in their stored order, whatever its layout.
+//! Reads the instances of a data set by number, in stored order, for every layout.
 //!
-//! Where documents are stored, the rows are those that each row group of documents gives by itself in pass 0 under the
-//! data set's own seed. Masks that are not stored are made with that seed too. So everyone who looks at a data set or
-//! evaluates on it sees the same rows. Training has its own order and masks.
+//! If documents are stored, the rows are the instances that each row group yields on its own in pass 0 with the seed of
+//! the data set. Masks that are not stored are generated with the same seed. Everyone who displays a data set or
+//! evaluates on it therefore sees the same rows. Training uses its own order and masks.
 
 use crate::config::Layout;
 use crate::dataset::DataSet;
@@ -13,31 +13,31 @@ use crate::error::{Locate, ManifestProblem, Result};
 use crate::shard::file::ShardFile;
 use crate::shard::row::{Row, ShardRows};
 
-/// Reads rows by number; fast where the numbers ascend.
+/// Reads rows by number; fast if the numbers ascend.
 pub struct StoredRows {
     data: DataSet,
     masks: Option<RowMasker>,
-    /// Where documents are stored.
+    /// The instance generator, if documents are stored.
     passes: Option<DocumentPasses>,
     groups: DocumentGroups,
-    /// The number of each shard's first row, where instances are stored.
+    /// Number of each shard's first row, if instances are stored.
     starts: Vec<u64>,
     /// The shard that was read last.
     open: Option<(usize, ShardFile)>,
     loaded: Option<Loaded>,
 }
 
-/// Some consecutive rows.
+/// Consecutive rows in memory.
 struct Loaded {
-    /// The number of the first.
+    /// Number of the first row.
     first: u64,
     rows: ShardRows,
-    /// The row group after them, where documents are stored.
+    /// The next row group, if documents are stored.
     next: u64,
 }
 
 impl StoredRows {
-    /// The rows of a data set; reads no shard yet.
+    /// Creates a reader for the rows of a data set; reads no shard yet.
     #[must_use]
     pub fn new(data: &DataSet) -> Self {
         let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
@@ -53,44 +53,44 @@ impl StoredRows {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.data.manifest().instances
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One row with its masks.
+    /// Returns a row with its masks.
     ///
     /// # Errors
-    /// When a shard cannot be read or is not what the manifest says.
+    /// If a shard cannot be read or does not match the manifest.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// If the row does not exist.
     pub fn row(&mut self, index: u64) -> Result<Row<'_>> {
         let at = self.seek(index)?;
         let loaded = self.loaded.as_ref().expect("loaded by seek");
         Ok(masked(&mut self.masks, loaded.rows.row(at), 0, index))
     }
 
-    /// One row as it is stored: with masks only if these are stored.
+    /// Returns a row as stored: with masks only if they are stored.
     ///
     /// # Errors
     /// As [`StoredRows::row`].
     ///
     /// # Panics
-    /// When there is no such row.
+    /// If the row does not exist.
     pub fn stored(&mut self, index: u64) -> Result<Row<'_>> {
         let at = self.seek(index)?;
         Ok(self.loaded.as_ref().expect("loaded by seek").rows.row(at))
     }
 
-    /// Has a row in memory and returns its place there.
+    /// Loads a row into memory and returns its position there.
     fn seek(&mut self, index: u64) -> Result<usize> {
         assert!(index < self.len(), "row {index} of {}", self.len());
         if self.loaded.as_ref().is_none_or(|loaded| index < loaded.first) {
@@ -105,7 +105,7 @@ impl StoredRows {
                 }
                 (first, next) = (end, loaded.next);
             }
-            // The rows before are given back before others are read.
+            // Free the previous rows before reading more.
             self.loaded = None;
             self.loaded = Some(match self.data.manifest().config.layout {
                 Layout::Instances => self.read_group(index)?,
@@ -114,7 +114,7 @@ impl StoredRows {
         }
     }
 
-    /// The row group with row `index`.
+    /// Reads the row group that contains row `index`.
     fn read_group(&mut self, index: u64) -> Result<Loaded> {
         let shard = self.starts.partition_point(|&start| start <= index) - 1;
         let file = match self.open.take() {
@@ -131,7 +131,7 @@ impl StoredRows {
         Ok(Loaded { first, rows, next: 0 })
     }
 
-    /// The next rows: those of a row group of documents.
+    /// Generates the next rows from a row group of documents.
     fn make_rows(&mut self, first: u64, group: u64) -> Result<Loaded> {
         let Some(passes) = &mut self.passes else { unreachable!("the layout is documents") };
         if group == self.groups.len() {

@@ -1,10 +1,10 @@
-//! Checks that a finished data folder is what was committed.
+//! Checks that a finished data folder matches the committed data set.
 //!
-//! [`verify`] checks that every file is there, the sizes of the shards, and the digest of the vocabulary. With `deep`
-//! it also checks the shards' digests and every row. When all shards are good, it counts their rows again and compares
-//! the sums with the law of conservation and the report. So the counts of the manifest are checked against the Parquet
-//! files, not against the builder's own notes. Where documents are stored, it makes the instances of pass 0 again. The
-//! counts of the text itself (lines, `[UNK]`, sentences that were cut, tokens left out) cannot be counted again.
+//! [`verify`] checks that every file exists, the sizes of the shards, and the digest of the vocabulary. With `deep` it
+//! also checks the digests of the shards and every row. If all shards are intact, it recounts their rows and compares
+//! the sums with the recorded invariants and the report. The counts of the manifest are thereby checked against the
+//! Parquet files, independently of the builder. If documents are stored, it regenerates the instances of pass 0. Counts
+//! of the original text (lines, `[UNK]`, truncated sentences, omitted tokens) cannot be recounted.
 
 use std::fmt;
 use std::path::Path;
@@ -27,44 +27,44 @@ use crate::shard::packed_row::pack;
 use crate::shard::row::ShardRows;
 use bert_storage::{ObjectCache, is_url, on_disk};
 
-/// One file of a data folder and what is wrong with it.
+/// One file of a data folder and its problem, if any.
 #[derive(Debug)]
 pub struct CheckedFile {
-    /// Its name inside the folder.
+    /// File name inside the folder.
     pub file: String,
-    /// Its rows; 0 for the vocabulary.
+    /// Number of rows; 0 for the vocabulary.
     pub rows: u64,
     /// The problem, if any.
     pub problem: Option<Error>,
 }
 
-/// What was found when the shards were counted again.
+/// The result of recounting the shards.
 #[derive(Debug)]
 pub struct Recount {
-    /// The rows of all shards.
+    /// Number of rows in all shards.
     pub rows: u64,
-    /// The first sum that is not the manifest's, if any.
+    /// The first sum that differs from the manifest, if any.
     pub problem: Option<Error>,
 }
 
 /// The result of checking a data folder.
 #[derive(Debug)]
 pub struct Verification {
-    /// Each file, the vocabulary first.
+    /// All files, the vocabulary first.
     pub files: Vec<CheckedFile>,
-    /// The law of conservation; nothing where a file is not as committed, or no row was read.
+    /// The recount; `None` if a file differs from the committed one or no rows were read.
     pub law: Option<Recount>,
 }
 
 impl Verification {
-    /// Whether every file is as the manifest says, and the law holds as far as it was checked.
+    /// Returns whether every file matches the manifest and the recount, if any, found no difference.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let law = self.law.iter().all(|law| law.problem.is_none());
         law && self.files.iter().all(|file| file.problem.is_none())
     }
 
-    /// The first problem.
+    /// Returns the first problem.
     #[must_use]
     pub fn into_problem(self) -> Option<Error> {
         let law = self.law.and_then(|law| law.problem);
@@ -91,16 +91,16 @@ impl fmt::Display for Verification {
     }
 }
 
-/// Checks every file of a data folder against its manifest and goes on after a bad one. With `deep` reads every row,
-/// and counts them again when all are good.
+/// Checks every file of a data folder against its manifest and continues after a bad file. With `deep`, reads every row
+/// and recounts the rows if all files are good.
 ///
 /// # Errors
-/// Only when the manifest itself cannot be used; what is wrong with other files is in the result.
+/// Only if the manifest itself cannot be used; problems with other files are in the result.
 pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
     verify_with(folder, deep, &mut |_| {})
 }
 
-/// [`verify`] with progress. The shards are read on all threads of rayon's pool.
+/// Runs [`verify`] and reports progress. Reads the shards on all threads of rayon's pool.
 ///
 /// # Errors
 /// As [`verify`].
@@ -119,7 +119,7 @@ pub fn verify_with(
     let data = vocabulary.map(|vocabulary| DataSet::new(folder, manifest.clone(), vocabulary));
     let mut data = data.filter(|_| deep);
     if is_url(folder) {
-        // No shard is read twice: two for each thread.
+        // Shards are read only once, so the cache needs room for two per thread.
         let largest = manifest.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
         let copies = ObjectCache::temporary(2 * rayon::current_num_threads() as u64 * largest);
         let copies = copies.map_err(Error::io("keep copies of", folder))?;
@@ -129,7 +129,7 @@ pub fn verify_with(
         manifest.check_size(folder, index)?;
         match &data {
             Some(data) => ShardCount::of(data, index).map(Some),
-            // Without its vocabulary a shard can only be compared with its digest.
+            // Without the vocabulary, only the digest of a shard can be checked.
             None if deep => manifest.check_digest(folder, index).map(|()| None),
             None => Ok(None),
         }
@@ -153,7 +153,7 @@ pub fn verify_with(
     Ok(Verification { files, law })
 }
 
-/// How far work on the shards of a data set is, in bytes of them.
+/// The progress of work on the shards of a data set, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardProgress {
     /// Bytes of the shards that are done.
@@ -162,7 +162,7 @@ pub struct ShardProgress {
     pub total: u64,
 }
 
-/// Does work on every shard, as many at a time as there are threads; the results in the order of the shards.
+/// Runs `work` on every shard, one per thread at a time; returns the results in shard order.
 pub(crate) fn each_shard<T: Send>(
     manifest: &Manifest,
     work: impl Fn(usize) -> T + Sync,
@@ -181,13 +181,13 @@ pub(crate) fn each_shard<T: Send>(
 
 /// The counts of some shards.
 struct ShardCount {
-    /// The rows, where they hold instances.
+    /// The rows, if the shards hold instances.
     rows: Tally,
-    /// The instances; those of pass 0, where they hold documents.
+    /// The instances; if the shards hold documents, the instances of pass 0.
     counters: Counters,
-    /// The documents, where they hold them.
+    /// The documents, if the shards hold documents.
     documents: Counts,
-    /// The tokens of documents without an instance, where they hold documents.
+    /// Number of tokens in documents without an instance, if the shards hold documents.
     never_shown: u64,
 }
 
@@ -197,7 +197,7 @@ impl ShardCount {
         Self { rows: Tally::default(), counters, documents: Counts::default(), never_shown: 0 }
     }
 
-    /// Counts one shard, after its digest was compared.
+    /// Counts one shard after comparing its digest.
     fn of(data: &DataSet, index: usize) -> Result<Self> {
         let (manifest, mut count) = (data.manifest(), Self::none(data.manifest()));
         if let Some(passes) = DocumentPasses::new(manifest, data.vocabulary(), manifest.config.random_seed) {
@@ -220,7 +220,7 @@ impl ShardCount {
         Ok(count)
     }
 
-    /// Adds the documents of a shard, and the instances that each row group gives by itself.
+    /// Adds the documents of a shard, and the instances that each row group yields on its own.
     fn add_documents(&mut self, data: &DataSet, shard: usize, mut passes: DocumentPasses) -> Result<()> {
         let (ids, mask) = (data.manifest().ids(), data.vocabulary().mask_id());
         let (mut groups, mut pairs) = (DocumentGroups::new(data), ShardRows::default());
@@ -248,7 +248,7 @@ impl ShardCount {
         self.never_shown += other.never_shown;
     }
 
-    /// Compares the count of all shards with what the manifest says.
+    /// Compares the count of all shards with the manifest.
     fn compare(&self, manifest: &Manifest) -> Result<()> {
         let (law, report) = (&manifest.conservation, &manifest.report);
         match manifest.config.layout {
@@ -274,7 +274,7 @@ impl ShardCount {
 }
 
 fn same_fingerprint(what: &'static str, found: Tally, expected: &str) -> Result<()> {
-    // Text that cannot be read as a number agrees with nothing.
+    // Text that is not a hexadecimal number never matches.
     let expected = u64::from_str_radix(expected, 16).unwrap_or(!found.fingerprint);
     same(what, None, found.fingerprint, expected)
 }

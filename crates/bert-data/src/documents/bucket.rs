@@ -1,27 +1,27 @@
 //! A bucket: some documents of the text in memory, from which instances are made.
 //!
-//! The documents are in the order of the text, with their numbers, wherever they were read from. A random next sentence
-//! comes from the same bucket, and a document's number addresses its draws. So buckets with the same documents give the
-//! same instances.
+//! The documents are in text order, with their numbers, regardless of where they were read from. A random next sentence
+//! comes from the same bucket, and the number of a document selects its random stream. Buckets with the same documents
+//! therefore yield the same instances.
 
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;
 use bert_random::{Domain, Permutation, Stream};
 
-/// Documents in the order of the text, with their numbers.
+/// Documents in text order, with their numbers.
 #[derive(Debug)]
 pub struct Bucket {
     documents: Documents,
     numbers: Vec<u64>,
 }
 
-/// The order of the documents of a corpus in one pass of the builder.
+/// Returns the order of the documents of a corpus in one pass of the builder.
 pub(crate) fn order_of_pass(seed: u64, pass: u64, documents: u64) -> Permutation {
     Permutation::new(documents, &mut Stream::new(seed, Domain::Buckets, &[pass]))
 }
 
 impl Bucket {
-    /// Documents that ascend by their numbers.
+    /// Creates a bucket from documents with ascending numbers.
     pub(crate) fn ascending(documents: Documents, numbers: Vec<u64>) -> Self {
         debug_assert!(
             numbers.is_sorted() && numbers.len() == documents.len(),
@@ -30,7 +30,7 @@ impl Bucket {
         Self { documents, numbers }
     }
 
-    /// Documents in any order.
+    /// Creates a bucket from documents in any order.
     pub(crate) fn sorted(documents: DocumentsBuilder, mut numbers: Vec<u64>) -> Result<Self> {
         let documents = documents.finish()?;
         let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
@@ -39,38 +39,38 @@ impl Bucket {
         Ok(Self::ascending(documents.in_order(order), numbers))
     }
 
-    /// The documents.
+    /// Returns the documents.
     #[must_use]
     pub fn documents(&self) -> &Documents {
         &self.documents
     }
 
-    /// Number of documents.
+    /// Returns the number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the bucket is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// The number of the document at a place, in the order of the text.
+    /// Returns the number, in text order, of the document at an index of the bucket.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// If `index` is outside the bucket.
     #[must_use]
     pub fn number(&self, index: usize) -> u64 {
         self.numbers[index]
     }
 
-    /// The place of the document with a number.
+    /// Returns the index of the document with this number in the bucket.
     pub(crate) fn place_of(&self, number: u64) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
     }
 }
 
-/// Tokens of a bucket, roughly: 8 MB of two bytes each.
+/// Approximate number of tokens per bucket: 8 MB at two bytes per token.
 pub(crate) const BUCKET_TOKENS: u64 = 1 << 22;

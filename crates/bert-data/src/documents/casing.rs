@@ -1,8 +1,9 @@
-//! Decides how text is normalized for a vocabulary, and warns where `--do-lower-case` or `--strip-accents` does not fit it.
+//! Selects the text normalization for a vocabulary, and warns if `--do-lower-case` or `--strip-accents` does not fit
+//! it.
 //!
-//! A misfit fails nowhere. Lower-cased text uses only the lower-case half of a cased vocabulary; under an uncased
-//! vocabulary, every word of cased text with a capital becomes `[UNK]`; and words with accents never occur in text
-//! without accents. Each costs a whole pre-training, so a build warns first, with the figure that shows it.
+//! A mismatch causes no error. Lower-cased text uses only the lower-case half of a cased vocabulary; with an uncased
+//! vocabulary, every capitalized word of cased text becomes `[UNK]`; and words with accents never occur in text without
+//! accents. Each mismatch wastes a whole pre-training run, so a build prints a warning first, with the percentage.
 
 use std::path::PathBuf;
 
@@ -17,18 +18,19 @@ use crate::tokenization::tokenizer_files::TokenizerFiles;
 use crate::tokenization::vocabulary::{Vocabulary, cased_words, is_special_token};
 use crate::tokenization::{Tokenizer, basic_tokens, without_accents};
 
-/// A vocabulary of text without accents has no word with an accent except by accident.
+/// Maximum fraction of accented words in a vocabulary of text without accents.
 const FEW_ACCENTS: f64 = 0.01;
-/// Text without capitals has few words that are [`UNK`](crate::tokenization::vocabulary::UNK) for their case.
+/// Maximum fraction of words that are [`UNK`](crate::tokenization::vocabulary::UNK) because of their case in text
+/// without capitals.
 const FEW_WORDS: f64 = 0.01;
-/// Files whose first block is looked at.
+/// Maximum number of files whose first block is checked.
 const FILES: usize = 16;
 
-/// Returns what does not fit, or what was decided by the vocabulary's words alone; nothing where vocabulary and options
-/// fit together.
+/// Returns a warning if the options do not fit the vocabulary, or if only the words of the vocabulary decided a
+/// setting; otherwise `None`.
 ///
 /// # Errors
-/// As [`crate::build`] for the vocabulary and for the text that is looked at.
+/// As [`crate::build`] for the vocabulary and for the text that is checked.
 pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     let (vocabulary, settings) = tokenizer_of(config)?;
     if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {
@@ -42,9 +44,9 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     warning(config, &vocabulary, settings, &files)
 }
 
-/// Returns the vocabulary of a configuration, and how text is normalized for it: as the options say, else as the files of
-/// the tokenizer say, else as in the reference. But where the options leave it open, a vocabulary of lower-cased words with
-/// accents gets text with accents.
+/// Returns the vocabulary of a configuration and the normalization for it: from the options, else from the tokenizer
+/// files, else as in the reference. If the options leave it open, accents are kept for a vocabulary of lower-cased
+/// words with accents.
 pub(crate) fn tokenizer_of(config: &BuildConfig) -> Result<(Vocabulary, TokenizerSettings)> {
     let files = TokenizerFiles::read(config.vocab()?)?;
     let mut settings = config.stated_settings().or(files.stated).resolved();
@@ -58,7 +60,7 @@ pub(crate) fn tokenizer_of(config: &BuildConfig) -> Result<(Vocabulary, Tokenize
     Ok((files.vocabulary, settings))
 }
 
-/// The words of a vocabulary that change when accents are stripped, and the number of words.
+/// Returns the words of a vocabulary that change when accents are stripped, and the total number of words.
 fn accented_words(vocabulary: &Vocabulary) -> (Vec<&str>, usize) {
     let words = vocabulary.tokens().iter().filter(|token| !is_special_token(token) && !token.is_empty());
     let words: Vec<&str> = words.map(String::as_str).collect();
@@ -66,7 +68,7 @@ fn accented_words(vocabulary: &Vocabulary) -> (Vec<&str>, usize) {
     (words.iter().filter(changes).copied().collect(), words.len())
 }
 
-/// [`casing_warning`] where the vocabulary is read and the files are found.
+/// Computes [`casing_warning`] for a vocabulary that is already read and files that are already found.
 pub(crate) fn warning(
     config: &BuildConfig,
     vocabulary: &Vocabulary,
@@ -87,14 +89,14 @@ pub(crate) fn warning(
     }))
 }
 
-/// How many words of a vocabulary have accents, in words; nothing where none has.
+/// Describes the number of words with accents in a vocabulary; `None` if there are none.
 fn share_with_accents(vocabulary: &Vocabulary) -> Option<String> {
     let (accented, words) = accented_words(vocabulary);
     let first = accented.first()?;
     Some(format!("{} of the {words} words of the vocabulary have accents ({first:?})", accented.len()))
 }
 
-/// Lower-casing, of which tokens with upper-case letters never come.
+/// Warns if text is lower-cased but the vocabulary contains tokens with upper-case letters.
 fn unreachable_tokens(vocabulary: &Vocabulary) -> Option<String> {
     let cased = cased_words(vocabulary);
     vocabulary.is_cased().then(|| {
@@ -108,7 +110,7 @@ fn unreachable_tokens(vocabulary: &Vocabulary) -> Option<String> {
     })
 }
 
-/// Cased text, whose words with capitals are not in an uncased vocabulary.
+/// Warns if text is cased but words with capitals are missing from an uncased vocabulary.
 fn unknown_capitals(
     config: &BuildConfig,
     vocabulary: &Vocabulary,
@@ -122,7 +124,7 @@ fn unknown_capitals(
         tokenizer.encode(word, &mut ids);
         ids.contains(&vocabulary.unk_id())
     };
-    // The lines are judged where all are read.
+    // Bad lines are handled later, when all lines are read.
     let rules = TextRules {
         reference: false,
         bad_lines: BadLines::Any,

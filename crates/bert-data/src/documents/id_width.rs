@@ -1,8 +1,8 @@
-//! Packs token ids in scratch files: two bytes each if the vocabulary allows it, else four.
+//! Packs token ids in scratch files: two bytes per id if the vocabulary is small enough, otherwise four.
 
 use crate::tokenization::vocabulary::TokenId;
 
-/// How ids are packed: two bytes where the vocabulary allows it.
+/// The number of bytes per packed id: two if the vocabulary is small enough, otherwise four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Two,
@@ -28,7 +28,7 @@ impl Width {
         }
     }
 
-    /// Appends ids as they are.
+    /// Unpacks ids and appends them to `out`.
     pub(crate) fn get(self, bytes: &[u8], out: &mut Vec<TokenId>) {
         match self {
             Self::Two => {

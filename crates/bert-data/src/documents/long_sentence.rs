@@ -1,16 +1,17 @@
 //! Cuts sentences that are longer than an instance into consecutive pieces.
 //!
-//! The reference keeps such a sentence whole and truncates every pair that holds it, at both ends and in every pass, so
-//! the model never sees most of it. In keyed mode each piece counts as a sentence of its own. A piece has about a
-//! quarter of an instance's tokens. Then a pair ends where a piece ends, as with sentences of ordinary length.
+//! The reference keeps such a sentence whole and truncates every pair that contains it, at both ends and in every pass,
+//! so the model never sees most of it. In keyed mode, each piece counts as a separate sentence. A piece has about a
+//! quarter of an instance's tokens, so a pair ends at the end of a piece, as with sentences of ordinary length.
 
-/// Pieces that fill an instance.
+/// Number of pieces that fill an instance.
 const PIECES: usize = 4;
 
-/// How many tokens each piece of a sentence has, in order; one piece where the sentence has at most `most` tokens.
+/// Returns the number of tokens of each piece of a sentence, in order; one piece if the sentence has at most `most`
+/// tokens.
 ///
-/// Pieces differ in length by a word or so: each ends before a token for which `begins_word` holds, wherever there is
-/// one.
+/// The lengths of pieces differ by about a word: each piece ends before a token for which `begins_word` returns true,
+/// if there is one.
 pub(crate) fn piece_lengths(
     ids: &[u32],
     most: usize,
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     fn lengths(ids: &[u32], most: usize) -> Vec<usize> {
-        // Odd ids go on with the word before them.
+        // Odd ids continue the previous word.
         piece_lengths(ids, most, |id| id % 2 == 0).collect()
     }
 

@@ -1,9 +1,9 @@
 //! Documents of token ids.
 //!
-//! A [`Document`] has its ids and the borders of its sentences. [`Documents`] holds many of them in memory, packed: two
-//! bytes an id if the vocabulary allows it, as in the token store of a build (`builder::token_store`). A
-//! [`DocumentsBuilder`] collects documents in memory or writes them to the store. The reference holds lists of lists of
-//! strings.
+//! A [`Document`] consists of its ids and the boundaries of its sentences. [`Documents`] holds many of them in memory,
+//! packed: two bytes per id if the vocabulary is small enough, as in the token store of a build
+//! (`builder::token_store`). A [`DocumentsBuilder`] collects documents in memory or writes them to the store. The
+//! reference uses lists of lists of strings.
 
 pub(crate) mod bucket;
 pub(crate) mod casing;
@@ -21,24 +21,24 @@ use crate::error::{InputError, Result};
 use bert_random::Random;
 use bert_storage::scratch::{ScratchDigest, ScratchFile};
 
-/// Bytes of the border of a sentence, and of an entry of the index.
+/// Bytes of a sentence boundary, and of an index entry.
 const SENTENCE: u64 = 4;
 pub(crate) const INDEX: u64 = 16;
 
-/// Documents in the order of the text, unless shuffled. No document and no sentence is empty.
+/// Documents in text order, unless shuffled. No document and no sentence is empty.
 #[derive(Debug)]
 pub struct Documents {
     width: Width,
-    /// One document after another: its ids, and behind them where each of its sentences begins in it.
+    /// Concatenated documents: the ids of each, followed by the offsets of its sentences.
     text: Vec<u8>,
-    /// What stands before each document, and the whole.
+    /// The counts before each document, followed by the totals.
     starts: Vec<Start>,
-    /// The documents in another order.
+    /// A permutation of the documents, if they are reordered.
     order: Option<Vec<u32>>,
     pub(crate) counts: Counts,
 }
 
-/// How many sentences and tokens stand before something.
+/// The number of sentences and tokens before a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) sentences: u64,
@@ -46,12 +46,12 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Where that is in the text.
+    /// Returns the byte offset of this position in the text.
     pub(crate) fn byte(self, width: Width) -> u64 {
         width.bytes() as u64 * self.tokens + SENTENCE * self.sentences
     }
 
-    /// The entry of the index.
+    /// Returns the index entry of this position.
     fn bytes(self) -> [u8; INDEX as usize] {
         let mut bytes = [0; INDEX as usize];
         bytes[..8].copy_from_slice(&self.sentences.to_le_bytes());
@@ -65,19 +65,19 @@ impl Start {
     }
 }
 
-/// How much there is.
+/// Numbers of documents, sentences and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
     pub(crate) documents: u64,
     pub(crate) sentences: u64,
     pub(crate) tokens: u64,
-    /// All documents, for the law of conservation.
+    /// Tally of all documents, for the check that none is lost or duplicated.
     pub(crate) seen: Tally,
 }
 
 impl Counts {
-    /// Bytes of the text and of the index.
+    /// Returns the bytes of the text and of the index.
     pub(crate) fn bytes(&self, width: Width) -> [u64; 2] {
         let end = Start { sentences: self.sentences, tokens: self.tokens };
         [end.byte(width), INDEX * (self.documents + 1)]
@@ -102,7 +102,7 @@ impl Documents {
         }
     }
 
-    /// Appends a document of so many sentences and tokens, whose bytes `read` fills in.
+    /// Appends a document with this number of sentences and tokens; `read` fills in its bytes.
     pub(crate) fn append(
         &mut self,
         sentences: u64,
@@ -119,37 +119,37 @@ impl Documents {
         Ok(())
     }
 
-    /// The documents in another order: which of them is at each place.
+    /// Returns the documents in another order: `order` lists the index of the document at each position.
     pub(crate) fn in_order(self, order: Vec<u32>) -> Self {
         Self { order: Some(order), ..self }
     }
 
-    /// Puts the documents in random order; sentences stay in theirs.
+    /// Shuffles the documents; the sentences of each document stay in order.
     pub fn shuffle<R: Random>(&mut self, random: &mut R) {
         let mut order = self.order.take().unwrap_or_else(|| (0..self.len() as u32).collect());
         random.shuffle(&mut order);
         self.order = Some(order);
     }
 
-    /// Number of documents.
+    /// Returns the number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there is no document.
+    /// Returns whether there are no documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of tokens.
+    /// Returns the number of tokens.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.counts.tokens
     }
 
-    /// Number of sentences.
+    /// Returns the number of sentences.
     #[must_use]
     pub fn sentences(&self) -> u64 {
         self.counts.sentences
@@ -159,15 +159,15 @@ impl Documents {
         self.order.as_ref().map_or(index, |order| order[index] as usize)
     }
 
-    /// How many tokens stand before a document, in the order of the text.
+    /// Returns the number of tokens before a document, in text order.
     pub(crate) fn tokens_before(&self, index: usize) -> u64 {
         self.starts[self.stored(index)].tokens
     }
 
-    /// The document at a place.
+    /// Returns the document at this index.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// If `index` is out of range.
     #[must_use]
     pub fn document(&self, index: usize) -> Document<'_> {
         let index = self.stored(index);
@@ -177,13 +177,13 @@ impl Documents {
         Document { width: self.width, tokens, borders: borders.as_chunks().0 }
     }
 
-    /// All of them.
+    /// Returns an iterator over all documents.
     pub fn iter(&self) -> impl Iterator<Item = Document<'_>> {
         (0..self.len()).map(|index| self.document(index))
     }
 }
 
-/// One document. Places in it are those of its tokens.
+/// One document. Positions in it count tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
     width: Width,
@@ -192,22 +192,22 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Number of tokens.
+    /// Returns the number of tokens.
     #[must_use]
     pub fn tokens(&self) -> usize {
         self.tokens.len() / self.width.bytes()
     }
 
-    /// Number of sentences.
+    /// Returns the number of sentences.
     #[must_use]
     pub fn sentences(&self) -> usize {
         self.borders.len()
     }
 
-    /// Where a sentence begins; of the number behind the last one, where that ends.
+    /// Returns the start of a sentence, or the end of the document if `sentence` is the number of sentences.
     ///
     /// # Panics
-    /// When there is no such sentence.
+    /// If `sentence` is greater than the number of sentences.
     #[must_use]
     pub fn sentence_start(&self, sentence: usize) -> usize {
         match self.borders.get(sentence) {
@@ -217,19 +217,19 @@ impl Document<'_> {
         }
     }
 
-    /// The tokens of a sentence.
+    /// Returns the token range of a sentence.
     ///
     /// # Panics
-    /// When there is no such sentence.
+    /// If the sentence does not exist.
     #[must_use]
     pub fn sentence(&self, sentence: usize) -> Range<usize> {
         self.sentence_start(sentence)..self.sentence_start(sentence + 1)
     }
 
-    /// Appends the tokens at these places to `out`.
+    /// Appends the tokens in this range to `out`.
     ///
     /// # Panics
-    /// When there are no such places.
+    /// If the range is outside the document.
     pub fn append_tokens(&self, range: Range<usize>, out: &mut Vec<u32>) {
         self.width.get(self.packed(range), out);
     }
@@ -239,7 +239,7 @@ impl Document<'_> {
         &self.tokens[size * range.start..size * range.end]
     }
 
-    /// What it is known by.
+    /// Returns the content hash of the document.
     pub(crate) fn hash(&self) -> DocumentHash {
         let mut hash = DocumentHash::default();
         (0..self.sentences()).for_each(|sentence| hash.see_sentence(self.packed(self.sentence(sentence))));
@@ -247,21 +247,21 @@ impl Document<'_> {
     }
 }
 
-/// Collects documents: sentences of ids in the order of the text, and where documents end.
+/// Collects documents: token ids of sentences in text order, and the ends of documents.
 pub struct DocumentsBuilder {
     documents: Documents,
-    /// Where text and index go, if not to memory.
+    /// Files for the text and the index; `None` if the corpus is in memory.
     files: Option<[ScratchFile; 2]>,
-    /// What stands before the document that is open.
+    /// The counts before the open document.
     closed: Start,
-    /// Of the document that is open: its hash, and the borders of its sentences.
+    /// Hash of the open document, followed by the boundaries of its sentences.
     hash: DocumentHash,
     borders: Vec<u8>,
     packed: Vec<u8>,
 }
 
 impl DocumentsBuilder {
-    /// Begins a corpus for ids below `vocabulary`, in memory.
+    /// Creates a corpus in memory for ids below `vocabulary`.
     #[must_use]
     pub fn new(vocabulary: usize) -> Self {
         Self {
@@ -274,15 +274,15 @@ impl DocumentsBuilder {
         }
     }
 
-    /// Begins a corpus in two files: the text and its index.
+    /// Creates a corpus in two files: the text and its index.
     pub(crate) fn to_files(vocabulary: usize, files: [ScratchFile; 2]) -> Self {
         Self { files: Some(files), ..Self::new(vocabulary) }
     }
 
-    /// Appends a sentence of at least one token.
+    /// Appends a sentence with at least one token.
     ///
     /// # Errors
-    /// Those of writing, where the corpus is on disk; [`InputError::DocumentTooLong`].
+    /// Write errors, if the corpus is on disk; [`InputError::DocumentTooLong`].
     pub fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);
@@ -294,12 +294,12 @@ impl DocumentsBuilder {
         push(&mut self.documents.text, self.files.as_mut(), &self.packed)
     }
 
-    /// Number of tokens since the last document was closed.
+    /// Returns the number of tokens since the last document was closed.
     pub(crate) fn open_tokens(&self) -> u64 {
         self.documents.counts.tokens - self.closed.tokens
     }
 
-    /// Makes a document of the sentences since the last one and returns how many they are; 0 makes none.
+    /// Ends the open document and returns its number of sentences; with 0, no document is added.
     ///
     /// # Errors
     /// As [`DocumentsBuilder::push_sentence`].
@@ -321,32 +321,32 @@ impl DocumentsBuilder {
         Ok(sentences)
     }
 
-    /// Number of documents so far.
+    /// Returns the number of documents so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.documents.counts.documents as usize
     }
 
-    /// Whether there is no document yet.
+    /// Returns whether there are no documents yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.documents.counts.documents == 0
     }
 
-    /// The corpus, where it is in memory. Sentences after the last closed document make a last one.
+    /// Returns a corpus in memory. Sentences after the last closed document form a final document.
     ///
     /// # Errors
     /// As [`DocumentsBuilder::push_sentence`].
     ///
     /// # Panics
-    /// When the corpus is on disk.
+    /// If the corpus is on disk.
     pub fn finish(mut self) -> Result<Documents> {
         assert!(self.files.is_none(), "a corpus on disk is read from its files");
         self.close_document()?;
         Ok(self.documents)
     }
 
-    /// Ends the files of a corpus on disk, whose last document was closed.
+    /// Finishes the files of a corpus on disk; the last document must be closed.
     pub(crate) fn finish_files(self) -> Result<(Counts, [ScratchDigest; 2])> {
         let Some([text, mut index]) = self.files else { unreachable!("the corpus is on disk") };
         index.push(&self.closed.bytes())?;

@@ -1,8 +1,8 @@
-//! Turns lines of text into documents of token ids.
+//! Converts lines of text to documents of token ids.
 //!
-//! Threads tokenize blocks of lines while others are read and joined. Blocks are joined in order, so the result never
-//! depends on threads. A [`DocumentsBuilder`] takes the documents; a [`ReadReport`] says what was seen. Ports the
-//! reading part of the reference's `create_training_instances`.
+//! Threads tokenize blocks of lines while other blocks are read and joined. Blocks are joined in order, so the result
+//! does not depend on the number of threads. A [`DocumentsBuilder`] receives the documents; a [`ReadReport`] contains
+//! statistics of the input. Ports the reading part of the reference's `create_training_instances`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ use crate::tokenization::python_str::python_strip;
 use crate::tokenization::{Encoder, Tokenizer};
 
 impl BuildConfig {
-    /// How lines and rows are read with these options.
+    /// Returns the rules for reading lines and rows with these options.
     pub(crate) fn text_rules(&self) -> TextRules<'_> {
         TextRules {
             reference: self.random == RandomMode::Reference,
@@ -37,39 +37,39 @@ impl BuildConfig {
     }
 }
 
-/// What was seen while reading.
+/// Statistics of the input, collected while reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadReport {
-    /// The files in the order they were read.
+    /// The input files in the order in which they were read.
     pub inputs: Vec<InputEntry>,
-    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
+    /// Number of lines that were not valid UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
-    /// Rows of tables that are null; they are left out.
+    /// Number of null rows in tables; skipped.
     #[serde(default)]
     pub null_rows: u64,
-    /// Documents whose lines gave not one token; they are left out.
+    /// Number of documents without tokens; omitted.
     pub empty_documents: u64,
-    /// Documents with a single sentence.
+    /// Number of documents with a single sentence.
     pub one_sentence_documents: u64,
-    /// Tokens that are `[UNK]`.
+    /// Number of `[UNK]` tokens.
     pub unknown_tokens: u64,
-    /// Sentences that were cut because they are longer than an instance.
+    /// Number of sentences that were cut because they are longer than an instance.
     pub cut_sentences: u64,
-    /// How often a document was cut because it is as long as a bucket.
+    /// Number of times that a document was cut because it reached the size of a bucket.
     pub long_documents: u64,
-    /// The file where that was first.
+    /// The file in which a document was first cut.
     pub first_long_document: Option<String>,
-    /// What does not fit the text, as it was known before.
+    /// Warnings about options that do not fit the text, found before reading.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// What the user should know of the files.
+    /// Remarks on the files for the user.
     #[serde(default, skip_serializing_if = "Remarks::is_empty")]
     pub remarks: Remarks,
 }
 
 impl ReadReport {
-    /// Adds what was seen in the files behind these.
+    /// Adds the statistics of the files that follow.
     pub(crate) fn add(&mut self, other: Self) {
         self.inputs.extend(other.inputs);
         for (sum, more) in [
@@ -88,7 +88,7 @@ impl ReadReport {
         self.remarks.add(other.remarks);
     }
 
-    /// What the user should know.
+    /// Returns all warnings for the user.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         warnings.extend(self.remarks.sentences());
@@ -102,7 +102,7 @@ impl ReadReport {
         warnings
     }
 
-    /// What was seen, without where it lay.
+    /// Returns a copy without the paths of the files.
     pub(crate) fn without_paths(&self) -> Self {
         let mut seen = self.clone();
         seen.inputs.iter_mut().for_each(|input| input.path.clear());
@@ -111,18 +111,18 @@ impl ReadReport {
     }
 }
 
-/// One step of reading, in the order of the text.
+/// One step of reading, in text order.
 #[derive(Clone, Copy)]
 enum Event {
-    /// A sentence of so many tokens, at least 1.
+    /// A sentence with this number of tokens, at least 1.
     Sentence(u32),
-    /// A line that is not blank but gives no token.
+    /// A line that is not blank but yields no token.
     Nothing,
-    /// A document ends.
+    /// The end of a document.
     Break,
 }
 
-/// What tokenizing made of one block.
+/// The result of tokenizing one block.
 #[derive(Default)]
 struct Tokenized {
     ids: Vec<u32>,
@@ -134,27 +134,27 @@ struct Tokenized {
     ends_file: bool,
 }
 
-/// Reads and tokenizes files; its threads remember words from one call to the next.
+/// Reads and tokenizes files; each thread keeps its word cache from call to call.
 pub(crate) struct TextReader<'a> {
     encoders: Vec<Encoder<'a>>,
-    /// `[UNK]`, plain and marked.
+    /// Ids of `[UNK]`, without and with word mark.
     unknown: [u32; 2],
     config: &'a BuildConfig,
     pool: &'a ThreadPool,
 }
 
 impl<'a> TextReader<'a> {
-    /// A reader with the threads of a pool.
+    /// Creates a reader that uses the threads of a pool.
     pub(crate) fn new(tokenizer: &'a Tokenizer, config: &'a BuildConfig, pool: &'a ThreadPool) -> Self {
         let encoders = (0..pool.current_num_threads()).map(|_| tokenizer.encoder()).collect();
         Self { encoders, unknown: tokenizer.unknown_ids(), config, pool }
     }
 
-    /// Reads files into `documents`. `progress` is told the number of bytes that were taken from disk,
-    /// again and again while a block takes long.
+    /// Reads files into `documents`. `progress` receives the number of bytes read from disk; it is called repeatedly
+    /// while a block is processed.
     ///
     /// # Errors
-    /// Errors of reading and of the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
+    /// Errors from reading and from the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
     /// [`NotUtf8Text`](crate::InputProblem::NotUtf8Text) for lines that are not UTF-8.
     pub(crate) fn read(
         &mut self,
@@ -165,7 +165,7 @@ impl<'a> TextReader<'a> {
         let Self { encoders, unknown, config, pool } = self;
         let mut joiner = Joiner::new(documents, *unknown, config, files);
         let mut source = Source::new(files, &config.text_column);
-        // One block for each thread, and as many read ahead or waiting to be joined; fewer where lines are very long.
+        // One block per thread, and equally many read ahead or waiting to be joined; fewer if lines are very long.
         let room = 2 * encoders.len() * BLOCK;
         let mut last = 0;
         in_order(
@@ -189,7 +189,7 @@ impl<'a> TextReader<'a> {
         joiner.finish()
     }
 
-    /// Tokenizes blocks that do not follow each other; a document ends where its block ends.
+    /// Tokenizes blocks that are not consecutive; every document ends with its block.
     pub(crate) fn sample(
         &mut self,
         files: &[PathBuf],
@@ -216,14 +216,14 @@ impl<'a> TextReader<'a> {
     }
 }
 
-/// The blocks of all files, one after another.
+/// The blocks of all files, in order.
 pub(crate) struct Source<'a> {
     files: &'a [PathBuf],
     text_column: &'a str,
     open: Option<InputReader>,
-    /// The files that were read to their ends.
+    /// The files that were read completely.
     pub(crate) inputs: Vec<InputEntry>,
-    /// What the user should know of them.
+    /// Remarks on these files for the user.
     pub(crate) remarks: Remarks,
     bytes_before: u64,
 }
@@ -234,7 +234,7 @@ impl<'a> Source<'a> {
         Self { files, text_column, open: None, inputs, remarks, bytes_before: 0 }
     }
 
-    /// The blocks, as [`in_order`] takes them: each with its size and how many bytes were taken from disk by then.
+    /// Returns the blocks for [`in_order`]: each with its size and the number of bytes read from disk so far.
     pub(crate) fn blocks(&mut self) -> impl Iterator<Item = Result<(usize, (Block, u64))>> {
         std::iter::from_fn(|| self.next_block().transpose())
     }
@@ -284,9 +284,9 @@ fn tokenize_block(
     Ok(Tokenized { lines, null_rows, ..done })
 }
 
-/// One row of a table: a document, whose lines are paragraphs.
+/// Adds one row of a table as a document; its lines are paragraphs.
 fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
-    // A row without text is counted among the empty documents.
+    // A row without text counts as an empty document.
     done.events.push(Event::Nothing);
     for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
         sentences(line, done);
@@ -294,7 +294,7 @@ fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &m
     done.events.push(Event::Break);
 }
 
-/// A sentence of more tokens than the longest that may be is cut into pieces, each a sentence of its own.
+/// Tokenizes a sentence. If it exceeds the maximum length, it is cut into pieces, and each becomes a sentence.
 fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, longest: usize, done: &mut Tokenized) {
     let before = done.ids.len();
     encoder.encode(sentence, &mut done.ids);
@@ -308,19 +308,19 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, longest: usize, do
     done.events.extend(pieces.map(|tokens| Event::Sentence(tokens as u32)));
 }
 
-/// Joins tokenized blocks, in order, to documents.
+/// Joins tokenized blocks into documents, in order.
 struct Joiner<'a> {
     documents: DocumentsBuilder,
     report: ReadReport,
     unknown: [u32; 2],
     rules: TextRules<'a>,
     files: &'a [PathBuf],
-    /// The lines of the file that is read.
+    /// Line statistics of the current file.
     lines: LineCheck,
     file: usize,
-    /// Tokens of the file so far.
+    /// Number of tokens of the current file so far.
     file_tokens: usize,
-    /// Whether the open document has had a line that is not blank.
+    /// Whether the open document has had a non-blank line.
     has_line: bool,
 }
 
@@ -345,7 +345,7 @@ impl<'a> Joiner<'a> {
         let mut remarks = self.lines.add_block(block.lines, path, block.ends_file, self.rules.bad_lines)?;
         self.file_tokens += block.ids.len();
         if block.ends_file {
-            // Even where there are characters, they may be such as no token is made of.
+            // A file may contain only characters that yield no token.
             if remarks.is_without(Remark::NoText) {
                 remarks.see(Remark::NoText, path, u64::from(self.file_tokens == 0));
             }
@@ -365,20 +365,20 @@ impl<'a> Joiner<'a> {
                 Event::Break => self.close()?,
             }
         }
-        // To the 2018 script a file's end ends no document.
+        // In the 2018 script, the end of a file does not end a document.
         if block.ends_file && !self.rules.reference {
             self.close()?;
         }
         Ok(())
     }
 
-    /// Ends a document that is as long as a bucket of them before its next sentence: buckets are held in memory.
+    /// Ends a document before its next sentence if it would exceed the size of a bucket: buckets are held in memory.
     fn cut_long_document(&mut self, tokens: u64) -> Result<()> {
         if self.rules.reference || self.documents.open_tokens() + tokens <= BUCKET_TOKENS {
             return Ok(());
         }
         if self.report.first_long_document.is_none() {
-            // Its name alone: where it lies decides nothing.
+            // Only the file name: the output must not depend on its location.
             let name = self.files[self.file].file_name().unwrap_or_default();
             self.report.first_long_document = Some(name.to_string_lossy().into_owned());
         }

@@ -1,28 +1,28 @@
-//! Splits lines of running text into sentences, in time that grows with the length of the line and not with its square.
+//! Splits lines of running text into sentences, in time linear in the length of the line.
 //!
-//! The rules of sentences are sentencex's. It searches back and forth within what it is given, for the ends of quotes
-//! and for the beginnings of words, so a line of megabytes would take hours. A longer line is therefore handed over in
-//! stretches: each but the first begins where a sentence does. Lines of at most [`STRETCH`] bytes are handed over whole.
+//! The sentence rules come from `sentencex`. It searches its input back and forth for closing quotes and word starts,
+//! so a line of megabytes would take hours. A longer line is therefore passed to it in chunks; each chunk except the
+//! first begins at a sentence boundary. Lines of at most [`STRETCH`] bytes are passed whole.
 
 use sentencex::languages::Language;
 
-/// The most bytes that are handed over at a time.
+/// Maximum number of bytes per chunk.
 const STRETCH: usize = 16 << 10;
-/// A stretch is cut at white space, if there is some in so many of its last bytes.
+/// A chunk is cut at white space if its last `LAST` bytes contain any.
 const LAST: usize = 1 << 10;
 
-/// A splitter for one language.
+/// A sentence splitter for one language.
 pub(crate) struct SentenceSplitter(Box<dyn Language>);
 
 impl SentenceSplitter {
-    /// Returns the splitter of a language, by its ISO 639 code.
+    /// Returns the splitter for a language, given by its ISO 639 code.
     pub(crate) fn new(language: &str) -> Self {
         Self(sentencex::language_factory(language))
     }
 
-    /// Shows `see` the sentences of a line, in order. Together they are the line.
+    /// Calls `see` with each sentence of a line, in order. The concatenated sentences equal the line.
     pub(crate) fn for_each<'t>(&self, line: &'t str, see: &mut impl FnMut(&'t str)) {
-        // Where the sentence begins that is open, and where the text begins that was not looked at.
+        // Start of the open sentence, and start of the unprocessed text.
         let (mut open, mut unread) = (0, 0);
         while line.len() - unread > STRETCH {
             let stretch = &line[unread..cut(line, unread + STRETCH)];
@@ -32,7 +32,8 @@ impl SentenceSplitter {
                 see(&line[open..unread + end]);
                 open = unread + end;
             }
-            // A sentence that fills most of a stretch goes on in the next one. So every round takes at least a quarter.
+            // A sentence that fills most of a chunk continues in the next chunk, so every round advances by at least a
+            // quarter.
             let far = sure.filter(|&end| end >= stretch.len() / 4);
             unread += far.unwrap_or(stretch.len());
         }
@@ -45,7 +46,7 @@ impl SentenceSplitter {
         }
     }
 
-    /// Where sentences end in a text; the last one need not.
+    /// Returns the ends of the sentences in a text, except the last one, which may be incomplete.
     fn ends(&self, text: &str) -> Vec<usize> {
         let mut end = 0;
         let mut ends: Vec<usize> = self
@@ -62,14 +63,14 @@ impl SentenceSplitter {
     }
 }
 
-/// The last end that is taken from a stretch: one with a quarter of the stretch behind it, so that a quote that is open
-/// there may be closed; where there is none, the last one.
+/// Returns the last sentence end to accept from a chunk: one that is followed by at least a quarter of the chunk, so
+/// that an open quote may still be closed; if there is none, the last one.
 fn sure_end(ends: &[usize], length: usize) -> Option<usize> {
     let before = ends.iter().rev().find(|&&end| end <= length - length / 4);
     before.filter(|&&end| end >= length / 4).or(ends.last()).copied()
 }
 
-/// Where to cut a text, at `most` or a little before it.
+/// Returns the offset at which to cut a text, at `most` or slightly before it.
 fn cut(text: &str, most: usize) -> usize {
     let most = text.floor_char_boundary(most);
     let last = text.floor_char_boundary(most - LAST);
@@ -88,7 +89,7 @@ mod tests {
         sentences
     }
 
-    /// A line of ordinary text: names, abbreviations, numbers, quotes, lists.
+    /// Returns a line of ordinary text: names, abbreviations, numbers, quotes, lists.
     fn ordinary(bytes: usize) -> String {
         let some = [
             "The mill was built in 1891 by Dr. A. Smith of St. Ives. ",
@@ -134,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The time for eight times the text is about eight times as long; it was 64 times and more.
+    /// Eight times the text takes about eight times as long; it used to take at least 64 times as long.
     #[test]
     fn time_grows_with_the_length_of_a_line() {
         for (language, unit) in [

@@ -1,9 +1,9 @@
-//! Compares sets by their size and an order-free fingerprint: the wrapping sum of a 64-bit hash of each member.
+//! Compares sets by their size and an order-independent fingerprint: the wrapping sum of a 64-bit hash of each member.
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-/// A set of things seen one after another, in any order.
+/// The size and fingerprint of a set whose members are added in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tally {
@@ -20,14 +20,14 @@ impl Tally {
         self.add(Self { count: 1, fingerprint: document.0 });
     }
 
-    /// A sum that no set reaches stays at the largest number, and then agrees with nothing.
+    /// Adds the members of another set. A count that overflows stays at the maximum and then never matches.
     pub(crate) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.fingerprint = self.fingerprint.wrapping_add(other.fingerprint);
     }
 }
 
-/// The hash of a document: of the packed tokens of its sentences, one after another.
+/// The hash of a document: of the packed tokens of its sentences, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DocumentHash(u64);
 

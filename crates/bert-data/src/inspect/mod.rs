@@ -1,7 +1,6 @@
-//! Shows what a finished data folder holds.
+//! Summarizes the contents of a finished data folder.
 //!
-//! [`inspect`] gives its manifest, its counts and some instances as words, as values and as text. The programs print
-//! them.
+//! [`inspect`] returns the manifest, the counts and some instances as text. The result can be serialized or printed.
 
 pub mod page;
 pub mod training_text;
@@ -20,20 +19,20 @@ use crate::error::{OptionError, Result};
 use crate::inspect::training_text::texts_of_shard;
 use crate::tokenization::vocabulary::Vocabulary;
 
-/// What a data folder holds.
+/// The contents of a data folder.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
     /// The folder.
     pub folder: PathBuf,
-    /// Its manifest.
+    /// The manifest.
     pub manifest: Manifest,
-    /// Instances as words; where the loader makes the masks, with those of epoch 0.
+    /// Instances as text; if the loader masks, with the masks of epoch 0.
     pub instances: Vec<String>,
-    /// The most frequent tokens of the text looked at, with their counts.
+    /// The most frequent tokens of the text that was read, with their counts.
     pub frequent_tokens: Vec<(String, u64)>,
 }
 
-/// Looks at a data folder: its manifest and the first `instances` rows.
+/// Reads a data folder: its manifest and the first `instances` rows.
 ///
 /// # Errors
 /// As [`DataSet::open`] and [`StoredRows::row`].
@@ -41,7 +40,7 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let data = &DataSet::open(folder)?;
     let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
     let mut counts = vec![0u64; vocabulary.len()];
-    // A look at documents reads the first shard only.
+    // If documents are stored, only the first shard is read.
     let shards = if manifest.config.layout == Layout::Documents { 1 } else { manifest.shards.len() };
     let mut seen = 0;
     for shard in 0..shards {
@@ -58,12 +57,12 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     Ok(Inspection { folder: folder.to_owned(), manifest: manifest.clone(), instances, frequent_tokens })
 }
 
-/// Inputs that are shown.
+/// Maximum number of inputs that are shown.
 const INPUTS: usize = 100;
-/// Tokens that are counted, roughly.
+/// Approximate number of tokens that are counted.
 const COUNTED_TOKENS: usize = 1 << 20;
 
-/// The most frequent tokens and their counts.
+/// Returns the most frequent tokens and their counts.
 fn frequent(counts: &[u64], vocabulary: &Vocabulary, most: usize) -> Vec<(String, u64)> {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&id| (std::cmp::Reverse(counts[id]), id));
@@ -100,7 +99,7 @@ impl fmt::Display for Inspection {
     }
 }
 
-/// One row of a data folder, counted over all its shards.
+/// Returns one row of a data folder as text, numbered across all shards.
 ///
 /// # Errors
 /// As [`DataSet::open`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].

@@ -1,8 +1,7 @@
-//! Makes an HTML page about a data set.
+//! Builds an HTML page about a data set.
 //!
 //! The page shows instances with coloured masks, histograms of lengths and labels, the most frequent tokens, `[UNK]` in
-//! its surroundings, and how many instances occur more than once. It loads nothing from outside, and all text in it is
-//! escaped.
+//! context, and the number of duplicate instances. It loads no external resources, and all text in it is escaped.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -20,14 +19,14 @@ use crate::error::Result;
 use crate::inspect::frequent;
 use crate::tokenization::vocabulary::{TokenId, Vocabulary};
 
-/// How many rows are counted at most; the first ones, and the page says so.
+/// Maximum number of rows that are counted, from the beginning; the page mentions the limit.
 const COUNTED_ROWS: u64 = 1_000_000;
 const FREQUENT: usize = 60;
 const UNKNOWN_EXAMPLES: usize = 20;
-/// Tokens on either side of an `[UNK]` that are shown.
+/// Number of tokens that are shown on either side of an `[UNK]`.
 const AROUND: usize = 8;
 
-/// The page of a data folder with its first `instances` instances.
+/// Returns the page of a data folder with its first `instances` instances.
 ///
 /// # Errors
 /// As [`crate::inspect()`].
@@ -55,15 +54,15 @@ pub fn page(folder: &Path, instances: usize) -> Result<String> {
     Ok(bert_pages::page(&format!("Pre-training data: {}", folder.display()), &body))
 }
 
-/// What the rows show.
+/// Statistics of the rows.
 #[derive(Default)]
 struct Seen {
     rows: u64,
     tokens: u64,
     counts: Vec<u64>,
-    /// Rows whose tokens before masking, segments included, were there in an earlier row.
+    /// Number of rows whose tokens before masking, segments included, occurred in an earlier row.
     same_text: u64,
-    /// Rows that are the same as an earlier one in every column.
+    /// Number of rows that equal an earlier row in every column.
     same_rows: u64,
     unknown_total: u64,
     unknown_examples: Vec<String>,
@@ -75,7 +74,7 @@ impl Seen {
         let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
         let mut seen = Self { counts: vec![0; vocabulary.len()], ..Self::default() };
         let mut rows = StoredRows::new(data);
-        // Of each row 64 bits are kept.
+        // Stores only a 64-bit hash per row.
         let (hasher, mut texts, mut rows_before) = (RandomState::new(), HashSet::new(), HashSet::new());
         let mut ids = Vec::new();
         while seen.rows < rows.len().min(COUNTED_ROWS) {
@@ -110,7 +109,8 @@ impl Seen {
         }
     }
 
-    /// A warning when too much is there twice. Of stored documents one pass is looked at, which says nothing of passes.
+    /// Returns a warning if too many rows are duplicates; `None` if documents are stored, because only one pass is
+    /// read.
     fn repetition(&self, manifest: &Manifest) -> Option<String> {
         if manifest.config.layout == Layout::Documents {
             return None;
@@ -147,7 +147,7 @@ impl Seen {
     }
 
     fn unknown(&self) -> Markup {
-        // Several in one stretch of text would be shown again and again.
+        // Several `[UNK]` in the same context would repeat the same example.
         let mut shown = HashSet::new();
         html! {
             p.note {

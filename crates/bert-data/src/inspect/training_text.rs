@@ -1,22 +1,22 @@
-//! Gives the text of a data set as token ids, for counting words.
+//! Reads the text of a data set as token ids, for counting words.
 //!
-//! Each call shows consecutive tokens of one document, as they were before masking and without special tokens. Where
-//! documents are stored, these are whole documents. Where instances are stored, these are the segments of each
-//! instance, so the text appears once for each of the `--dupe-factor` passes.
+//! Each call receives consecutive tokens of one document, as they were before masking and without special tokens. If
+//! documents are stored, these are whole documents. If instances are stored, these are the segments of each instance,
+//! so the text appears once for each of the `--dupe-factor` passes.
 
 use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::error::Result;
 
-/// Fewer tokens are not worth opening a shard for.
+/// Minimum number of tokens to read from a shard; fewer are not worth opening it.
 const LEAST_OF_A_SHARD: u64 = 1 << 20;
 
-/// Shows `see` about `most` tokens of a data set: all, or the same number from the beginning of shards that are evenly
-/// spread. A text is shown whole, so it may be some more. `see` returns whether it wants further texts.
+/// Passes about `most` tokens of a data set to `see`: all tokens, or equal amounts from the beginning of evenly spaced
+/// shards. Texts are passed whole, so the total may be slightly more. `see` returns whether it needs more texts.
 ///
 /// # Errors
-/// When a shard cannot be read or is not what the manifest says.
+/// If a shard cannot be read or does not match the manifest.
 pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let manifest = data.manifest();
     let shards = manifest.shards.len();
@@ -45,7 +45,7 @@ pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32]) -> b
     Ok(())
 }
 
-/// Shows the texts of one shard until `see` has enough.
+/// Passes the texts of one shard to `see` until it returns false.
 pub(crate) fn texts_of_shard(
     data: &DataSet,
     shard: usize,
@@ -57,7 +57,7 @@ pub(crate) fn texts_of_shard(
     }
 }
 
-/// Shows the documents of a shard until `see` has enough.
+/// Passes the documents of a shard to `see` until it returns false.
 fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let (mut groups, mut ids) = (DocumentGroups::new(data), Vec::new());
     for group in groups.of_shard(shard) {
@@ -73,7 +73,7 @@ fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) 
     Ok(())
 }
 
-/// Shows the segments of a shard of instances until `see` has enough; reads one row group at a time.
+/// Passes the segments of a shard of instances to `see` until it returns false; reads one row group at a time.
 fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let special = [data.vocabulary().cls_id(), data.vocabulary().sep_id()];
     data.check_shard(shard)?;

@@ -1,4 +1,4 @@
-//! Estimates from a sample of the text how large a data set becomes and what the build costs. It writes nothing.
+//! Estimates the size of a data set and the cost of its build from a sample of the text. Writes nothing.
 //!
 //! The sample ([`sample`]) is tokenized, made into the instances of a few passes, and encoded as a shard ([`trial`]).
 //! Each step is timed.
@@ -23,39 +23,39 @@ use crate::documents::{Counts, Documents, DocumentsBuilder};
 use crate::error::Result;
 use bert_random::{Domain, Stream};
 
-/// What a build would make and cost.
+/// The estimated size of a data set and the cost of its build.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Files.
+    /// Number of input files.
     pub files: usize,
-    /// Bytes of text in them after decompression.
+    /// Bytes of text in the files after decompression.
     pub text_bytes: u64,
-    /// Share of the text that was looked at.
+    /// Fraction of the text that was sampled.
     pub sampled: f64,
-    /// Documents with at least one token.
+    /// Number of documents with at least one token.
     pub documents: u64,
-    /// Sentences of the text.
+    /// Number of sentences in the text.
     pub sentences: u64,
-    /// Word pieces of the text.
+    /// Number of WordPiece tokens in the text.
     pub tokens: u64,
-    /// Rows of the data set.
+    /// Number of rows in the data set.
     pub instances: u64,
-    /// Parquet files.
+    /// Number of Parquet files.
     pub shards: usize,
-    /// Bytes of the Parquet files together.
+    /// Total bytes of the Parquet files.
     pub bytes: u64,
-    /// The most bytes on disk before the end: the tokens, the rows on their way, and the shards, which wait in the work
+    /// Maximum bytes on disk during the build: the tokens, the rows in flight, and the shards, which stay in the work
     /// folder of the output until all are written.
     pub scratch: u64,
     /// Peak resident memory in bytes.
     pub memory: u64,
-    /// Seconds on this machine with these threads, as busy as it is now.
+    /// Seconds on this machine with this number of threads, at the present load.
     pub seconds: f64,
-    /// CPU seconds, all threads together.
+    /// Total CPU seconds of all threads.
     pub cpu_seconds: f64,
-    /// How the work divides.
+    /// The division of the work into buckets and shards.
     pub plan: PlanFigures,
-    /// What does not fit the text.
+    /// Mismatches between the options and the text.
     pub warnings: Vec<String>,
 }
 
@@ -87,10 +87,10 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Estimates what [`crate::build`] would make of a configuration; the output folder is neither needed nor touched.
+/// Estimates the output of [`crate::build`] for a configuration. The output folder is not required and not touched.
 ///
 /// # Errors
-/// As [`crate::build`] for options and inputs. Faults in text outside of the sample are not found.
+/// As [`crate::build`] for options and inputs. Errors in the text outside the sample are not found.
 pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let start = Instant::now();
     let prepared = prepare(config)?;
@@ -104,7 +104,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     plan.check(config)?;
     let threads = prepared.pool.current_num_threads();
     let trial = Trial::of(&prepared, &plan, &text, scale)?;
-    // Each pass makes about the same number of instances.
+    // Each pass yields about the same number of instances.
     let rows = (trial.rows as f64 * scale * config.passes() as f64 / trial.passes as f64).round();
     let per_row = |of_trial: f64| of_trial / trial.rows.max(1) as f64;
     let sentences = of_text(text.sentences());
@@ -112,14 +112,14 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let sizes = Sizes { rows, packed: rows * per_row(trial.packed as f64), text: counts };
     let bytes = (rows * per_row(trial.bytes as f64)) as u64;
     let (seconds, cpu_seconds) = {
-        // Reading is shared among the threads.
+        // The threads share the reading.
         let before = read / threads as f64 + tokenize * scale;
         let making = rows * per_row(trial.seconds);
         // A small text has fewer buckets than there are threads.
         let serial = config.random == RandomMode::Reference;
         let at_once = plan.units().min(trial.tuning.workers as u64) as f64;
         let idle = if serial { 1.0 } else { threads as f64 / at_once };
-        // The last shards, the vocabulary, the card, the manifest and the folder are waited for.
+        // The build waits for the last shards, the vocabulary, the card, the manifest and the folder to reach the disk.
         let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
         (before + making * idle + syncs, (before + making) * if serial { 1.0 } else { threads as f64 })
     };
@@ -144,11 +144,11 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     })
 }
 
-/// The documents of a sample, and the seconds that tokenizing takes.
+/// Tokenizes the sample; returns its documents and the time in seconds.
 fn tokenized(prepared: &Prepared<'_>, sample: &Sample) -> Result<(Documents, f64)> {
     let (start, config) = (Instant::now(), prepared.config);
     let tokenizer = prepared.tokenizer();
-    // The lines were judged when all were read.
+    // The lines were already checked when all inputs were read.
     let any_lines = BuildConfig { strict_utf8: false, lossy_utf8: true, ..config.clone() };
     let mut text = TextReader::new(&tokenizer, &any_lines, &prepared.pool).sample(
         &prepared.files,
@@ -157,21 +157,21 @@ fn tokenized(prepared: &Prepared<'_>, sample: &Sample) -> Result<(Documents, f64
     )?;
     let seconds = start.elapsed().as_secs_f64();
     if config.layout == Layout::Documents {
-        // As they are stored: neighbours in the text may have phrases in common.
+        // Shuffled like the stored documents, because neighbours in the text may have phrases in common.
         text.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
     }
     Ok((text, seconds))
 }
 
-/// How large the corpus and its data set are.
+/// The sizes of the corpus and its data set.
 struct Sizes {
     rows: f64,
-    /// Bytes of the rows when packed.
+    /// Bytes of all packed rows.
     packed: f64,
     text: Counts,
 }
 
-/// Bytes of the work folder beside the shards: the columns of the text, and in reference mode the rows.
+/// Returns the bytes of the work folder in addition to the shards: the token store and, in reference mode, the rows.
 fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes) -> u64 {
     let text: u64 = sizes.text.bytes(plan.width).iter().sum();
     let rows = match config.random {
@@ -181,9 +181,9 @@ fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes) -> u64 {
     text + rows as u64
 }
 
-/// Peak resident memory: the larger of tokenizing and of making shards: some buckets at once, and beside them the index
-/// of the documents where it fits, in reference mode the text and where each row is. The constants were measured on the
-/// bench corpus.
+/// Estimates peak resident memory, the maximum of tokenizing and of building shards. Building shards needs several
+/// buckets at once, plus the document index if it fits; in reference mode, plus the text and the row offsets. The
+/// constants were measured on the benchmark corpus.
 fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes) -> u64 {
     let [text, index] = sizes.text.bytes(plan.width);
     let held = match config.random {
@@ -201,17 +201,18 @@ fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, si
     (BASE + tokenizing.max(making)) as u64
 }
 
-/// Writing a file through to a solid-state disk.
+/// Seconds to sync a file to a solid-state disk.
 const SECONDS_PER_SYNC: f64 = 0.004;
-/// The program and a vocabulary of 30,000 words.
+/// Bytes for the program and a vocabulary of 30,000 words.
 const BASE: f64 = 9e6;
-/// The tokenizer, which is gone when instances are made.
+/// Bytes for the tokenizer, which is freed before instances are built.
 const TOKENIZER: f64 = 2e6;
-/// The words that a thread's tokenizer remembers.
+/// Bytes for the tokenizer's word cache of a thread.
 const WORDS_PER_THREAD: f64 = 3.4e6;
-/// Dictionaries, pages and compression of a row group.
+/// Bytes for dictionaries, pages and compression of a row group.
 const MAKING: f64 = 8e6;
-/// A bucket on its way: documents, packed rows, a row group as columns, compressed ones that wait for their turn.
+/// Bytes per packed byte of a bucket in flight: documents, packed rows, a row group as columns, and compressed row
+/// groups that wait to be written.
 const MAKING_PER_PACKED: f64 = 3.5;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Reads all inputs once and keeps some stretches of their text at equal distances.
+//! Reads all inputs once and samples blocks of their text at equal distances.
 //!
-//! Memory does not grow with the text or with its lines: at most 64 stretches of half a mebibyte are kept. This counts
-//! the bytes and the documents of the whole text, and refuses files that are not text.
+//! Memory use does not grow with the size of the text or the length of its lines: at most 64 blocks of half a mebibyte
+//! are kept. Also counts the bytes and documents of the whole text, and rejects files that are not text.
 
 use std::path::Path;
 
@@ -12,28 +12,28 @@ use crate::input::table::InputReader;
 use crate::input::texts::each_text;
 use crate::input::{BLOCK, Block, Format};
 
-/// The most stretches that are kept: enough for an error of a per cent, few enough for a second of work.
+/// Maximum number of sampled blocks: enough for an error of about one per cent, few enough for a second of work.
 const STRETCHES: usize = 64;
-/// The most bytes of a stretch. An ordinary block is a little longer than `BLOCK`; only lines that are longer than
-/// `BLOCK` themselves are cut.
+/// Maximum bytes of a sampled block. A normal block is slightly longer than `BLOCK`; only blocks with lines that are
+/// longer than `BLOCK` are truncated.
 const LONGEST: usize = 2 * BLOCK;
 
-/// Stretches of the text, and counts of all of it.
+/// Sampled blocks of the text, and counts of the whole text.
 #[derive(Default)]
 pub(super) struct Sample {
     pub(super) blocks: Vec<Block>,
-    /// Bytes of the text for which the stretches stand.
+    /// Bytes of the text that the blocks represent.
     pub(super) bytes: u64,
     pub(super) text_bytes: u64,
-    /// Documents of the whole text; those without a token are among them.
+    /// Number of documents in the whole text, including documents without tokens.
     pub(super) documents: u64,
 }
 
-/// A stretch of the text.
+/// A sampled block of the text.
 struct Stretch {
     number: usize,
     block: Block,
-    /// Bytes of the text for which it stands.
+    /// Bytes of the text that the block represents.
     bytes: u64,
 }
 
@@ -67,7 +67,8 @@ impl Sample {
     }
 }
 
-/// Counts the documents that begin in a block; `in_document` says whether one is open before it, and after it.
+/// Counts the documents that begin in a block. `in_document` is whether a document is open before the block; updated to
+/// the state after it.
 fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
     if block.format.has_rows() {
         return block.rows().filter(|(_, text)| text.is_some_and(|text| !text.is_empty())).count() as u64;
@@ -82,7 +83,7 @@ fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
     begun
 }
 
-/// The first bytes of a block, and the bytes of the text for which they stand.
+/// Truncates a long block; returns it with the bytes of the text that it represents.
 fn shortened(mut block: Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Block, u64)> {
     let all = block.bytes.len() as u64;
     if block.bytes.len() <= LONGEST {
@@ -98,7 +99,7 @@ fn shortened(mut block: Block, path: &Path, prepared: &Prepared<'_>) -> Result<(
     Ok((Block { ends_file: false, ..block }, bytes))
 }
 
-/// The texts of the first rows of a block, the last one cut, as a block of rows.
+/// Returns the texts of the first rows of a block, the last one truncated, as a block of rows.
 fn first_rows(block: &Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Block, u64)> {
     let (mut bytes, mut row_ends, mut of_all) = (Vec::new(), Vec::new(), 0u64);
     each_text(block, path, prepared.config.text_rules(), |text, _| {
@@ -109,7 +110,7 @@ fn first_rows(block: &Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Bl
             row_ends.push(bytes.len());
         }
     })?;
-    // Of the other columns of a row it has the same share as of the text.
+    // The sample represents the same fraction of the other columns as of the text.
     let share = bytes.len() as f64 / of_all.max(1) as f64;
     let stands_for = if of_all == 0 { block.bytes.len() as f64 } else { block.bytes.len() as f64 * share };
     let (file, first_line) = (block.file, block.first_line);
@@ -117,7 +118,7 @@ fn first_rows(block: &Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Bl
     Ok((Block { file, format, first_line, bytes, row_ends, null_rows, ends_file }, stands_for as u64))
 }
 
-/// The last place among the first [`LONGEST`] bytes at which no character of UTF-8 is cut.
+/// Returns the last offset up to [`LONGEST`] that is a UTF-8 character boundary.
 fn character_border(bytes: &[u8]) -> usize {
     let is_inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     (LONGEST - 3..=LONGEST).rev().find(|at| !is_inside(at)).unwrap_or(LONGEST)
@@ -130,7 +131,7 @@ mod tests {
     use crate::config::BuildConfig;
     use crate::test_text::lettered;
 
-    /// Lines of 2 MB: of text, and of JSON with another column that is as long.
+    /// Lines of 2 MB: plain text, and JSON with another column of the same length.
     #[test]
     fn long_lines_and_rows_are_sampled_in_part() {
         let folder = tempfile::tempdir().unwrap();

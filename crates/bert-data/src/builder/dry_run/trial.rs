@@ -1,4 +1,4 @@
-//! Makes and encodes the data set of a sample, and times it.
+//! Builds and encodes the data set of a sample, and measures the time.
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,15 +20,15 @@ use crate::shard::packed_row::pack;
 use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardForm, ShardWriter};
 use bert_random::{Domain, Random, Stream};
 
-/// The least instances that are made of the sample, if its passes give as many.
+/// Minimum number of instances built from the sample, if its passes yield that many.
 const ROWS: u64 = 40_000;
 
-/// Bytes of packed instances from which on no further pass is made, even if there are fewer instances: long ones.
+/// Bytes of packed instances after which no further pass is run, even with fewer instances (long ones).
 const ENOUGH: usize = 64 << 20;
 
-/// The size of the data set of a sample, and the time that it takes.
+/// The size of the data set of a sample, and the time to build it.
 pub(super) struct Trial {
-    /// Instances of a few passes.
+    /// Number of instances in a few passes.
     pub(super) rows: usize,
     pub(super) passes: usize,
     /// Bytes of these instances when packed.
@@ -40,7 +40,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Makes the data set of the documents of a sample; `scale` says how much larger the text is.
+    /// Builds the data set from the documents of a sample; `scale` is the size of the text divided by the size of the
+    /// sample.
     pub(super) fn of(prepared: &Prepared<'_>, plan: &Plan, text: &Documents, scale: f64) -> Result<Self> {
         let (made, making) = second_time(|| make(prepared, text))?;
         let tuning = Tuning::new(prepared.budget, prepared.pool.current_num_threads(), plan.unit_bytes());
@@ -53,23 +54,23 @@ impl Trial {
     }
 }
 
-/// Does work twice; returns the second result and the seconds that it took. A build works for long, so the costs of the
-/// first time (threads that start, memory that is new) do not count.
+/// Runs `work` twice; returns the second result and the seconds that it took. This excludes startup costs (starting
+/// threads, first use of memory), which do not matter in a long build.
 fn second_time<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
     work()?;
     let start = Instant::now();
     Ok((work()?, start.elapsed().as_secs_f64()))
 }
 
-/// Rows of the sample, packed.
+/// Packed rows of the sample.
 struct Made {
     bytes: Vec<u8>,
-    /// Where each row begins in `bytes`.
+    /// Offset of each row in `bytes`.
     rows: Vec<u32>,
     passes: usize,
 }
 
-/// Makes the instances of a few passes over the sample, with as many threads as the build would.
+/// Builds the instances of a few passes over the sample, with the same number of threads as the build.
 fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     let config = prepared.config;
     let width = Width::of(prepared.ids().size());
@@ -104,7 +105,7 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
     Ok(made)
 }
 
-/// Writes the documents themselves, which are not packed.
+/// Encodes the documents themselves, which are not packed; returns the bytes of the shards.
 fn write_documents_nowhere(
     prepared: &Prepared<'_>,
     plan: &Plan,
@@ -114,7 +115,7 @@ fn write_documents_nowhere(
 ) -> Result<u64> {
     let form = document_form(prepared.stored_ids());
     let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
-    // All threads have something to do, and every shard has the same number of row groups.
+    // All threads have work, and every shard has the same number of row groups.
     let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
     let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
     let encoder = || DocumentEncoder::new(prepared.stored_ids());
@@ -136,10 +137,10 @@ fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, tuning: &Tuning, made: &M
     bytes_of(prepared, plan, &ShardForm::of_rows(prepared.row_columns()), encoded.into_iter())
 }
 
-/// The name of the shard in errors.
+/// Placeholder name of the shard in error messages.
 const NOWHERE: &str = "nowhere.parquet";
 
-/// Encodes row groups as a build does, each worker with an encoder of its own.
+/// Encodes row groups as in a build, with one encoder per worker.
 fn encode_all<E: Send>(
     prepared: &Prepared<'_>,
     tuning: &Tuning,
@@ -151,7 +152,7 @@ fn encode_all<E: Send>(
     share_out(&prepared.pool, &mut encoders, items, &AtomicBool::new(false), encode, &mut || {})
 }
 
-/// The bytes of a shard of these row groups.
+/// Returns the size in bytes of a shard with these row groups.
 fn bytes_of(
     prepared: &Prepared<'_>,
     plan: &Plan,

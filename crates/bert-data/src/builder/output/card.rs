@@ -1,6 +1,6 @@
-//! Writes the data card: `README.md` for people, with the header by which `datasets` finds the shards.
+//! Writes the data card: a `README.md` for readers, with the YAML header by which `datasets` finds the shards.
 //!
-//! The card is written just before the manifest, which does not list it. Nothing reads it back, so it may be edited
+//! The card is written just before the manifest, which does not list it. No program reads it back, so it may be edited
 //! (licence, source, use). Only `--overwrite` replaces it.
 
 use bert_pages::markdown::{plain, rows};
@@ -12,10 +12,10 @@ use crate::dataset::manifest::Manifest;
 /// The file name of the data card.
 pub(crate) const CARD: &str = "README.md";
 
-/// Inputs that are named.
+/// Maximum number of inputs that are listed.
 const INPUTS: usize = 100;
 
-/// What `datasets` reads, and the title.
+/// The YAML header for `datasets`, and the title.
 const HEADER: &str = "\
 ---
 configs:
@@ -33,7 +33,7 @@ tags:
 # Pre-training data for BERT
 ";
 
-/// How `datasets` opens the folder.
+/// Instructions for opening the folder with `datasets`.
 const OPEN: &str = "\
 ```python
 from datasets import load_dataset
@@ -42,7 +42,7 @@ rows = load_dataset(\"path/of/this/folder\", split=\"train\")
 ```
 ";
 
-/// How `transformers` trains from the folder; SHAPE is what the default shape lacks.
+/// Instructions for training with `transformers`. SHAPE is replaced by the settings that differ from the default shape.
 const TRAINER: &str = "
 ```python
 from transformers import BertConfig, BertForPreTraining, Trainer, TrainingArguments
@@ -56,7 +56,7 @@ Trainer(model, arguments, train_dataset=rows).train()
 The masks are in the data: no other collator than the default one is needed, and one that masks again would be wrong.
 ";
 
-/// The data card of a data set.
+/// Returns the data card of a data set.
 #[must_use]
 pub(crate) fn card(manifest: &Manifest) -> String {
     let (config, report) = (&manifest.config, &manifest.report);
@@ -88,7 +88,7 @@ pub(crate) fn card(manifest: &Manifest) -> String {
     card
 }
 
-/// The rows of a table of counts.
+/// Returns the rows of the table of counts.
 fn counts(manifest: &Manifest) -> String {
     let (config, report) = (&manifest.config, &manifest.report);
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
@@ -119,7 +119,7 @@ fn counts(manifest: &Manifest) -> String {
     rows(counts.iter().map(|(name, value)| [*name, value]))
 }
 
-/// What the columns of the shards hold.
+/// Describes the columns of the shards.
 fn columns(config: &ResolvedConfig) -> String {
     let most = config.max_seq_length;
     let label = match config.nsp {

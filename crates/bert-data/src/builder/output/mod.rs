@@ -1,9 +1,9 @@
-//! Opens and locks the output folder, and takes the steps that end with a committed data set.
+//! Opens and locks the output folder, and commits the finished data set.
 //!
-//! Only this process writes to a locked [`Output`]; parts of a build share the folder, each with its own lock. Files
-//! are made in a hidden work folder and moved to their names at the end. The manifest is written last. After a failure
-//! the work folder stays if there is something to keep, and the same command continues from there. A folder that holds
-//! anything else and nothing of a build is refused and left as it is.
+//! Only this process writes to a locked [`Output`]; the parts of a build share the folder, each with its own lock.
+//! Files are written to a hidden work folder and renamed at the end. The manifest is written last. After a failure, the
+//! work folder stays if it contains finished work, and the same command continues from there. A folder that contains
+//! other files and nothing from a build is rejected and left unchanged.
 
 pub(crate) mod card;
 pub(crate) mod object_output;
@@ -28,26 +28,26 @@ use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 pub(crate) enum Opened<'a> {
     /// A folder to work in.
     Output(Box<Output<'a>>),
-    /// A finished data set, which stays as it is.
+    /// A finished data set, which is left unchanged.
     Finished(Box<Manifest>),
 }
 
-/// An output folder, locked.
+/// A locked output folder.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     pub(crate) folder: StagedFolder<'a>,
-    /// Where the data set is published, if that is not the folder.
+    /// The object store in which the data set is published, if any.
     pub(crate) objects: Option<ObjectOutput>,
     pub(crate) work: Work<'a>,
-    /// Where the parts have the tokenized text.
+    /// The folder in which the parts store the tokenized text.
     text: StagedFolder<'a>,
-    /// Whether the folder was made for this build.
+    /// Whether the folder was created for this build.
     created: bool,
     locks: Vec<OutputLock>,
 }
 
-/// Whether a name belongs to no user: file systems and desktops make such files in every folder, and schedulers write
-/// their logs into the output folder.
+/// Returns whether a file may be ignored: file systems and desktops create such files in every folder, and schedulers
+/// write their logs to the output folder.
 fn is_of_the_system(name: &str) -> bool {
     let is_job_log = |name: &str| {
         name.rsplit_once(['.']).is_some_and(|(stem, end)| {
@@ -60,18 +60,18 @@ fn is_of_the_system(name: &str) -> bool {
     name.starts_with('.') || known.contains(&name) || is_job_log(name)
 }
 
-/// The first name that belongs to somebody else, in a folder that holds nothing of a build.
+/// Returns the first name that belongs to someone else, in a folder that contains nothing from a build.
 fn find_foreign(names: &[String]) -> Option<&String> {
     // Shards, a vocabulary and a data card are ours only in a folder with a manifest, a work folder or a receipt. All
-    // other files in such a folder came later, and stay.
+    // other files in such a folder were added later and are kept.
     let ours = names
         .iter()
         .any(|name| name == MANIFEST || matches!(owner_of(name), Some(Owner::Work(_) | Owner::Receipt(_))));
     names.iter().find(|name| !ours && owner_of(name).is_none() && !is_of_the_system(name))
 }
 
-/// Refuses a folder that cannot be used. Returns the manifest of a finished data set in it, unless that may be replaced
-/// or this very command was stopped at its end. Changes nothing.
+/// Rejects a folder that cannot be used. Returns the manifest of a finished data set in it, unless it may be
+/// overwritten or this same command was stopped while it committed. Changes nothing.
 fn check(
     folder: &StagedFolder<'_>,
     overwrite: bool,
@@ -89,7 +89,7 @@ fn check(
     let stays = !overwrite && !folder.inside(&part.work_name()).has(COMMITTING)?;
     if folder.has(MANIFEST)? {
         match Manifest::read(path) {
-            // A manifest that is not one of ours belongs to somebody else.
+            // A manifest that this program did not write belongs to someone else.
             Err(Error::Manifest(Located { problem: ManifestProblem::Invalid(_), .. })) => {
                 return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).at(path).into());
             }
@@ -97,7 +97,7 @@ fn check(
                 let differences = format!("its manifest cannot be used: {error}");
                 return Err(OutputProblem::Finished { differences }.at(path).into());
             }
-            // A damaged one may be replaced.
+            // A damaged manifest may be replaced.
             Err(Error::Manifest(_)) => {}
             manifest => return Ok(Some(manifest?).filter(|_| stays)),
         }
@@ -115,7 +115,7 @@ fn check(
     Ok(None)
 }
 
-/// [`check`] of the folder, and of the store where the data set is to be.
+/// Runs [`check`] on the folder and on the object store of the data set.
 pub(crate) fn find_finished(
     folder: &StagedFolder<'_>,
     objects: Option<&ObjectOutput>,
@@ -131,7 +131,7 @@ pub(crate) fn find_finished(
 }
 
 impl Drop for Output<'_> {
-    /// After a failure with nothing to continue from, nothing stays.
+    /// After a failure without finished work, removes everything that this build created.
     fn drop(&mut self) {
         if self.work.is_kept() {
             return;
@@ -147,8 +147,8 @@ impl Drop for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Makes the folder if need be, locks it, and opens the work folder of this build, or makes a new one. Returns the
-    /// data set that another process has just finished here.
+    /// Creates the folder if necessary, locks it, and opens or creates the work folder of this build. Returns the data
+    /// set instead if another process has just finished it.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         folder: &Path,
@@ -164,10 +164,10 @@ impl<'a> Output<'a> {
         let locks = if part.is_whole() {
             vec![folder.lock(LOCK)?]
         } else {
-            // Parts work side by side, each alone on its part.
+            // Parts run concurrently, each with an exclusive lock on its own part.
             vec![folder.share()?, folder.lock(&part.lock_name())?]
         };
-        // Again under the lock.
+        // Checks again, now under the lock.
         if let Some(manifest) = find_finished(&folder, objects.as_ref(), overwrite, part, &identity)? {
             return Ok(Opened::Finished(Box::new(manifest)));
         }
@@ -183,29 +183,29 @@ impl<'a> Output<'a> {
         Ok(Opened::Output(Box::new(Self { folder, objects, work, text, created, locks })))
     }
 
-    /// Where the data set will be: a folder or a URL.
+    /// Returns the location of the data set: a folder or a URL.
     pub(crate) fn path(&self) -> &Path {
         self.objects.as_ref().map_or(self.folder.path(), |objects| objects.url.as_path())
     }
 
-    /// Where a part has its share of the tokenized text.
+    /// Returns the folder with a part's share of the tokenized text.
     pub(crate) fn text_folder(&self, part: Part) -> StagedFolder<'a> {
         self.text.inside(&part.work_name())
     }
 
-    /// Whether an earlier run of this command got as far as moving its files.
+    /// Returns whether an earlier run of this command had started to move its files.
     pub(crate) fn is_committing(&self) -> Result<bool> {
         Ok(self.work.folder.has(COMMITTING)?)
     }
 
-    /// Where a finished file is: in the work folder, or under its name already.
+    /// Returns the path of a finished file: in the work folder, or under its final name if it was already moved.
     pub(crate) fn find(&self, name: &str) -> Result<PathBuf> {
         let is_named = self.is_committing()? && !self.work.folder.has(name)?;
         Ok(if is_named { self.folder.at(name) } else { self.work.path(name) })
     }
 
-    /// Where an earlier run of this command got as far as the manifest: what it says. Only the work folder is left
-    /// then.
+    /// Returns the manifest if an earlier run of this command already wrote it. Only the work folder remains to be
+    /// removed in that case.
     pub(crate) fn committed(&mut self) -> Result<Option<Manifest>> {
         let there = || match &self.objects {
             Some(objects) => objects.has(MANIFEST),
@@ -224,7 +224,7 @@ impl<'a> Output<'a> {
         Ok(Some(manifest))
     }
 
-    /// Moves the files to their names, writes the manifest and removes the work folder.
+    /// Moves the files to their final names, writes the manifest and removes the work folder.
     pub(crate) fn commit(mut self, manifest: &Manifest, vocabulary: &[u8]) -> Result<()> {
         if let Some(objects) = &self.objects {
             self.start_publishing()?;
@@ -243,12 +243,12 @@ impl<'a> Output<'a> {
         self.end()
     }
 
-    /// Removes the work folder, and the one that it is in where the data set is elsewhere.
+    /// Removes the work folder, and also its parent folder if the data set is in an object store.
     fn end(&mut self) -> Result<()> {
         self.work.remove_all()?;
         self.work.keep();
         if self.text.path() != self.folder.path() {
-            // The folder is locked: no part of it is at work.
+            // The folder is locked, so no other process is working on a part.
             clear_text(&self.text)?;
         }
         if self.objects.is_some() && self.folder.names()? == [LOCK] {
@@ -257,7 +257,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Says for good that from now on files move to their names.
+    /// Records durably that files are moved to their final names from now on.
     pub(crate) fn start_publishing(&self) -> Result<()> {
         if !self.is_committing()? {
             self.work.folder.note(COMMITTING, &self.work.identity)?;
@@ -266,13 +266,13 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Removes the receipt of a part that has to be made again.
+    /// Removes the receipt of a part that has to be rebuilt.
     pub(crate) fn take_back(&self, part: Part) -> Result<()> {
         self.folder.remove(&part.receipt_name())?;
         Ok(self.folder.sync()?)
     }
 
-    /// Moves finished files to their names, as far as they are not there yet.
+    /// Moves finished files to their final names, unless they were already moved.
     pub(crate) fn publish<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
         for name in names {
             if self.work.folder.has(name)? {
@@ -283,8 +283,8 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Removes a former data set, its manifest first, so that no manifest ever speaks of missing shards, and what parts
-/// left.
+/// Removes an earlier data set and files of parts. The manifest is removed first, so that no manifest ever refers to
+/// missing shards.
 fn clear(folder: &StagedFolder<'_>) -> Result<()> {
     if folder.remove(MANIFEST)? {
         folder.sync()?;
@@ -292,7 +292,7 @@ fn clear(folder: &StagedFolder<'_>) -> Result<()> {
     clear_beside(folder, &[])
 }
 
-/// Removes shards but those named, and what parts left.
+/// Removes all shards except those in `keep`, and the files of parts.
 pub(crate) fn clear_beside(folder: &StagedFolder<'_>, keep: &[&str]) -> Result<()> {
     folder.clear(|name| match owner_of(name) {
         Some(Owner::Work(part)) => !part.is_whole(),

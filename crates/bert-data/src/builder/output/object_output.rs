@@ -1,8 +1,8 @@
-//! Publishes a data set in an object store, of which nothing is seen before the manifest.
+//! Publishes a data set in an object store; readers see no data set until the manifest is written.
 //!
-//! The build works in a folder on a disk. It puts a claim into the store, `.build.json`, which says whose shards they are.
-//! Each finished shard is sent there and removed here. The manifest comes last, and only under a name that is free.
-//! There are no locks: two processes with the same claim send the same bytes.
+//! The build works in a folder on disk. It writes a claim, `.build.json`, to the store, which names the build that owns
+//! the shards. Each finished shard is uploaded and then deleted locally. The manifest is written last, and only if no
+//! manifest exists yet. There are no locks: two processes with the same claim upload the same bytes.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,32 +18,32 @@ use crate::shard::writer::is_shard_name;
 use bert_storage::sealed::{SealError, read_sealed, sealed};
 use bert_storage::{ObjectCache, is_url, objects, size};
 
-/// The object that names the build to which the shards belong, until there is a manifest.
+/// The object that names the build to which the shards belong, until the manifest is written.
 const CLAIM: &str = ".build.json";
 
 #[derive(PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
-    /// The digest of options, vocabulary and text.
+    /// Digest of the options, vocabulary and text.
     build: String,
 }
 
 /// A data set in an object store.
 #[derive(Debug)]
 pub(crate) struct ObjectOutput {
-    /// Where it is.
+    /// URL of the data set.
     pub(crate) url: PathBuf,
     overwrite: bool,
 }
 
 impl ObjectOutput {
-    /// The output that a URL means; `None` for a folder on a disk.
+    /// Returns the output for a URL, or `None` for a folder on disk.
     pub(crate) fn of(output: &Path, overwrite: bool) -> Option<Self> {
         is_url(output).then(|| Self { url: output.to_owned(), overwrite })
     }
 
-    /// Where a build works whose output is here: in a folder of its own in the scratch folder. Parts share that, so they
-    /// must name it.
+    /// Returns the local folder in which the build works: a separate subfolder of the scratch folder. Parts share it,
+    /// so `scratch` is required for them.
     pub(crate) fn work_folder(&self, scratch: Option<&Path>, is_part: bool) -> Result<PathBuf> {
         let folder = match scratch {
             Some(scratch) => scratch.to_owned(),
@@ -60,7 +60,7 @@ impl ObjectOutput {
         self.url.join(name)
     }
 
-    /// Whether something has this name.
+    /// Returns whether an object has this name.
     pub(crate) fn has(&self, name: &str) -> Result<bool> {
         Ok(self.size_of(name)?.is_some())
     }
@@ -74,7 +74,7 @@ impl ObjectOutput {
         }
     }
 
-    /// Returns the manifest of a finished data set, unless that may be replaced. Changes nothing.
+    /// Returns the manifest of a finished data set, unless it may be overwritten. Changes nothing.
     pub(crate) fn finished(&self) -> Result<Option<Manifest>> {
         match !self.overwrite && self.has(MANIFEST)? {
             true => Manifest::read(&self.url).map(Some),
@@ -82,21 +82,21 @@ impl ObjectOutput {
         }
     }
 
-    /// The error where another process has finished another data set meanwhile.
+    /// Returns the error for a data set that another process has finished in the meantime.
     fn other_data_set(&self) -> Error {
         let differences = "another process has just finished it".to_owned();
         OutputProblem::Finished { differences }.at(&self.url).into()
     }
 
-    /// Claims the shards here for this build, or refuses the shards of another one. What is
-    /// overwritten loses its manifest first.
+    /// Claims the shards in the store for this build, or rejects the shards of another build. If a data set is
+    /// overwritten, its manifest is removed first.
     pub(crate) fn claim(&self, build: &str) -> Result<()> {
         let (url, claim) = (self.at(CLAIM), Claim { build: build.to_owned() });
         let bytes = sealed(&claim).into_bytes();
         let failed = || Error::io("write", &url);
         while !objects::put_new(&url, bytes.clone()).map_err(failed())? {
             match read_sealed(&url) {
-                // Another process has just ended its build.
+                // Another process has just finished its build.
                 Err(SealError::Io(error)) if error.kind() == ErrorKind::NotFound => continue,
                 Err(SealError::Io(error)) => return Err(Error::io("read", &url)(error)),
                 Ok(json) if serde_json::from_slice::<Claim>(&json).is_ok_and(|found| found == claim) => {
@@ -112,19 +112,19 @@ impl ObjectOutput {
         if self.overwrite {
             self.remove(MANIFEST)?;
         } else if self.has(MANIFEST)? {
-            // A build has ended since the first look.
+            // Another build has finished since the first check.
             self.remove(CLAIM)?;
             return Err(self.other_data_set());
         }
         Ok(())
     }
 
-    /// Whether a shard of this build is here.
+    /// Returns whether a shard of this build is in the store.
     pub(crate) fn has_shard(&self, entry: &ShardEntry) -> Result<bool> {
         Ok(self.size_of(&entry.file)? == Some(entry.bytes))
     }
 
-    /// Sends a finished file, which is then removed from the disk.
+    /// Uploads a finished file and then deletes it from disk.
     pub(crate) fn take(&self, file: &Path, name: &str) -> Result<()> {
         let url = self.at(name);
         objects::upload(file, &url).map_err(Error::io("send", &url))?;
@@ -142,21 +142,22 @@ impl ObjectOutput {
         Ok(())
     }
 
-    /// Puts the other files of the data set, the manifest last, and removes those of former ones.
+    /// Uploads the remaining files of the data set, the manifest last, and removes files of earlier data sets.
     pub(crate) fn commit(&self, manifest: &Manifest, vocabulary: &[u8], card: &str) -> Result<()> {
         self.put(VOCABULARY, vocabulary)?;
         self.put(CARD, card.as_bytes())?;
         manifest.check_files(&self.url)?;
         let (url, text) = (self.at(MANIFEST), manifest.sealed(&self.url)?.into_bytes());
         let is_new = objects::put_new(&url, text).map_err(Error::io("write", &url))?;
-        // It may be ours, of an attempt whose answer was lost, or of another process that did the same.
+        // The manifest may be from our own attempt whose response was lost, or from another process that did the same
+        // work.
         if !is_new && Manifest::read(&self.url)?.shards != manifest.shards {
             return Err(self.other_data_set());
         }
         self.clear_beside(manifest)
     }
 
-    /// Removes the claim, and shards of a former data set.
+    /// Removes the claim and the shards of an earlier data set.
     pub(crate) fn clear_beside(&self, manifest: &Manifest) -> Result<()> {
         self.remove(CLAIM)?;
         let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();

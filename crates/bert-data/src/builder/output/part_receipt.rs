@@ -1,7 +1,8 @@
-//! The receipt of a part of a build: a hidden JSON file beside the shards that says what the part read, made and wrote.
+//! The receipt of a part of a build: a hidden JSON file next to the shards that records the inputs, counts and shards
+//! of the part.
 //!
-//! [`Manifest::of_parts`] makes the manifest from the receipts of all parts, after checking the law of conservation
-//! over their union. A build in one go is part 1 of 1, whose receipt stays in memory.
+//! [`Manifest::of_parts`] creates the manifest from the receipts of all parts, after it has checked that they contain
+//! every document and row exactly once. A build without parts is part 1 of 1, and its receipt stays in memory.
 
 use std::path::Path;
 
@@ -23,13 +24,13 @@ use crate::shard::writer::shard_name;
 use bert_storage::StagedFolder;
 use bert_storage::sealed::{LARGEST, SealError, read_sealed};
 
-/// What a part read, made and wrote.
+/// The inputs, counts and shards of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartReceipt {
-    /// The digest of the options, the vocabulary and the versions of streams and formats.
+    /// Digest of the options, the vocabulary and the versions of random streams and formats.
     pub(crate) identity: String,
-    /// The digest of these and of the text.
+    /// Digest of the identity and the text.
     pub(crate) build: String,
     pub(crate) part: usize,
     pub(crate) parts: usize,
@@ -37,18 +38,19 @@ pub(crate) struct PartReceipt {
     pub(crate) vocabulary: VocabularyEntry,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    /// The sum of what was made for the shards.
+    /// The sum of the counts of the shards.
     pub(crate) made: Made,
     pub(crate) shards: Vec<WrittenShard>,
 }
 
-/// The most bytes of the entries of a receipt: of a shard, a pass, a length, and of everything else.
+/// Maximum bytes of the entries of a receipt: per shard, per pass, per length, and for everything else.
 const SHARD: u64 = 400;
 const PASS: u64 = 200;
 const LENGTH: u64 = 20;
 const REST: u64 = 8 << 20;
 
-/// Refuses a part whose receipt would be larger than a sealed file may be. `inputs` are the bytes of their list.
+/// Rejects a part whose receipt would exceed the maximum size of a sealed file. `inputs` is the size of the list of
+/// inputs in bytes.
 ///
 /// # Errors
 /// [`crate::OptionError::Conflict`].
@@ -66,7 +68,7 @@ pub(crate) fn refuse_too_large(config: &BuildConfig, inputs: u64) -> Result<()> 
 }
 
 impl PartReceipt {
-    /// The receipt of a part in the folder that the parts share; `None` where there is none.
+    /// Reads the receipt of a part from the folder that the parts share; returns `None` if there is no receipt.
     pub(crate) fn read(folder: &Path, part: Part) -> Result<Option<Self>> {
         if part.is_whole() {
             return Ok(None);
@@ -84,8 +86,8 @@ impl PartReceipt {
         Ok(Some(receipt))
     }
 
-    /// Checks that every file has the name that the program gives it, that the options are those of a build, and that the
-    /// counts of instances agree with each other. [`Manifest::check`] follows for the sums over all parts.
+    /// Checks that every file has its standard name, that the options are valid for a build, and that the counts of
+    /// instances are consistent. [`Manifest::check`] later checks the sums over all parts.
     fn check(&self, path: &Path) -> Result<()> {
         let shards = self.config.num_shards;
         let named = |shard: &WrittenShard| usize::try_from(shard.shard).map(|at| shard_name(at, shards));
@@ -102,7 +104,7 @@ impl PartReceipt {
         Err(ManifestProblem::Contradiction("one of the counts of instances").at(path).into())
     }
 
-    /// Writes it beside the shards, which finishes the part.
+    /// Writes the receipt next to the shards, which completes the part.
     pub(crate) fn write(&self, folder: &StagedFolder<'_>) -> Result<()> {
         let part = Part { index: self.part, of: self.parts };
         folder.write_sealed(&part.receipt_name(), self)?;
@@ -111,9 +113,9 @@ impl PartReceipt {
 }
 
 impl Manifest {
-    /// The manifest of parts that belong together, after the law was checked over all of them.
+    /// Creates the manifest from parts that belong together, after checking the invariants over all of them.
     ///
-    /// Where the parts found the inputs in other places, it names those of the first.
+    /// If the parts read the inputs from different paths, the manifest lists the paths of the first part.
     pub(crate) fn of_parts(parts: Vec<PartReceipt>) -> Result<Self> {
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else {
@@ -166,7 +168,7 @@ mod tests {
         let prepared = prepare(&config).unwrap();
         let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
         let mut receipt = prepared.make(&output, &mut |_| {}).unwrap();
-        // Numbers as long as they get.
+        // Numbers of maximum length.
         let entry = &mut receipt.shards[0].entry;
         entry.file = "train-00000-of-99999.parquet".to_owned();
         (entry.rows, entry.bytes, entry.row_groups) = (1 << 32, 1 << 40, 32_767);

@@ -1,8 +1,8 @@
-//! Finds the folder that an output has in a scratch folder (`--scratch`).
+//! Finds the subfolder of an output in a scratch folder (`--scratch`).
 //!
-//! Any number of builds may share a scratch folder. Each output has a folder of its own there, with a name that is made
-//! of the output's path. So a build reads and removes nothing that belongs to another output, and whoever holds the
-//! output's lock owns that folder.
+//! Any number of builds may share a scratch folder. Each output has its own subfolder, whose name is derived from the
+//! path of the output. A build therefore never reads or removes files of another output, and the process that holds the
+//! lock of the output owns the subfolder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::config::part::{Owner, owner_of};
 use crate::error::{Error, Result};
 use bert_storage::{StagedFolder, digest_bytes, is_url};
 
-/// Returns the folder of an output, which exists where it is a folder on a disk. The name does not depend on links or on
-/// the folder that a program runs in, but on where a machine mounts the output.
+/// Returns the subfolder of an output, which must exist unless it is a URL. The name is independent of symbolic links
+/// and of the current directory, but it depends on where a machine mounts the output.
 pub(crate) fn folder_in(scratch: &Path, output: &Path) -> Result<PathBuf> {
     let path = match is_url(output) {
         true => output.to_owned(),
@@ -25,8 +25,8 @@ pub(crate) fn folder_in(scratch: &Path, output: &Path) -> Result<PathBuf> {
     Ok(scratch.join(format!("{}-{}", plain.trim_start_matches('.'), &digest_bytes(whole)[..16])))
 }
 
-/// Removes the tokenized text from the folder of an output, and the folder when nothing else is in it. Only for who holds
-/// the output's lock.
+/// Removes the tokenized text from the subfolder of an output, and the subfolder if it is then empty. The caller must
+/// hold the lock of the output.
 pub(crate) fn clear_text(folder: &StagedFolder<'_>) -> Result<()> {
     for name in folder.names()? {
         if let Some(Owner::Work(_)) = owner_of(&name) {

@@ -1,9 +1,10 @@
-//! The work folder: keeps what a build has made so far, so that the same command can continue after a stop.
+//! The work folder: stores the progress of a build, so that the same command can continue after an interruption.
 //!
-//! Every finished file has a small JSON receipt. The [`Identity`] in the folder says which command it belongs to: the
-//! options that decide the bytes, the vocabulary's digest, and the versions of the streams and the format. The contents
-//! of the inputs are in the receipts of the token store (`builder::token_store`); where the inputs lie does not matter.
-//! Receipts need no fsync: each holds digests, and what does not verify is made again.
+//! Every finished file has a small JSON receipt. The [`Identity`] in the folder identifies the command to which it
+//! belongs: the options that affect the output bytes, the digest of the vocabulary, and the versions of the random
+//! streams and the format. The contents of the inputs are recorded in the receipts of the token store
+//! (`builder::token_store`); the location of the inputs does not matter. Receipts need no fsync: each contains digests,
+//! and files that do not match are rebuilt.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,33 +18,33 @@ use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
 use bert_storage::{StagedFolder, digest_bytes};
 
 const IDENTITY: &str = "identity.json";
-/// The receipt that says that former files are cleared and everything in the work folder is complete.
+/// The receipt which records that earlier files are cleared and everything in the work folder is complete.
 pub(crate) const COMMITTING: &str = "commit.json";
 
-/// The beginnings of the names of the tokenized text's files: the documents, where each begins, the receipts of both.
+/// Name prefixes of the token store's files: the documents, their index, and the receipts of both.
 pub(crate) const TEXT_FILES: [&str; 3] = ["documents", "index", "text"];
 
-/// Whether a name belongs to a file of the tokenized text.
+/// Returns whether a name belongs to a file of the tokenized text.
 pub(crate) fn is_text_file(name: &str) -> bool {
     TEXT_FILES.iter().any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-')))
 }
 
-/// The values that decide the bytes of a data set, as far as they are known before the text is read.
+/// The values that determine the bytes of a data set and are known before the text is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Identity {
     format_version: u32,
     streams_version: u32,
-    /// The vocabulary's digest.
+    /// Digest of the vocabulary.
     vocabulary: String,
-    /// The options; the number of shards is 0 where it follows from the text, and the paths decide nothing.
+    /// The options. The number of shards is 0 if it follows from the text; paths do not affect the identity.
     options: ResolvedConfig,
 }
 
 /// The options that are paths.
 const PATHS: [&str; 2] = ["input", "vocab"];
 
-/// Options that follow from others where they are not given. They are named last where a build differs from another.
+/// Options whose defaults follow from other options. They are listed last among the differences of two builds.
 const DERIVED: [&str; 7] = [
     "--max-predictions-per-seq",
     "--do-whole-word-mask",
@@ -54,7 +55,7 @@ const DERIVED: [&str; 7] = [
     "--text-column",
 ];
 
-/// In what two builds differ: the name, and the values there and here.
+/// A difference between two builds: the name of the option and both values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     name: String,
@@ -63,7 +64,7 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// The difference of builds that have all options in common.
+    /// Returns the difference between builds whose options are all equal.
     pub(crate) fn text() -> Self {
         Self {
             name: "the text".to_owned(),
@@ -73,7 +74,7 @@ impl Difference {
     }
 }
 
-/// Names all differences in a sentence, those that a user gave before those that follow from them.
+/// Lists all differences in a sentence: first the options that a user gave, then derived ones.
 pub(crate) fn all_differences(differences: &[Difference]) -> String {
     let is_derived = |difference: &&Difference| DERIVED.contains(&difference.name.as_str());
     let (derived, given): (Vec<_>, Vec<_>) = differences.iter().partition(is_derived);
@@ -90,20 +91,20 @@ impl Identity {
         Self { format_version, streams_version, vocabulary: digest_bytes(vocabulary), options }
     }
 
-    /// The same with the number of shards that the text decides.
+    /// Returns a copy with the number of shards that follows from the text.
     pub(crate) fn with_shards(&self, num_shards: usize) -> Self {
         Self { options: ResolvedConfig { num_shards, ..self.options.clone() }, ..self.clone() }
     }
 
-    /// A short form of it.
+    /// Returns a digest of the identity.
     pub(crate) fn digest(&self) -> String {
         let decisive = Self { options: self.options.without_paths(), ..self.clone() };
         digest_bytes(serde_json::to_string_pretty(&decisive).expect("plain data").as_bytes())
     }
 
-    /// In what it differs from the build that made a data set.
+    /// Returns the differences from the build that made a data set.
     pub(crate) fn differences_from(&self, manifest: &Manifest) -> Vec<Difference> {
-        // A data set does not name the version of its streams; the version of the program decides it.
+        // A data set does not record the version of the random streams; the version of the program determines it.
         let streams_version = if manifest.program == PROGRAM { STREAMS_VERSION } else { 0 };
         let there = Self {
             format_version: manifest.format_version,
@@ -114,7 +115,7 @@ impl Identity {
         self.differences(&serde_json::to_value(there).expect("plain data"))
     }
 
-    /// In what another identity differs.
+    /// Returns the differences from another identity.
     fn differences(&self, other: &serde_json::Value) -> Vec<Difference> {
         let flat = |value: &serde_json::Value| -> Vec<(String, String)> {
             let mut flat = Vec::new();
@@ -143,18 +144,18 @@ impl Identity {
     }
 }
 
-/// A work folder that belongs to this build.
+/// The work folder of this build.
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
     pub(crate) folder: StagedFolder<'a>,
-    /// Where the tokenized text is: in the same folder, or in one on another disk.
+    /// Folder of the tokenized text: the same folder, or one on another disk.
     pub(crate) text: StagedFolder<'a>,
     pub(crate) identity: Identity,
-    /// Whether something in it is worth keeping after a failure.
+    /// Whether the folder contains work that is worth keeping after a failure.
     worth_keeping: AtomicBool,
 }
 
-/// Refuses a work folder that another command left, unless it may be discarded.
+/// Rejects a work folder that another command left, unless it may be discarded.
 pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: bool) -> Result<()> {
     let Some(found) = folder.noted(IDENTITY)? else { return Ok(()) };
     let differences = identity.differences(&found);
@@ -165,20 +166,20 @@ pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: b
     Err(OutputProblem::Unfinished { differences }.at(output_of(folder)).into())
 }
 
-/// Removes the tokenized text from a folder, and the folder if it has nothing else: what somebody else put there stays.
+/// Removes the tokenized text from a folder, and the folder if it is then empty. Files of others stay.
 pub(crate) fn remove_text(folder: &StagedFolder<'_>) -> Result<()> {
     folder.clear(is_text_file)?;
     folder.remove_if_empty()?;
     Ok(())
 }
 
-/// The folder that a work folder is in.
+/// Returns the folder that contains a work folder.
 fn output_of<'f>(work: &'f StagedFolder<'_>) -> &'f Path {
     work.path().parent().unwrap_or(work.path())
 }
 
 impl<'a> Work<'a> {
-    /// Opens the work folder of this build, or makes it. Removes the work folder of another build first.
+    /// Opens or creates the work folder of this build. Removes the work folder of another build first.
     pub(crate) fn open(folder: StagedFolder<'a>, text: StagedFolder<'a>, identity: Identity) -> Result<Self> {
         let same = folder.noted(IDENTITY)?.is_some_and(|found| identity.differences(&found).is_empty());
         let work = Self { folder, text, identity, worth_keeping: AtomicBool::new(same) };
@@ -201,7 +202,7 @@ impl<'a> Work<'a> {
         self.text.path() != self.folder.path()
     }
 
-    /// The inputs as the command named them that began the folder, where it named others than this one does.
+    /// Returns the inputs named by the command that created the folder and by this command, if the two differ.
     pub(crate) fn other_inputs(&self) -> Result<Option<(String, String)>> {
         let Some(found) = self.folder.noted::<serde_json::Value>(IDENTITY)? else { return Ok(None) };
         let Some(found) = found.pointer("/options/input").map(ToString::to_string) else { return Ok(None) };
@@ -209,7 +210,7 @@ impl<'a> Work<'a> {
         Ok((found != here).then_some((found, here)))
     }
 
-    /// Removes the results of an earlier command on other text, and notes the names that this one gives the inputs.
+    /// Removes the results of an earlier command on different text, and records the input names of this command.
     pub(crate) fn begin_anew(&self) -> Result<()> {
         self.clear_text()?;
         self.clear_but(|_| false)?;
@@ -217,32 +218,32 @@ impl<'a> Work<'a> {
         Ok(self.folder.note(IDENTITY, &self.identity)?)
     }
 
-    /// The folder that it works for.
+    /// Returns the output folder.
     pub(crate) fn output(&self) -> &Path {
         output_of(&self.folder)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in the work folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.at(name)
     }
 
-    /// Says that there is something in the folder that the same command can use.
+    /// Marks the folder as worth keeping: the same command can continue from it.
     pub(crate) fn keep(&self) {
         self.worth_keeping.store(true, Ordering::Relaxed);
     }
 
-    /// Says that there is nothing in the folder worth keeping.
+    /// Marks the folder as not worth keeping.
     pub(crate) fn discard(&self) {
         self.worth_keeping.store(false, Ordering::Relaxed);
     }
 
-    /// Whether [`Work::keep`] was called, or the folder was there before.
+    /// Returns whether the folder is kept after a failure: [`Work::keep`] was called, or the folder existed before.
     pub(crate) fn is_kept(&self) -> bool {
         self.worth_keeping.load(Ordering::Relaxed)
     }
 
-    /// Removes everything but the identity and what is to stay.
+    /// Removes everything except the identity and the files that `stays` selects.
     pub(crate) fn clear_but(&self, stays: fn(&str) -> bool) -> Result<()> {
         Ok(self.folder.clear(|name| name != IDENTITY && !stays(name))?)
     }
@@ -251,8 +252,8 @@ impl<'a> Work<'a> {
         if self.has_text_elsewhere() { remove_text(&self.text) } else { Ok(()) }
     }
 
-    /// Removes the folder: last what says whose it is and whether its files have their names, so that the same command
-    /// can continue to remove it.
+    /// Removes the folder. The identity and the commit receipt are removed last, so that the same command can resume
+    /// the removal.
     pub(crate) fn remove_all(&self) -> Result<()> {
         self.clear_text()?;
         self.clear_but(|name| name == COMMITTING)?;
