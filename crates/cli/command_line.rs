@@ -1,16 +1,17 @@
-//! The command line of a program, in which `file://` URLs are paths.
+//! Reads the command line and converts `file://` URLs to paths.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use bert_storage::on_disk;
 
-/// Returns the arguments of this program, its name first. Every flag that takes a path so takes a `file://` URL too.
+/// Returns the arguments of this program, its name first. `file://` URLs are converted, so every flag that takes a path
+/// also accepts a `file://` URL.
 pub fn arguments() -> impl Iterator<Item = OsString> {
     std::env::args_os().map(|argument| with_path(&argument))
 }
 
-/// Returns an argument, or the value behind the `=` of a flag, as a path if it is a `file://` URL.
+/// Converts an argument, or the value after the `=` of a flag, to a path if it is a `file://` URL.
 fn with_path(argument: &OsString) -> OsString {
     let flag = argument.to_str().filter(|text| text.starts_with("--")).and_then(|text| text.split_once('='));
     let path = |text: &Path| on_disk(text).into_owned().into_os_string();

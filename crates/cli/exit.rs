@@ -1,4 +1,4 @@
-//! Ends a program: prints the error once and gives the documented exit code.
+//! Ends a program: prints the error once and returns the documented exit code.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | 4 | checkpoint invalid or of another shape |
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
-//! | 7 | not enough memory: refused before it was taken, or an allocation failed |
-//! | 75 | try again later: other parts of a build have not tokenized their text yet; a store is away |
+//! | 7 | not enough memory: the estimate exceeds the limit, or an allocation failed |
+//! | 75 | retry later: other parts of a build have not tokenized their text yet, or a store is unavailable |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::borrow::Cow;
@@ -21,20 +21,20 @@ use anyhow::Context;
 
 use crate::terminal::visible;
 
-/// Ends a program: prints the error with its causes to stderr and gives its exit code.
+/// Prints an error with its causes to stderr and returns its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    // Flags that one command hands on to another.
+    // The error comes from flags that one command passes to another.
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         let plain = usage.render().to_string();
-        // The colours of clap are escape sequences too: they are kept where the text itself has none.
+        // The colours of clap are escape sequences too: print them only if the text itself has no control characters.
         match visible(&plain) {
             Cow::Borrowed(_) => drop(usage.print()),
             Cow::Owned(text) => drop(write!(std::io::stderr(), "{text}")),
         }
         return ExitCode::from(2);
     }
-    // Causes that the message already quotes are not repeated.
+    // Do not repeat causes that the message already quotes.
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -43,12 +43,12 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
             text.push_str(&cause);
         }
     }
-    // A closed stderr is no reason to fail differently.
+    // An error of stderr itself does not change the exit code.
     let _ = writeln!(std::io::stderr(), "error: {}", visible(&text));
     ExitCode::from(exit_code(&error))
 }
 
-/// The documented exit code of an error.
+/// Returns the documented exit code of an error.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let trainer = error.downcast_ref::<bert_trainer::Error>().map(|error| error.exit_code());
     trainer
@@ -58,11 +58,11 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         .unwrap_or(1)
 }
 
-/// Prints a result to stdout, its control characters as escapes ([`visible`]). A reader that has gone away (`| head`)
-/// is not an error. Programs print when their work is done.
+/// Prints a result to stdout, with control characters escaped ([`visible`]). A closed pipe (`| head`) is not an error.
+/// Programs print when their work is done.
 ///
 /// # Errors
-/// When stdout cannot be written for another reason, such as a full disk behind it.
+/// Fails if stdout cannot be written for another reason, such as a full disk.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out
@@ -75,7 +75,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a result: with `--json` as one JSON object, else in words.
+/// Prints a result: with `--json` as one JSON object, otherwise as text.
 ///
 /// # Errors
 /// As [`print()`].

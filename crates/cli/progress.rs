@@ -1,4 +1,4 @@
-//! Shows progress on stderr: a bar on a terminal, elsewhere a plain line every ten seconds.
+//! Shows progress on stderr: a bar on a terminal, otherwise a plain line every ten seconds.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal::visible;
 
-/// How often a program that is not on a terminal says where it is.
+/// Interval between progress lines when stderr is not a terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Shows how far a piece of work is.
+/// Progress display of a piece of work.
 pub struct Progress {
     bar: Option<ProgressBar>,
     quiet: bool,
@@ -21,7 +21,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress of the work called `title`, of `total` units (0 when unknown).
+    /// Creates the display of the work called `title` with `total` units (0 if unknown).
     pub fn new(title: &str, total: u64, quiet: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = if total == 0 { ProgressBar::new_spinner() } else { ProgressBar::new(total) };
@@ -32,7 +32,7 @@ impl Progress {
         Self { bar, quiet, title: title.to_string(), total, last_line: Instant::now() }
     }
 
-    /// The work turns out to be of `total` units.
+    /// Sets the total number of units.
     pub fn set_total(&mut self, total: u64) {
         if self.total == total {
             return;
@@ -44,7 +44,7 @@ impl Progress {
         }
     }
 
-    /// The work stands at `done` units; `message` says more.
+    /// Sets the number of units done and a message with details.
     pub fn set(&mut self, done: u64, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
@@ -56,21 +56,21 @@ impl Progress {
         }
     }
 
-    /// The work on shards stands at so many MB.
+    /// Sets the progress of work on shards, in MB.
     pub fn set_shards(&mut self, at: ShardProgress) {
         let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
         self.set_total(megabytes(at.total));
         self.set(megabytes(at.done), "MB");
     }
 
-    /// A line that stays, above the bar.
+    /// Prints a permanent line above the bar.
     pub fn line(&self, text: &str) {
         if !self.quiet {
             self.above_the_bar(text);
         }
     }
 
-    /// A warning, above the bar: no progress, so `--quiet` does not hide it.
+    /// Prints a warning above the bar, even with `--quiet`.
     pub fn warn(&self, text: &str) {
         self.above_the_bar(&format!("warning: {text}"));
     }
@@ -84,7 +84,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Takes the bar away.
+    /// Removes the bar.
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -100,12 +100,12 @@ fn style(total: u64) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar())
 }
 
-/// A line on stderr, its control characters as escapes ([`visible`]); a closed stderr is ignored.
+/// Prints a line to stderr, with control characters escaped ([`visible`]). A closed stderr is ignored.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", visible(text));
 }
 
-/// Seconds as 1h02m, 3m04s or 5s.
+/// Formats seconds as 1h02m, 3m04s or 5s.
 pub fn duration(seconds: f64) -> String {
     let s = seconds.round() as u64;
     match (s / 3600, s / 60 % 60, s % 60) {

@@ -1,7 +1,7 @@
-//! `--recipe NAME`: options that were measured together, as defaults for those that neither the command line nor
-//! `--config` gives.
+//! `--recipe NAME`: a set of options that were measured together, used as defaults for options that neither the command
+//! line nor `--config` gives.
 //!
-//! The files in `recipes/` are part of the programs. A path names one of the user's own.
+//! The files in `recipes/` are compiled into the programs. A path selects a custom recipe file.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 /// The clap id of `--recipe`.
 pub const RECIPE: &str = "recipe";
 
-/// The largest file that is read.
+/// Maximum size of a recipe file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// The recipes by name.
+/// Built-in recipes by name.
 const BUILT_IN: [(&str, &str); 5] = [
     ("laptop", include_str!("../../recipes/laptop.toml")),
     ("overnight", include_str!("../../recipes/overnight.toml")),
@@ -26,13 +26,13 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("tiny-en", include_str!("../../recipes/tiny-en.toml")),
 ];
 
-/// A recipe, read.
+/// A parsed recipe.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// What it makes, in one line.
+    /// One-line description of the result.
     pub title: String,
-    /// For whom and how.
+    /// Intended use and instructions.
     pub about: String,
     /// Options of make-pretrain-data.
     #[serde(default)]
@@ -42,15 +42,15 @@ pub struct Recipe {
     pub pretrain: Map<String, Value>,
 }
 
-/// The names of those that are part of the programs.
+/// Returns the names of the built-in recipes.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.into_iter().map(|(name, _)| name)
 }
 
-/// The name of a recipe or the path of a file, for clap.
+/// Parses the name of a recipe or the path of a recipe file, for clap.
 ///
 /// # Errors
-/// What else it is.
+/// Fails if the text is neither.
 pub fn known(name: &str) -> Result<String, String> {
     if names().any(|known| known == name) || Path::new(name).is_file() {
         return Ok(name.to_owned());
@@ -58,10 +58,10 @@ pub fn known(name: &str) -> Result<String, String> {
     Err(format!("neither a file nor one of {}", names().collect::<Vec<_>>().join(", ")))
 }
 
-/// The text of a recipe, given by name or as a file.
+/// Returns the text of a recipe, given by name or as a file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails if the file cannot be read.
 pub fn text(name: &str) -> anyhow::Result<String> {
     if let Some((_, text)) = BUILT_IN.into_iter().find(|(built_in, _)| *built_in == name) {
         return Ok(text.to_owned());
@@ -72,10 +72,10 @@ pub fn text(name: &str) -> anyhow::Result<String> {
 }
 
 impl Recipe {
-    /// A recipe, given by name or as a file.
+    /// Reads a recipe, given by name or as a file.
     ///
     /// # Errors
-    /// When it cannot be read; [`OptionError::File`] when it is none.
+    /// Fails if the file cannot be read; [`OptionError::File`] if it is not a recipe.
     pub fn read(name: &str) -> anyhow::Result<Self> {
         toml::from_str(&text(name)?).map_err(|error| {
             let (path, source) = (name.into(), serde_json::Error::custom(error));

@@ -1,4 +1,5 @@
-//! Writes the rows of a command to standard output as they come, or to a file that appears whole.
+//! Writes the rows of a command to standard output as they are computed, or to a file that is replaced only when
+//! complete.
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stdout};
 use std::path::Path;
@@ -9,12 +10,13 @@ use bert_trainer::Error;
 use crate::commands::make_parents;
 use crate::terminal::VisibleWriter;
 
-/// Gives `write` the file at `output`, or standard output, and hands on what it returns; `None` when the reader of
-/// standard output has gone away, which is no error. A terminal shows control characters as escapes; a file or a pipe
-/// receives the bytes as they are.
+/// Calls `write` with the file at `output`, or with standard output, and returns its result. Returns `None` if the
+/// reader of standard output has closed the pipe, which is not an error. A terminal shows control characters as
+/// escapes; a file or a pipe receives the bytes unchanged.
 ///
 /// # Errors
-/// Those of `write`, with the file's name where it could not be written. The file is then as it was before.
+/// Returns the errors of `write`, with the file name if the file could not be written. The old file then stays
+/// unchanged.
 pub fn write_results<T>(
     output: Option<&Path>,
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,

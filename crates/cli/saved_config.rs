@@ -1,6 +1,6 @@
-//! `--config FILE`: takes saved options as defaults for those that the command line does not give.
+//! `--config FILE`: uses saved options as defaults for options that the command line does not give.
 //!
-//! Field, flag and JSON key have one name in every configuration, so one function serves all programs.
+//! A field, its flag and its JSON key have the same name in every configuration, so one function serves all programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,15 @@ use crate::recipe::{RECIPE, Recipe};
 /// The clap id of `--config`, whose value is a path.
 pub const CONFIG_FILE: &str = "config_file";
 
-/// The largest file that is read.
+/// Maximum size of a configuration file in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// The arguments of a program; what the command line does not say of its configuration `C` is taken from `--config`, as
-/// `read` reads it, or from the part of `--recipe` that `part` gives. Ends the process where clap does.
+/// Parses the arguments of a program. Options of its configuration `C` that the command line does not give come from
+/// `--config`, which `read` reads, or from the section of `--recipe` that `part` selects. Exits the process on a usage
+/// error.
 ///
 /// # Errors
-/// Those of `read`; [`OptionError::File`] for a key or value that `C` does not have.
+/// Returns the errors of `read`; [`OptionError::File`] for a key or value that `C` does not have.
 pub fn parse<A, C>(
     read: impl Fn(&Path) -> anyhow::Result<Map<String, Value>>,
     part: impl Fn(Recipe) -> Map<String, Value>,
@@ -37,7 +38,7 @@ where
     C: Serialize + DeserializeOwned,
 {
     let (command, mut line): (_, Vec<OsString>) = (A::command(), command_line::arguments().collect());
-    // What is wrong with the command line is said when it is read as a whole.
+    // Usage errors are reported below, when the whole command line is parsed.
     let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
     let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();
     let recipe = given.try_get_one::<String>(RECIPE).ok().flatten();
@@ -50,7 +51,8 @@ where
     line.extend(saved.iter().filter_map(|(key, value)| flag(&command, key, value)));
     let mut arguments: A = arguments(command, line);
     let config = config(&mut arguments);
-    // Lists and switches too, and text as it is: a path may have a comma in it.
+    // Merge as JSON, not only as flags: this covers lists and switches, and keeps text unchanged (a path may contain a
+    // comma).
     let mut merged = serde_json::to_value(&*config)?;
     for (key, value) in saved {
         merged[key] = value;
@@ -64,7 +66,7 @@ fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> A {
     A::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
 }
 
-/// Whether the command line gives an option, or one that cannot stand beside it.
+/// Returns whether the command line gives an option, or another option that conflicts with it.
 fn is_decided(command: &Command, given: &ArgMatches, key: &str) -> bool {
     let on_line = |id: &str| {
         given.ids().any(|found| found.as_str() == id)
@@ -78,7 +80,7 @@ fn is_decided(command: &Command, given: &ArgMatches, key: &str) -> bool {
     others.any(|other| other.get_id() == key || conflicts(option, other) || conflicts(other, option))
 }
 
-/// A saved text or number as a flag, by which clap sees that required ones are there.
+/// Returns a saved text or number as a flag, so that clap finds the required options.
 fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
     let option = command.get_arguments().find(|arg| arg.get_id() == key)?;
     let text = match value {
@@ -89,10 +91,10 @@ fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
     Some(format!("--{}={text}", option.get_long()?).into())
 }
 
-/// The options in a JSON file, or in the `"config"` of the file `saved_as` that a program left in its output folder.
+/// Returns the options in a JSON file, or in the `"config"` of the file `saved_as` in an output folder.
 ///
 /// # Errors
-/// When the file cannot be read; [`OptionError::File`].
+/// Fails if the file cannot be read; [`OptionError::File`] if it is invalid.
 pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
     let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
     let text = read_limited(&path, LARGEST).map_err(bert_storage::Error::io("read", &path))?;
@@ -112,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// Every key of a configuration is a flag, and every flag a key.
+    /// Checks that every key of a configuration is a flag and every flag a key.
     fn check<C: clap::Args + FromArgMatches + Serialize>(line: &[&str]) {
         let command = C::augment_args(Command::new("program").no_binary_name(true));
         let matches = command.clone().try_get_matches_from(line).unwrap();

@@ -9,20 +9,20 @@ use signal_hook::iterator::Signals;
 
 use crate::progress::say;
 
-/// Ignores SIGUSR1 in programs that keep what they have finished anyway. Schedulers send it some time before they end a
-/// job, to all of its processes, and one that does not handle it ends.
+/// Ignores SIGUSR1 in programs that save finished work anyway. Schedulers send it to all processes of a job some time
+/// before they end the job, and it kills a process that does not handle it.
 ///
 /// # Errors
-/// When the handler cannot be installed.
+/// Fails if the handler cannot be installed.
 pub fn ignore_checkpoint_requests() -> anyhow::Result<()> {
     signal_hook::flag::register(SIGUSR1, Arc::default())?;
     Ok(())
 }
 
-/// A stop flag that the process's signals set.
+/// Returns a stop flag that is set by the signals of the process.
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// Fails if the handlers cannot be installed.
 pub fn stop_on_signals() -> anyhow::Result<StopFlag> {
     let stop = StopFlag::new();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;

@@ -1,16 +1,16 @@
-//! Makes text from files safe to print: control characters appear as escapes, not as commands to the terminal.
+//! Makes text from files safe to print: control characters appear as escapes and do not reach the terminal.
 //!
-//! Names, labels, tokens and texts come from files that others wrote. An escape sequence in one of them could clear the
-//! screen, change the title or hide what follows. Everything that the programs print goes through [`visible`].
+//! Names, labels, tokens and texts come from untrusted files. An escape sequence in one of them could clear the screen,
+//! change the title or hide the text after it. All output of the programs passes through [`visible`].
 
 use std::io::{self, Write};
 
 pub use bert_storage::visible;
 
-/// A writer that shows control characters as [`visible`] does.
+/// A writer that escapes control characters like [`visible`].
 pub(crate) struct VisibleWriter<W> {
     out: W,
-    /// The first bytes of a character whose other bytes come with the next write.
+    /// First bytes of a character whose remaining bytes are in the next write.
     rest: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Sends the operator between processes: Ballista's own codec with one more kind of plan node.
+//! Serializes the operator between processes: Ballista's codec with one additional plan node.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use crate::operator::PartsExec;
 use crate::work::Work;
 
-/// What the bytes of a node begin with.
+/// First byte of an encoded Ballista node.
 const BALLISTA: u8 = 0;
 const PARTS: u8 = 1;
 
-/// Encodes [`PartsExec`] as JSON and leaves every other node to Ballista.
+/// A codec that encodes [`PartsExec`] as JSON and leaves every other node to Ballista.
 #[derive(Debug, Default)]
 pub struct Codec {
     ballista: BallistaPhysicalExtensionCodec,

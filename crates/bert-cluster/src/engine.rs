@@ -1,4 +1,4 @@
-//! Runs a build on an engine: stage by stage, then checks the receipts and commits.
+//! Runs a build on an engine, stage by stage, then checks the receipts and commits.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::operator::{plan, receipts};
 use crate::scheduler::Scheduler;
 use crate::work::{Receipt, Stage, Work};
 
-/// How often a stage is sent where its receipts were lost.
+/// Maximum number of times a stage is submitted if its receipts are lost.
 const ATTEMPTS: usize = 10;
 
-/// Who runs the parts.
+/// The engine that runs the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// DataFusion in this process: the same plan without a cluster.
     DataFusion,
-    /// A cluster.
+    /// A Ballista cluster.
     Ballista(Scheduler),
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for Engine {
     }
 }
 
-/// The settings of a job: one part a task, so that a lost executor costs little.
+/// Returns the settings of a job: one part per task, so that a lost executor costs little.
 fn session() -> SessionConfig {
     let settings = SessionConfig::new_with_ballista()
         .with_ballista_physical_extension_codec(Arc::new(Codec::default()))
@@ -68,7 +68,7 @@ fn session() -> SessionConfig {
 }
 
 impl Engine {
-    /// The engine, where a job waits so long for executors, after the last or the first, before it fails.
+    /// Returns the engine with this time limit for a job without executors; after it the job fails.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         match self {
@@ -104,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// How many parts it should run at the same time: all that there are, where the cluster decides.
+    /// Returns how many parts should run at the same time; all parts if the cluster decides.
     fn partitions(&self, parts: u32) -> u32 {
         match self {
             Self::DataFusion => available_parallelism().map_or(1, |cores| cores.get() as u32).min(parts),
@@ -127,9 +127,9 @@ impl Engine {
         one_of_each(self, receipts(&batches).map_err(failed)?, parts)
     }
 
-    /// Whether receipts were lost with an executor after the job was done: the error is neither the job's nor the scheduler's.
-    /// Ballista makes lost results again for a next stage only, not for the client. Asked again, the parts that are finished
-    /// say so at once.
+    /// Returns whether receipts were lost with an executor after the job was done: neither the job nor the scheduler
+    /// failed. Ballista recomputes lost results only for a next stage, not for the client. In a second job, finished
+    /// parts return their receipts at once.
     fn lost_receipts(&self, error: &DataFusionError) -> bool {
         let Self::Ballista(scheduler) = self else { return false };
         let said = error.to_string();
@@ -138,11 +138,11 @@ impl Engine {
     }
 }
 
-/// One receipt of each part, in their order, where none failed.
+/// Returns one receipt per part, in order, if none failed.
 ///
-/// An executor that was stopped for a time continues with parts that another one was given since, and Ballista returns
-/// both receipts.
-/// A part has the same bytes wherever it runs, so receipts that agree are one. Two that differ cannot both be true.
+/// An executor that was paused may continue parts that another executor has been given since, and Ballista then returns
+/// both receipts. A part has the same bytes wherever it runs, so equal receipts are merged. Two different receipts are
+/// an error.
 fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Result<Vec<Receipt>> {
     for Receipt { part, failure, .. } in &receipts {
         if let Some((message, exit_code)) = failure {
@@ -163,7 +163,8 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
 /// Builds a data set in `parts` parts. Calls `told` with each stage as it begins.
 ///
 /// # Errors
-/// Any [`Error`]; the output folder then holds no new data set, and what is finished in it is used by the next attempt.
+/// Any [`Error`]; the output folder then contains no new data set, and the next attempt reuses the finished parts in
+/// it.
 pub async fn build(
     engine: &Engine,
     config: &BuildConfig,

@@ -1,4 +1,4 @@
-//! What can go wrong on a cluster, beside what can go wrong on one machine.
+//! Errors of a cluster, in addition to the errors of a build on one machine.
 
 use std::process::ExitCode;
 
@@ -6,57 +6,57 @@ use datafusion::error::DataFusionError;
 
 use crate::work::message;
 
-/// A result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where.
+/// Error of a build on an engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The builder, on this machine.
+    /// The builder failed on this machine.
     #[error(transparent)]
     Build(#[from] bert_data::Error),
-    /// The builder, on a machine of the cluster.
+    /// The builder failed on a machine of the cluster.
     #[error("part {part}: {message}")]
     Part {
-        /// The part that failed.
+        /// Number of the failed part.
         part: u32,
-        /// What the builder said.
+        /// Message of the builder.
         message: String,
-        /// The exit code that it has on one machine.
+        /// Exit code of the same failure on one machine.
         exit_code: u8,
     },
-    /// The engine gave up or could not be reached.
+    /// The engine failed or could not be reached.
     #[error("{engine}: {source}; what is finished is kept, and the same command goes on from there")]
     Engine {
-        /// The engine.
+        /// Name of the engine.
         engine: String,
-        /// What it says.
+        /// Error of the engine.
         source: Box<DataFusionError>,
     },
-    /// A part has no receipt, or two that differ.
+    /// A part has no receipt, or two different ones.
     #[error("{engine} returned {found} different receipts of part {part}, not one; nothing was committed")]
     Receipts {
-        /// The engine.
+        /// Name of the engine.
         engine: String,
-        /// The part.
+        /// Part number.
         part: u32,
-        /// How many receipts it has.
+        /// Number of receipts found.
         found: usize,
     },
-    /// An engine that does not exist.
+    /// The engine does not exist.
     #[error("unknown engine {name:?}; known are local, datafusion and ballista://HOST:PORT")]
     UnknownEngine {
-        /// The name that was given.
+        /// The given name.
         name: String,
     },
-    /// A data set that is to be replaced in parts.
+    /// A cluster build cannot overwrite a data set.
     #[error(
         "an engine cannot overwrite: its parts share the output, and one would remove what the others made; remove the \
          finished data set first"
     )]
     Overwrite,
-    /// An address that other machines can reach, without a word that they may.
+    /// The address can be reached from other machines, and the network is not trusted.
     #[error(
         "{host} can be reached from other machines, and whoever reaches it can run plans here; bind to 127.0.0.1, or \
          give --trust-network where only trusted machines are"
@@ -68,7 +68,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The documented exit code of the programs.
+    /// Returns the documented exit code of the programs.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -81,7 +81,7 @@ impl Error {
     }
 }
 
-/// Ends a program: prints an error with its causes and gives its exit code.
+/// Prints an error with its causes and returns its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     eprintln!("error: {}", bert_storage::visible(&message(error.chain())));

@@ -1,21 +1,21 @@
-//! Builds pre-training data on a cluster, with the bytes of the laptop.
+//! Builds pre-training data on a cluster, with the same bytes as a build on one machine.
 //!
-//! A build divides into parts (`make-pretrain-data --part`). A part first tokenizes its share of the text and then, when
-//! all parts have, makes its share of the shards. Either is a pure function of the configuration and the part's number,
-//! so it may run anywhere, any number of times. This crate lets [Apache DataFusion Ballista] decide where: it schedules
-//! the parts, runs them again when an executor is lost, and brings their receipts back.
+//! A build is divided into parts (`make-pretrain-data --part`). A part first tokenizes its share of the text and then, when
+//! all parts have finished that, makes its share of the shards. Each step is a pure function of the configuration and the
+//! part number, so it may run anywhere, any number of times. This crate lets [Apache DataFusion Ballista] decide where: it
+//! schedules the parts, reruns them when an executor is lost, and returns their receipts.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`work`] | one part of a stage: the only thing that is computed |
-//! | [`operator`] | [`PartsExec`](operator::PartsExec), a physical operator: rows with part numbers in, receipts out |
-//! | [`codec`] | sends the operator to executors |
+//! | [`work`] | one part of a stage: the unit of work |
+//! | [`operator`] | [`PartsExec`](operator::PartsExec), a physical operator that maps part numbers to receipts |
+//! | [`codec`] | serializes the operator for executors |
 //! | [`engine`] | runs the stages in this process or on a cluster, checks the receipts, commits |
-//! | [`scheduler`] | whether a cluster has executors |
-//! | [`network`] | addresses, and which of them may be bound |
+//! | [`scheduler`] | checks whether a cluster has executors |
+//! | [`network`] | checks which addresses may be bound |
 //!
-//! All machines see the input, the vocabulary and the output folder under the same paths. The output folder is the one
-//! place where progress is kept: a job that is sent again goes on from what is finished there.
+//! All machines see the input, the vocabulary and the output folder under the same paths. Progress is stored only in the
+//! output folder: a job that is submitted again continues from the finished parts there.
 //!
 //! ```no_run
 //! use bert_cluster::engine::{Engine, build};

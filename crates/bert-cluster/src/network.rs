@@ -1,14 +1,14 @@
-//! Which addresses may be bound. Executors run whatever plan arrives, so only this machine may send one, unless the user
-//! says otherwise.
+//! Checks which addresses may be bound. Executors run any plan that arrives, so by default only this machine may send
+//! one.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
 use crate::error::{Error, Result};
 
-/// What scheduler and executor warn of when they start.
+/// Warning printed when a scheduler or executor starts on a trusted network.
 pub const WARNING: &str = "whoever reaches this port can run plans here, and plans read and write files";
 
-/// Refuses an address that other machines can reach, unless the network is trusted.
+/// Rejects an address that other machines can reach, unless the network is trusted.
 ///
 /// # Errors
 /// [`Error::OpenToAll`].

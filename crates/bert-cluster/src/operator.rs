@@ -1,8 +1,8 @@
-//! The operator: numbers of parts come in, their receipts go out.
+//! The physical operator that maps part numbers to receipts.
 //!
-//! It is unary. Ballista gives a task some partitions of the leaf below, and it knows how to do that for its own leaves
-//! only. It also numbers the partitions of a task anew, so which part is meant stands in a row, never in the number of a
-//! partition.
+//! It is a unary operator. Ballista assigns partitions of the leaf below to tasks, and supports only its own leaves. It
+//! also renumbers the partitions of a task, so the part number is stored in a row and never taken from the partition
+//! number.
 
 use std::any::Any;
 use std::fmt;
@@ -26,7 +26,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::work::{Receipt, Work};
 
-/// Does the parts whose numbers come in.
+/// An operator that runs the parts whose numbers it receives.
 #[derive(Debug)]
 pub struct PartsExec {
     work: Arc<Work>,
@@ -34,10 +34,10 @@ pub struct PartsExec {
     properties: Arc<PlanProperties>,
 }
 
-/// The plan of a stage: its parts, dealt to so many partitions, which an engine may run at the same time.
+/// Returns the plan of a stage: its parts, distributed over partitions that an engine may run at the same time.
 ///
 /// # Errors
-/// None in practice: those of DataFusion.
+/// Errors of DataFusion; none in practice.
 pub fn plan(work: Work, partitions: u32) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
     let partition = |first| {
@@ -50,7 +50,7 @@ pub fn plan(work: Work, partitions: u32) -> Result<Arc<dyn ExecutionPlan>> {
 }
 
 impl PartsExec {
-    /// The operator above what names the parts.
+    /// Creates the operator above an input that supplies the part numbers.
     #[must_use]
     pub fn new(work: Arc<Work>, input: Arc<dyn ExecutionPlan>) -> Self {
         let partitions = Partitioning::UnknownPartitioning(input.output_partitioning().partition_count());
@@ -63,7 +63,7 @@ impl PartsExec {
         Self { work, input, properties: Arc::new(properties) }
     }
 
-    /// What it does with a part.
+    /// Returns the work that it does for a part.
     #[must_use]
     pub fn work(&self) -> &Work {
         &self.work
@@ -96,7 +96,7 @@ impl ExecutionPlan for PartsExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// A partition below is a task: dealing its rows anew would not help.
+    /// A partition of the input is a task, so redistributing its rows would not help.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
@@ -145,7 +145,7 @@ async fn run(work: Arc<Work>, part: u32) -> Result<RecordBatch> {
     )
 }
 
-/// What a thread said when it panicked.
+/// Returns the message of a panicked thread.
 fn panic_text(failed: tokio::task::JoinError) -> String {
     let Ok(said) = failed.try_into_panic() else { return "cancelled".to_owned() };
     let said: &(dyn Any + Send) = &*said;
@@ -154,7 +154,7 @@ fn panic_text(failed: tokio::task::JoinError) -> String {
     format!("the builder panicked: {}", text.unwrap_or("no message"))
 }
 
-/// One column: receipts as JSON.
+/// Returns the output schema: one column with receipts as JSON.
 fn receipt_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("receipt", DataType::Utf8, false)]))
 }
@@ -164,10 +164,10 @@ fn to_batch(receipt: &Receipt) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(receipt_schema(), vec![Arc::new(StringArray::from(vec![json]))])?)
 }
 
-/// The receipts in what came back.
+/// Parses the receipts from the returned batches.
 ///
 /// # Errors
-/// When they are none.
+/// Fails if a value is not a receipt.
 pub fn receipts(batches: &[RecordBatch]) -> Result<Vec<Receipt>> {
     let invalid = |error: serde_json::Error| DataFusionError::External(error.into());
     let texts = batches.iter().flat_map(|batch| batch.column(0).as_string::<i32>().iter());

@@ -1,7 +1,7 @@
-//! A Ballista scheduler, as a client sees it: where it is, and whether it has executors.
+//! Client-side view of a Ballista scheduler: its address, and whether it has executors.
 //!
-//! Ballista ends a job when its last executor is lost. A job that is sent to a scheduler which never had one waits for ever;
-//! so does one whose scheduler was started anew. The client therefore asks.
+//! Ballista ends a job when its last executor is lost. A job sent to a scheduler that never had an executor, or that
+//! was restarted, waits forever. The client therefore polls for executors.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How often a client asks.
+/// Polling interval of the client.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The address of a scheduler, and how long a client waits for executors.
+/// Address of a scheduler, and how long a client waits for executors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheduler {
     pub(crate) address: String,
@@ -20,7 +20,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Whether executors are registered. What is no answer to this question counts as yes: it is then the job that fails.
+    /// Returns whether executors are registered. Returns true if there is no valid answer; the job itself then fails.
     async fn has_executors(&self) -> bool {
         let ask = async {
             let mut stream = TcpStream::connect(&self.address).await?;
@@ -38,7 +38,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends when there have been no executors for too long, and never otherwise.
+    /// Completes when there have been no executors for too long, and never otherwise.
     pub(crate) async fn lost(&self) {
         let mut last = Instant::now();
         while last.elapsed() < self.patience {

@@ -11,12 +11,12 @@ use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
 use bert_storage::{is_url, objects, on_disk};
 use serde::{Deserialize, Serialize};
 
-/// How long a part waits for another process that works on it. A machine that lost its network may still hold the lock
-/// when the engine already runs the part elsewhere.
+/// How long a part waits for the lock of another process that works on it. A machine that lost its network may still
+/// hold the lock when the engine already runs the part elsewhere.
 const LOCK_WAIT: Duration = Duration::from_secs(20);
 const LOCK_POLL: Duration = Duration::from_millis(200);
 
-/// A stage: work that all parts do before the next stage begins.
+/// A stage: work that all parts finish before the next stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -35,56 +35,57 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// A stage of a build: all that an executor must know apart from the number of a part.
+/// A stage of a build: everything an executor needs except the part number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// The program that planned it; executors of another version refuse it.
+    /// Version of the program that planned it; executors of another version refuse it.
     pub program: String,
     /// The stage.
     pub stage: Stage,
-    /// The build.
+    /// Configuration of the build.
     pub config: BuildConfig,
-    /// Into how many parts it is divided.
+    /// Number of parts.
     pub parts: u32,
 }
 
 /// The result of a part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// The part, from 1.
+    /// Part number, from 1.
     pub part: u32,
-    /// Rows of its shards; tokens of its text while tokenizing.
+    /// Rows of its shards; in the tokenize stage, tokens of its text.
     pub count: u64,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The message and the exit code of the builder where it failed.
+    /// Message and exit code of the builder, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<(String, u8)>,
 }
 
-/// A part is no longer wanted: what the builder's thread unwinds with.
+/// Panic payload that unwinds the builder's thread when its part is cancelled.
 struct Cancelled;
 
 impl Work {
-    /// The version of the program that has this code.
+    /// Version of the program with this code.
     pub const PROGRAM: &'static str = concat!("bert ", env!("CARGO_PKG_VERSION"));
 
-    /// A stage of a build in `parts` parts. Relative paths become absolute: workers run in folders of their own.
+    /// Creates a stage of a build in `parts` parts. Relative paths become absolute, because workers run in other
+    /// folders.
     #[must_use]
     pub fn new(stage: Stage, config: &BuildConfig, parts: u32) -> Self {
         let config = absolute(config).with_threads(config.threads.max(1));
         Self { program: Self::PROGRAM.to_owned(), stage, config, parts }
     }
 
-    /// Does one part. A failure that another attempt may mend is an error; any other is in the receipt, with the builder's
-    /// own words.
+    /// Runs one part. A failure that another attempt may fix is returned as an error; any other is in the receipt, with
+    /// the builder's message.
     ///
     /// # Errors
-    /// [`std::io::Error`]: a disk or network, or another process that holds the part.
+    /// [`std::io::Error`]: a disk or network failure, or another process that holds the part's lock.
     ///
     /// # Panics
-    /// Unwinds when `cancelled` becomes true, within a second; the part's lock is then released.
+    /// Unwinds within a second after `cancelled` becomes true; the part's lock is then released.
     pub fn run(&self, part: u32, cancelled: &AtomicBool) -> std::io::Result<Receipt> {
         let start = Instant::now();
         let config = self.config.clone().with_part(part as usize).with_parts(self.parts as usize);
@@ -119,11 +120,11 @@ impl Work {
     }
 }
 
-/// Paths as every machine of the cluster has them.
+/// Returns the configuration with paths that are valid on every machine of the cluster.
 fn absolute(config: &BuildConfig) -> BuildConfig {
     let absolute = |path: &Path| match is_url(path) {
         true => path.to_owned(),
-        // An empty path has no absolute form; it is refused where it is opened.
+        // An empty path has no absolute form; it is rejected when it is opened.
         false => std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned()),
     };
     let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
@@ -140,10 +141,10 @@ fn is_in_use(error: &bert_data::Error) -> bool {
     matches!(error, bert_data::Error::Storage(bert_storage::Error::InUse { .. }))
 }
 
-/// Whether another attempt, here or on another machine, may go well.
+/// Returns whether another attempt, here or on another machine, may succeed.
 fn may_pass(error: &bert_data::Error) -> bool {
     let of_system = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    // No machine has another key or another bucket.
+    // The key and the bucket are the same on every machine.
     if of_system().any(objects::is_refusal) {
         return false;
     }
@@ -151,12 +152,12 @@ fn may_pass(error: &bert_data::Error) -> bool {
     matches!(error, bert_data::Error::Storage(_)) || of_disk || error.exit_code() == 75
 }
 
-/// An error and what it comes from.
+/// Returns an error and its causes.
 fn causes(error: &bert_data::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
 }
 
-/// An error with its causes, those left out that it quotes.
+/// Formats an error with its causes, without those that it already quotes.
 pub(crate) fn message<'e>(causes: impl Iterator<Item = &'e (dyn std::error::Error + 'static)>) -> String {
     let add = |text: String, cause: String| {
         if text.contains(&cause) { text } else { format!("{text}: {cause}") }

@@ -1,7 +1,8 @@
 //! The Python module `bert_data`: the parts of a build as plain functions, for engines that schedule Python.
 //!
-//! `plan` names the parts, `run` does one, `run_batch` does those of an Arrow batch, and `commit` makes a data set of all.
-//! They hold nothing between calls, so any scheduler may run them anywhere, and again. Python's lock is free while they work.
+//! `plan` lists the parts, `run` runs one, `run_batch` runs the parts of an Arrow batch, and `commit` combines them
+//! into a data set. The functions are stateless, so any scheduler may run them anywhere, repeatedly. They release the
+//! GIL while they work.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,10 +39,10 @@ fn refused(py: Python<'_>, message: String, exit_code: u8) -> PyErr {
     }
 }
 
-/// The tasks of one stage ("tokenize", then "shards"): a list of dicts with `part` (from 1) and `work` (JSON).
+/// Returns the tasks of one stage ("tokenize", then "shards"): a list of dicts with `part` (from 1) and `work` (JSON).
 ///
-/// The keyword arguments are the options of make-pretrain-data: input, vocab, output, dupe_factor, ... All tasks of the first
-/// stage must be done before the second begins.
+/// The keyword arguments are the options of make-pretrain-data: input, vocab, output, dupe_factor, ... All tasks of the
+/// first stage must finish before the second stage begins.
 #[pyfunction]
 #[pyo3(signature = (stage, parts, **options))]
 fn plan(
@@ -70,7 +71,7 @@ fn plan(
         .collect()
 }
 
-/// Does one part. An `OSError` may pass: do it again. A failure in words is what no attempt mends.
+/// Runs one part. An `OSError` is transient and can be retried; a failure in the receipt is permanent.
 fn done(work: &str, part: u32) -> PyResult<Receipt> {
     let work: Work = serde_json::from_str(work).map_err(invalid)?;
     if work.program != Work::PROGRAM {
@@ -83,9 +84,9 @@ fn done(work: &str, part: u32) -> PyResult<Receipt> {
     work.run(part, &AtomicBool::new(false)).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Does one task and returns its receipt: a dict with `part`, `count` (tokens, then rows) and `seconds`.
+/// Runs one task and returns its receipt: a dict with `part`, `count` (tokens, then rows) and `seconds`.
 ///
-/// Raises OSError where another attempt may go well, and BuildError where none will.
+/// Raises OSError if another attempt may succeed, and BuildError if not.
 #[pyfunction]
 fn run(py: Python<'_>, task: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
     let field = |name| task.get_item(name)?.ok_or_else(|| invalid(format!("a task has {name:?}")));
@@ -97,7 +98,7 @@ fn run(py: Python<'_>, task: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
     Ok(pythonize(py, &receipt)?.unbind())
 }
 
-/// Does the tasks of an Arrow batch (columns `part` and `work`) and returns their receipts as one (`part`, `count`,
+/// Runs the tasks of an Arrow batch (columns `part` and `work`) and returns their receipts as a batch (`part`, `count`,
 /// `seconds`).
 #[pyfunction]
 fn run_batch(py: Python<'_>, tasks: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
@@ -121,7 +122,7 @@ fn run_batch(py: Python<'_>, tasks: PyArrowType<RecordBatch>) -> PyResult<PyArro
     {
         return Err(refused(py, format!("part {part}: {message}"), exit_code));
     }
-    // Spark has no unsigned integers.
+    // Spark does not have unsigned integers.
     let parts = Int64Array::from_iter_values(receipts.iter().map(|receipt| i64::from(receipt.part)));
     let counts = Int64Array::from_iter_values(receipts.iter().map(|receipt| receipt.count as i64));
     let seconds = Float64Array::from_iter_values(receipts.iter().map(|receipt| receipt.seconds));
@@ -131,8 +132,8 @@ fn run_batch(py: Python<'_>, tasks: PyArrowType<RecordBatch>) -> PyResult<PyArro
     Ok(PyArrowType(batch.map_err(invalid)?))
 }
 
-/// Checks that all parts are there and nothing was lost or made twice, commits the data set and returns its manifest.
-/// `scratch` is that of the plan, if it has one.
+/// Checks that all parts exist and nothing was lost or duplicated, commits the data set and returns its manifest.
+/// `scratch` is the `scratch` option of the plan, if any.
 #[pyfunction]
 #[pyo3(signature = (output, scratch=None))]
 fn commit(py: Python<'_>, output: PathBuf, scratch: Option<PathBuf>) -> PyResult<Py<PyAny>> {

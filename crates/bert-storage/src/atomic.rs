@@ -1,6 +1,6 @@
-//! Writes files that appear whole under their name, or not at all.
+//! Atomic file writes: a file appears complete under its name, or not at all.
 //!
-//! A write gives the file's size and digest. If it fails, the old file is left as it was.
+//! A write returns the size and the digest of the file. If a write fails, the old file stays unchanged.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::system::{Disk, Durable, FileSystem, folder_of};
 
-/// The size and the digest of a finished file.
+/// Size and digest of a finished file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its BLAKE3 digest in hex.
+    /// BLAKE3 digest in hex.
     pub blake3: String,
 }
 
-/// A file that appears under its name only when [`AtomicFile::commit`] has succeeded.
+/// A file that appears under its name only after [`AtomicFile::commit`] has succeeded.
 ///
-/// Dropped without commit, it removes what it wrote and leaves the old file as it was.
+/// Dropping it without a commit removes the temporary file and leaves the old file unchanged.
 pub struct AtomicFile<'a> {
     files: &'a dyn FileSystem,
     path: PathBuf,
@@ -29,15 +29,15 @@ pub struct AtomicFile<'a> {
     out: Option<BufWriter<Box<dyn Durable>>>,
     hasher: blake3::Hasher,
     bytes: u64,
-    /// Bytes of the file with the last write, whether or not that succeeded.
+    /// Size of the file including the last write, even if that write failed.
     tried: u64,
 }
 
 impl<'a> AtomicFile<'a> {
-    /// Begins to write `path` under a temporary name beside it.
+    /// Creates a temporary file next to `path`.
     ///
     /// # Errors
-    /// [`Error::Io`] when the temporary file cannot be made.
+    /// [`Error::Io`] if the temporary file cannot be created.
     pub fn create(files: &'a dyn FileSystem, path: &Path) -> Result<Self> {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
@@ -55,20 +55,20 @@ impl<'a> AtomicFile<'a> {
         })
     }
 
-    /// Writes the whole file and puts it in its place.
+    /// Writes the whole file and commits it.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::DiskFull`], which says what the file needs. The old file, if any, is then unchanged,
-    /// unless only the last step, the fsync of the folder, failed.
+    /// [`Error::Io`], or [`Error::DiskFull`] with the size of the file. The old file, if any, is then unchanged, unless
+    /// only the last step, the fsync of the folder, failed.
     pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
         self.add(write)?;
         self.commit()
     }
 
-    /// Writes at its end.
+    /// Appends to the file.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::DiskFull`], which says what the file needs.
+    /// [`Error::Io`], or [`Error::DiskFull`] with the size of the file.
     pub fn add(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         write(self).map_err(|source| self.failed(source))
     }
@@ -77,7 +77,7 @@ impl<'a> AtomicFile<'a> {
         Error::write(&self.path, self.tried, source)
     }
 
-    /// Puts the file in its place: flush, fsync, rename, fsync of the folder.
+    /// Commits the file: flush, fsync, rename, fsync of the folder.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then still there, unless only the last step, the
@@ -107,7 +107,7 @@ impl Write for AtomicFile<'_> {
         self.tried = self.bytes + buffer.len() as u64;
         let written = match out.write(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            // Whoever writes into the file knows neither its name nor its size.
+            // Callers that write into the file know neither its name nor its size.
             written => written.map_err(|source| self.failed(source).carry())?,
         };
         self.hasher.update(&buffer[..written]);
@@ -124,14 +124,14 @@ impl Write for AtomicFile<'_> {
 impl Drop for AtomicFile<'_> {
     fn drop(&mut self) {
         if let Some(out) = self.out.take() {
-            // Not flushed: the file goes away.
+            // No flush: the file is removed.
             drop(out.into_parts().0);
             let _ = self.files.remove_file(&self.temporary);
         }
     }
 }
 
-/// Writes a file all or nothing on the real file system.
+/// Writes a file atomically on the real file system.
 ///
 /// # Errors
 /// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then unchanged, unless only the last step, the fsync
@@ -140,7 +140,7 @@ pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     AtomicFile::create(&Disk, path)?.fill(write)
 }
 
-/// Writes a value as indented JSON with a final newline, all or nothing.
+/// Writes a value atomically, as indented JSON with a final newline.
 ///
 /// # Errors
 /// As [`write_atomic`].
@@ -156,7 +156,7 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> impl FnOnce(&mut dyn Wri
     }
 }
 
-/// Whether a name is one that [`AtomicFile`] writes under: `.NAME.PID.tmp`.
+/// Returns whether a name is a temporary name of [`AtomicFile`]: `.NAME.PID.tmp`.
 pub fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
     stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
@@ -205,7 +205,8 @@ mod tests {
                     break;
                 }
             }
-            // A full disk fails create and at least two writes; an error also fsync, rename, fsync of the folder.
+            // A full disk fails create and at least two writes; an I/O error also fails fsync, rename and the fsync of
+            // the folder.
             assert!(failures >= if fault == Fault::Io { 6 } else { 3 }, "{fault:?}: {failures}");
         }
     }

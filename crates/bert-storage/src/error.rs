@@ -1,4 +1,4 @@
-//! Errors of files and folders, and the one form in which a problem says its place in a file.
+//! Errors of files and folders, and the common form of a problem with its location in a file ([`Located`]).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,41 +6,41 @@ use std::path::{Path, PathBuf};
 use crate::objects::is_transient;
 use crate::url::shown;
 
-/// A result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and with which file.
+/// Error of a file operation, with the file's path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file operation failed.
     #[error("cannot {action} {}", shown(path))]
     Io {
-        /// What was tried: "open", "read", "write", "rename", ...
+        /// The operation: "open", "read", "write", "rename", ...
         action: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// There is no room left for a file.
+    /// The disk is full.
     #[error("no room on the disk for {}: it needs {needed} bytes or more", shown(path))]
     DiskFull {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Bytes of the file up to the write that failed, and with it.
+        /// Size of the file including the failed write, in bytes.
         needed: u64,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// An object has not the contents that it should have.
+    /// The contents of an object differ from the expected contents.
     #[error("{}: BLAKE3 {found}, expected {expected}", shown(path))]
     Differs {
-        /// The object.
+        /// URL of the object.
         path: PathBuf,
-        /// Its digest.
+        /// Digest of the object.
         found: String,
-        /// The digest expected.
+        /// Expected digest.
         expected: String,
     },
     /// A lock file cannot be locked.
@@ -50,21 +50,21 @@ pub enum Error {
         path.display()
     )]
     Lock {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Another process writes to the folder.
+    /// Another process is writing to the folder.
     #[error("{} is in use by another process", shown(path))]
     InUse {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
 }
 
 impl Error {
-    /// The documented exit code of a program that ends with this error.
+    /// Returns the documented exit code of a program that ends with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -75,14 +75,14 @@ impl Error {
         }
     }
 
-    /// Makes an [`Error::Io`] of what the system said.
+    /// Returns a function that converts a system error to [`Error::Io`].
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
 
-    /// Returns the error of a write after which the file would have had `needed` bytes; the one that `source` carries,
-    /// if it carries one.
+    /// Returns the error of a failed write; with the write, the file would have had `needed` bytes. If `source` carries
+    /// an error of this crate, returns that error.
     pub(crate) fn write(path: &Path, needed: u64, source: std::io::Error) -> Self {
         let path = path.to_owned();
         match Self::carried_by(source) {
@@ -92,16 +92,16 @@ impl Error {
         }
     }
 
-    /// Returns the error of this crate that an [`std::io::Error`] carries. A file that is written through somebody
-    /// else's writer hands its errors on in this way.
+    /// Returns the error of this crate that an [`std::io::Error`] carries. Errors pass through the writers of other
+    /// crates in this form.
     ///
     /// # Errors
-    /// The error itself when it carries none.
+    /// Returns the error itself if it does not carry one.
     pub fn carried_by(error: std::io::Error) -> std::result::Result<Self, std::io::Error> {
         error.downcast::<Self>()
     }
 
-    /// Makes an [`std::io::Error`] that carries this one.
+    /// Wraps this error in an [`std::io::Error`].
     pub(crate) fn carry(self) -> std::io::Error {
         let kind = match &self {
             Self::Io { source, .. } | Self::DiskFull { source, .. } | Self::Lock { source, .. } => {
@@ -113,11 +113,11 @@ impl Error {
     }
 }
 
-/// Whether an error, or what caused it, is that a disk or quota is full.
+/// Returns whether an error, or one of its causes, means that a disk or quota is full.
 #[must_use]
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    // What an `io::Error` wraps is not among its sources itself.
+    // The error wrapped in an `io::Error` is not in its chain of sources.
     let says_so = |io: &std::io::Error| {
         matches!(io.kind(), StorageFull | QuotaExceeded)
             || io.get_ref().is_some_and(|inner| is_disk_full(inner))
@@ -126,14 +126,14 @@ pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
         .any(|error| error.downcast_ref::<std::io::Error>().is_some_and(says_so))
 }
 
-/// A problem and its place, which stands first in the message: `train.tsv:3: the line is empty, expected a text`.
+/// A problem with its location, which begins the message: `train.tsv:3: the line is empty, expected a text`.
 #[derive(Debug)]
 pub struct Located<P> {
-    /// The file or folder.
+    /// Path of the file or folder.
     pub path: Box<Path>,
-    /// The line, or the row of a table without lines, counted from 1; `None` where it is the whole file.
+    /// Line, or row of a table without lines, counted from 1; `None` if the problem concerns the whole file.
     pub line: Option<u64>,
-    /// What is wrong there.
+    /// The problem at this location.
     pub problem: P,
 }
 
@@ -153,12 +153,12 @@ impl<P: std::error::Error> std::error::Error for Located<P> {
     }
 }
 
-/// Gives a problem its place.
+/// Adds a location to a problem.
 pub trait Locate: Sized {
-    /// A problem of a whole file or folder.
+    /// Returns the problem with the path of a whole file or folder.
     fn at(self, path: impl Into<PathBuf>) -> Located<Self>;
 
-    /// A problem of one line, counted from 1.
+    /// Returns the problem with the path of a file and a line, counted from 1.
     fn at_line(self, path: impl Into<PathBuf>, line: u64) -> Located<Self> {
         Located { line: Some(line), ..self.at(path) }
     }

@@ -1,20 +1,20 @@
-//! Writes files that appear whole or not at all, and keeps folders good through kills, full disks and power cuts.
+//! Writes files atomically, and keeps output folders consistent after kills, full disks and power cuts.
 //!
-//! | what | with |
+//! | task | item |
 //! |---|---|
-//! | a complete file under its name, or no change | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
-//! | a folder that is whole when its last file is there | [`StagedFolder`] |
-//! | one writer in a folder | [`OutputLock`] |
-//! | JSON that carries its own digest | [`sealed`] |
-//! | an error that names its place in a file | [`Located`] |
-//! | text from a file, safe for a terminal | [`visible`](fn@visible) |
-//! | scratch data, digested while it is written | [`scratch`] |
-//! | a file or an object of a store, to read | [`open_stream`], [`open_file`], [`size`] |
-//! | objects of a store (S3, Google Cloud, Azure) | [`objects`], with the feature `object-stores` |
-//! | copies of objects on a disk, up to a limit of bytes | [`ObjectCache`] |
-//! | a disk that is full or broken, a power cut, for tests | `faults`, a feature |
+//! | write a complete file, or change nothing | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
+//! | write a folder that is complete once its last file exists | [`StagedFolder`] |
+//! | allow one writer per folder | [`OutputLock`] |
+//! | store JSON with its own digest | [`sealed`] |
+//! | report an error with its location in a file | [`Located`] |
+//! | print text from a file safely on a terminal | [`visible`](fn@visible) |
+//! | write scratch data with a digest | [`scratch`] |
+//! | read a file or an object of a store | [`open_stream`], [`open_file`], [`size`] |
+//! | access objects of a store (S3, Google Cloud, Azure) | [`objects`], with the feature `object-stores` |
+//! | cache copies of objects on a disk, with a size limit | [`ObjectCache`] |
+//! | simulate a full or broken disk or a power cut in tests | the feature `faults` |
 //!
-//! A complete file is written under a temporary name, synced and renamed; then its folder is synced.
+//! A file is written under a temporary name, synced and renamed; then its folder is synced.
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;
@@ -24,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All operations that write go through the small trait [`FileSystem`], so that a test can make any of them fail.
+//! All write operations use the small trait [`FileSystem`], so that a test can make any of them fail.
 
 mod atomic;
 mod error;

@@ -1,4 +1,4 @@
-//! Stands for `objects` where the feature `object-stores` is off: every request is refused.
+//! Replaces `objects` if the feature `object-stores` is off: every request fails.
 
 use std::io::{self, Empty};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, said))
 }
 
-/// No error is.
+/// Returns false: without a store, errors are never transient.
 #[must_use]
 pub fn is_transient(_: &io::Error) -> bool {
     false
 }
 
-/// No error is.
+/// Returns false: without a store, requests are never refused by one.
 #[must_use]
 pub fn is_refusal(_: &io::Error) -> bool {
     false
@@ -28,7 +28,7 @@ pub(crate) fn size(_: &Path) -> io::Result<u64> {
     unsupported()
 }
 
-/// Refuses.
+/// Fails.
 ///
 /// # Errors
 /// Always.
@@ -36,7 +36,7 @@ pub fn list(_: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     unsupported()
 }
 
-/// Refuses.
+/// Fails.
 ///
 /// # Errors
 /// Always.
@@ -44,7 +44,7 @@ pub fn put(_: &Path, _: Vec<u8>) -> io::Result<()> {
     unsupported()
 }
 
-/// Refuses.
+/// Fails.
 ///
 /// # Errors
 /// Always.
@@ -52,7 +52,7 @@ pub fn put_new(_: &Path, _: Vec<u8>) -> io::Result<bool> {
     unsupported()
 }
 
-/// Refuses.
+/// Fails.
 ///
 /// # Errors
 /// Always.
@@ -60,7 +60,7 @@ pub fn remove(_: &Path) -> io::Result<bool> {
     unsupported()
 }
 
-/// Refuses.
+/// Fails.
 ///
 /// # Errors
 /// Always.

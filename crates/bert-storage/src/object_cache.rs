@@ -1,7 +1,7 @@
-//! Keeps copies of objects on a disk, up to a limit of bytes: those that were used last.
+//! A least-recently-used cache of objects on a disk, with a size limit in bytes.
 //!
-//! A copy has the digest of its contents as its name. A process compares the digest before it first uses a copy, so any
-//! number of processes may share a folder. Files with other names are left alone.
+//! The name of a copy is the digest of its contents. A process checks the digest before it first uses a copy, so
+//! several processes can share a folder. Files with other names are ignored.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,9 +15,9 @@ use tempfile::TempDir;
 use crate::error::{Error, Result};
 use crate::source::open_stream;
 
-/// The beginning of the name of a copy that is being written.
+/// Prefix of the name of a copy that is being written.
 const UNFINISHED: &str = ".copy-";
-/// How long nobody writes to such a copy before it counts as left by a kill.
+/// Time without a write after which an incomplete copy is considered left by a killed process.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A folder with copies of objects.
@@ -25,30 +25,30 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 pub struct ObjectCache {
     folder: PathBuf,
     most: u64,
-    /// The names of the copies whose digests this process has compared.
+    /// Names of the copies whose digests this process has checked.
     compared: Arc<Mutex<BTreeSet<String>>>,
     _temporary: Option<Arc<TempDir>>,
 }
 
 impl ObjectCache {
-    /// A cache in a folder, which need not exist yet, for at most `most` bytes.
+    /// Creates a cache of at most `most` bytes in a folder, which need not exist yet.
     #[must_use]
     pub fn new(folder: &Path, most: u64) -> Self {
         Self { folder: folder.to_owned(), most, compared: Arc::default(), _temporary: None }
     }
 
-    /// A folder that goes with the last clone.
+    /// Creates a cache in a temporary folder that is removed with the last clone.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if the folder cannot be created.
     pub fn temporary(most: u64) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let cache = Self::new(folder.path(), most);
         Ok(Self { _temporary: Some(Arc::new(folder)), ..cache })
     }
 
-    /// A folder of the user's cache (`$XDG_CACHE_HOME/bert`, `~/.cache/bert`); where there is no home, of the system's
-    /// temporary files.
+    /// Returns a folder in the user's cache (`$XDG_CACHE_HOME/bert`, `~/.cache/bert`), or in the system's temporary
+    /// folder if there is no home folder.
     #[must_use]
     pub fn user_folder(name: &str) -> PathBuf {
         let set =
@@ -57,15 +57,15 @@ impl ObjectCache {
         caches.unwrap_or_else(std::env::temp_dir).join("bert").join(name)
     }
 
-    /// Returns a copy of the object, which has `bytes` bytes and this BLAKE3 digest in hex. The file stays readable when
-    /// the copy is removed.
+    /// Returns a copy of the object with this size in bytes and this BLAKE3 digest in hex. The file stays readable
+    /// after the copy is removed from the cache.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::Differs`] when the object has another digest.
+    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::Differs`] if the object has another digest.
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
         if let Some(file) = self.kept(&path, bytes, blake3)? {
-            // Where the folder belongs to somebody else, the copy only seems older.
+            // If the folder belongs to another user, this fails, and the copy only seems older.
             let _ = file.set_modified(SystemTime::now());
             return Ok(file);
         }
@@ -88,10 +88,10 @@ impl ObjectCache {
         Ok(file)
     }
 
-    /// Returns the copy of this name if it is there and holds what its name says. A damaged one is removed.
+    /// Returns the copy with this name if it exists and matches its digest. Removes a corrupt copy.
     fn kept(&self, path: &Path, bytes: u64, blake3: &str) -> Result<Option<File>> {
         let mut file = match File::open(path) {
-            // The copy of another user who does not share it is none for this one.
+            // A copy that another user does not share counts as missing.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
             {
@@ -121,7 +121,7 @@ impl ObjectCache {
         self.compared.lock().unwrap_or_else(PoisonError::into_inner).insert(blake3.to_owned());
     }
 
-    /// Removes the copies that were not used for longest until `bytes` bytes have room, and unfinished copies of killed
+    /// Removes the least recently used copies until there is room for `bytes` bytes, and incomplete copies of killed
     /// processes.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
@@ -153,12 +153,12 @@ impl ObjectCache {
     }
 }
 
-/// Whether a name is one that a copy has: a digest in hex.
+/// Returns whether a name is the name of a copy: a digest in hex.
 fn is_copy(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Copies an object into a file that will be at `path`; returns the digest of its bytes.
+/// Copies an object to the file for `path` and returns the digest of its bytes.
 fn copy_digested(mut from: impl Read, to: &mut File, url: &Path, path: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     let (mut buffer, mut written) = (vec![0; 1 << 16], 0);
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::source::digest_bytes;
 
-    /// An object, its bytes and its digest, and a cache with a copy of it.
+    /// Returns an object, its size, its digest and a cache with a copy of it.
     fn with_a_copy(folder: &Path) -> (PathBuf, u64, String, ObjectCache) {
         let (object, text) = (folder.join("object"), b"some bytes");
         fs::write(&object, text).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         let path = folder.path().join("cache").join(&digest);
         for damaged in ["some bytez", "some"] {
             fs::write(&path, damaged).unwrap();
-            // Another process, which has compared nothing yet.
+            // Simulates another process, which has not checked any digest yet.
             let cache = ObjectCache::new(&folder.path().join("cache"), 15);
             let mut text = String::new();
             cache.open(&object, bytes, &digest).unwrap().read_to_string(&mut text).unwrap();

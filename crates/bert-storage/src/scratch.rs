@@ -1,6 +1,6 @@
-//! Scratch files: digested while they are written, and read at any place.
+//! Scratch files: written sequentially with a running digest, and readable at any offset.
 //!
-//! They are not synced and need not survive a power cut: a digest shows whether they are whole.
+//! They are not synced and need not survive a power cut; the digest shows whether they are complete.
 
 use std::fs::File;
 use std::hash::Hasher;
@@ -12,7 +12,7 @@ use twox_hash::XxHash3_64;
 use crate::error::{Error, Result};
 use crate::system::{Durable, FileSystem};
 
-/// Fills `buffer` from a place in a file, whatever its own position is.
+/// Fills `buffer` from an offset of a file, independent of the file's own position.
 ///
 /// # Errors
 /// As [`std::io::Read::read_exact`].
@@ -34,17 +34,17 @@ pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<
     }
 }
 
-/// The size and the digest of a finished scratch file, by which it can be recognized.
+/// Size and digest of a finished scratch file, used to recognize it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScratchDigest {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its XXH3 digest.
+    /// XXH3 digest.
     pub xxh3: u64,
 }
 
-/// Digests bytes as they go by.
+/// Computes the digest of the bytes written through it.
 #[derive(Default)]
 struct Digester {
     hasher: XxHash3_64,
@@ -52,7 +52,7 @@ struct Digester {
 }
 
 impl Digester {
-    /// The digest of all bytes so far.
+    /// Returns the digest of all bytes so far.
     fn digest(&self) -> ScratchDigest {
         ScratchDigest { bytes: self.bytes, xxh3: self.hasher.finish() }
     }
@@ -70,7 +70,7 @@ impl Write for Digester {
     }
 }
 
-/// The digest of a whole file; `None` when there is none.
+/// Returns the digest of a whole file, or `None` if the file does not exist.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -85,7 +85,7 @@ pub fn digest_of(path: &Path) -> Result<Option<ScratchDigest>> {
     Ok(Some(digester.digest()))
 }
 
-/// A scratch file that is digested while it is written, in large pieces.
+/// A scratch file with a running digest, written in large blocks.
 pub struct ScratchFile {
     path: PathBuf,
     out: Box<dyn Durable>,
@@ -93,11 +93,11 @@ pub struct ScratchFile {
     digester: Digester,
 }
 
-/// Bytes that a scratch file holds back.
+/// Size of a scratch file's write buffer in bytes.
 const BUFFER: usize = 1 << 17;
 
 impl ScratchFile {
-    /// Creates or empties a file.
+    /// Creates or truncates a file.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -106,7 +106,7 @@ impl ScratchFile {
         Ok(Self { path: path.to_owned(), out, buffer: Vec::new(), digester: Digester::default() })
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::DiskFull`].
@@ -115,7 +115,7 @@ impl ScratchFile {
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Hands everything to the operating system, so that other handles see it.
+    /// Passes all buffered bytes to the operating system, so that other handles see them.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::DiskFull`].
@@ -127,13 +127,13 @@ impl ScratchFile {
         Ok(())
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.digester.bytes + self.buffer.len() as u64
     }
 
-    /// Writes what was held back; the digest of the whole file.
+    /// Flushes the buffer and returns the digest of the whole file.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::DiskFull`].

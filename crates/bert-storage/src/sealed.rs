@@ -1,7 +1,7 @@
-//! JSON files that carry their own digest, so that a flipped bit or a manual edit is found when they are read.
+//! Checksummed JSON files: each contains its own digest, so that a flipped bit or a manual edit is detected on reading.
 //!
-//! The first entry of the file is `"seal"`: the BLAKE3 digest of the whole file with the digits of the seal as zeros.
-//! Files whose digest stands in another file (shards, the files of a checkpoint) need no seal.
+//! The first entry of the file is `"seal"`: the BLAKE3 digest of the whole file with the digits of the seal set to
+//! zero. Files whose digest is stored in another file (shards, the files of a checkpoint) do not need a seal.
 
 use std::path::Path;
 
@@ -12,33 +12,33 @@ use crate::source::{digest_bytes, read_limited};
 const START: &str = "{\n  \"seal\": \"";
 const END: &str = "\",\n";
 const DIGITS: usize = 64;
-/// The largest sealed file that is read: a manifest of 99,999 shards has some twenty megabytes.
+/// Maximum size of a sealed file in bytes; the manifest of 99,999 shards has about 20 MB.
 pub const LARGEST: u64 = 256 << 20;
 
-/// How a sealed file can be wrong.
+/// Error of a sealed file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It does not begin with a seal.
+    /// The file does not begin with a seal.
     #[error("it does not begin with a seal: cut off, of another version, or not ours")]
     NoSeal,
-    /// Its bytes are not those that were sealed.
+    /// The contents do not match the seal.
     #[error("its seal does not match: a bit was flipped, or it was edited")]
     Broken,
 }
 
-/// The sealed text of a value.
+/// Returns the sealed JSON text of a value.
 ///
 /// # Panics
-/// When the value is no JSON object, or an empty one.
+/// If the value is not a JSON object or is empty.
 #[must_use]
 pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data");
     assert!(text.starts_with("{\n"), "a JSON object with entries");
-    // In place: the list of a million inputs is long.
+    // In place, because the list of a million inputs is long.
     text.replace_range(..2, &format!("{START}{}{END}", "0".repeat(DIGITS)));
     text.push('\n');
     let seal = digest_bytes(text.as_bytes());
@@ -46,7 +46,8 @@ pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
     text
 }
 
-/// The sealed text of a value, of at most so many bytes: a larger file could be written, but never be read again.
+/// Returns the sealed JSON text of a value, with at most `most` bytes. A larger file could be written, but never read
+/// again.
 ///
 /// # Errors
 /// [`std::io::ErrorKind::FileTooLarge`].
@@ -62,7 +63,7 @@ pub(crate) fn sealed_within<T: Serialize + ?Sized>(value: &T, most: u64) -> std:
     Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, said))
 }
 
-/// Reads a sealed file: its JSON without the seal.
+/// Reads a sealed file and returns its JSON without the seal.
 ///
 /// # Errors
 /// [`SealError`].
@@ -70,7 +71,7 @@ pub fn read_sealed(path: &Path) -> Result<Vec<u8>, SealError> {
     unsealed(read_limited(path, LARGEST)?)
 }
 
-/// The JSON of a sealed text, without the seal.
+/// Checks a sealed text and returns its JSON without the seal.
 ///
 /// # Errors
 /// [`SealError::NoSeal`], [`SealError::Broken`].

@@ -1,5 +1,5 @@
-//! Reads a file, or an object of a store whose URL is given instead of a path: opens it, gives its bytes up to a
-//! limit, or its BLAKE3 digest as 64 hex digits.
+//! Reads a file, or an object of a store, given by path or URL: as a stream, as a file, as bytes up to a limit, or as
+//! its BLAKE3 digest (64 hex digits).
 //!
 //! `file://` URLs are paths. Other URLs need the feature `object-stores`.
 
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::objects;
 use crate::url::{is_url, on_disk};
 
-/// Opens a file or an object to read it from its beginning to its end.
+/// Opens a file or an object for sequential reading.
 ///
 /// # Errors
-/// As [`File::open`]; what the store says.
+/// As [`File::open`]; errors of the store.
 pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if !is_url(path) {
         return Ok(Box::new(File::open(on_disk(path))?));
@@ -22,10 +22,10 @@ pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(objects::open(path)?))
 }
 
-/// Opens a file to read it in any order; an object is copied to a file without a name first.
+/// Opens a file for random access. An object is first copied to an unnamed temporary file.
 ///
 /// # Errors
-/// As [`File::open`]; what the store says; a full disk.
+/// As [`File::open`]; errors of the store; a full disk.
 pub fn open_file(path: &Path) -> io::Result<File> {
     if !is_url(path) {
         return File::open(on_disk(path));
@@ -36,10 +36,10 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     Ok(copy)
 }
 
-/// The size of a file or an object in bytes.
+/// Returns the size of a file or an object in bytes.
 ///
 /// # Errors
-/// As [`fs::metadata`]; what the store says.
+/// As [`fs::metadata`]; errors of the store.
 pub fn size(path: &Path) -> io::Result<u64> {
     if !is_url(path) {
         return Ok(fs::metadata(on_disk(path))?.len());
@@ -47,13 +47,13 @@ pub fn size(path: &Path) -> io::Result<u64> {
     objects::size(path)
 }
 
-/// The bytes of a regular file or an object that has no more than `limit` of them. A pipe or a device is never opened.
+/// Returns the bytes of a regular file or an object, if there are at most `limit`. Pipes and devices are never opened.
 ///
 /// # Errors
-/// When it is not regular, larger, or cannot be read.
+/// Fails if the file is not regular, is larger, or cannot be read.
 pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if !is_url(path) {
-        // Asked before opening: to open a pipe without a writer would wait for ever.
+        // Check before opening: opening a pipe without a writer would block forever.
         let metadata = fs::metadata(on_disk(path))?;
         if !metadata.is_file() && !metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -67,16 +67,16 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The BLAKE3 digest of bytes, in hex.
+/// Returns the BLAKE3 digest of bytes, in hex.
 #[must_use]
 pub fn digest_bytes(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// The BLAKE3 digest of a file or an object, in hex.
+/// Returns the BLAKE3 digest of a file or an object, in hex.
 ///
 /// # Errors
-/// [`Error::Io`] when the file cannot be read.
+/// [`Error::Io`] if the file cannot be read.
 pub fn digest_file(path: &Path) -> Result<String> {
     let file = open_stream(path).map_err(Error::io("open", path))?;
     let mut hasher = blake3::Hasher::new();
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(read_limited(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(read_limited(&folder.path().join("b"), 2).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_ne!(read_limited(folder.path(), 2).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        // A device that holds nothing would pass for an empty file.
+        // An empty device would otherwise count as an empty file.
         let device = Path::new("/dev/null");
         if device.exists() {
             assert_eq!(read_limited(device, 2).unwrap_err().kind(), io::ErrorKind::InvalidInput);
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(digest_file(&path).unwrap(), digest_bytes(&bytes));
         assert_eq!(digest_bytes(b"").len(), 64);
         if cfg!(unix) {
-            // A folder can be opened and not be read.
+            // A folder can be opened, but not read.
             assert!(digest_file(folder.path()).unwrap_err().to_string().contains("cannot read"));
         }
     }

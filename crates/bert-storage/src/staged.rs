@@ -1,13 +1,13 @@
-//! A folder that one process fills step by step, and that is whole when its last file is there.
+//! A folder that one process fills step by step, and that is complete once its last file exists.
 //!
-//! This is the one protocol of every output: data sets and their parts, runs, checkpoints, exports, fine-tunings.
+//! All outputs use this protocol: data sets and their parts, runs, checkpoints, exports, fine-tunings.
 //!
-//! 1. [`StagedFolder::create`] makes the folder, [`StagedFolder::lock`] gives it to one process, and what a kill left
-//!    is removed under the lock.
-//! 2. Files appear whole under their names ([`StagedFolder::write`]), or are made in a hidden folder beside them and
-//!    then moved ([`StagedFolder::take`]).
-//! 3. The last file says that all are there. What goes away again loses its name first ([`StagedFolder::discard`]), so
-//!    that nothing half removed is taken for whole.
+//! 1. [`StagedFolder::create`] creates the folder and [`StagedFolder::lock`] locks it for one process, which then
+//!    removes the leftovers of killed processes.
+//! 2. Files appear complete under their names ([`StagedFolder::write`]), or are written in a hidden folder next to them
+//!    and then moved ([`StagedFolder::take`]).
+//! 3. The last file marks the folder as complete. A folder is renamed before it is removed ([`StagedFolder::discard`]),
+//!    so that a half-removed folder is never taken for a complete one.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 use crate::sealed::{LARGEST, sealed_within, unsealed};
 use crate::system::{FileSystem, folder_of};
 
-/// The name of the lock file in an output folder.
+/// Name of the lock file in an output folder.
 pub const LOCK: &str = ".lock";
 
-/// Exclusive use of an output folder, until dropped. The lock is the operating system's: it dies with the process; its
-/// file stays.
+/// Exclusive use of an output folder, until dropped. The operating system holds the lock and releases it when the
+/// process ends; the lock file stays.
 #[derive(Debug)]
 pub struct OutputLock {
     #[expect(dead_code, reason = "closing it ends the lock")]
@@ -33,7 +33,7 @@ pub struct OutputLock {
     name: String,
 }
 
-/// A folder, and the file system by which it is written.
+/// A folder, with the file system used to write it.
 #[derive(Clone, Debug)]
 pub struct StagedFolder<'a> {
     files: &'a dyn FileSystem,
@@ -41,40 +41,40 @@ pub struct StagedFolder<'a> {
 }
 
 impl<'a> StagedFolder<'a> {
-    /// A folder that need not be there yet.
+    /// Returns a handle for a folder, which need not exist yet.
     #[must_use]
     pub fn new(files: &'a dyn FileSystem, path: &Path) -> Self {
         Self { files, path: path.to_owned() }
     }
 
-    /// A folder in it.
+    /// Returns a handle for a subfolder.
     #[must_use]
     pub fn inside(&self, name: &str) -> Self {
         Self { files: self.files, path: self.at(name) }
     }
 
-    /// By what it is written.
+    /// Returns the file system used to write the folder.
     #[must_use]
     pub fn files(&self) -> &'a dyn FileSystem {
         self.files
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of a name in it.
+    /// Returns the path of a name in the folder.
     #[must_use]
     pub fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Returns whether something has this name.
+    /// Returns whether a name exists in the folder.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file system does not say.
+    /// [`Error::Io`] if the file system returns an error.
     pub fn has(&self, name: &str) -> Result<bool> {
         self.exists(&self.at(name))
     }
@@ -82,7 +82,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether the folder exists.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file system does not say.
+    /// [`Error::Io`] if the file system returns an error.
     pub fn is_there(&self) -> Result<bool> {
         self.exists(&self.path)
     }
@@ -95,10 +95,10 @@ impl<'a> StagedFolder<'a> {
         }
     }
 
-    /// Returns all names in it, sorted; none where there is no folder.
+    /// Returns all names in the folder, sorted; empty if the folder does not exist.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be read.
+    /// [`Error::Io`] if the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let names = match self.files.names(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -109,10 +109,10 @@ impl<'a> StagedFolder<'a> {
         Ok(names)
     }
 
-    /// Makes the folder, and those above it that are missing; their names survive a power cut.
+    /// Creates the folder and its missing parents durably, so that they survive a power cut.
     ///
     /// # Errors
-    /// [`Error::Io`]; folders above that were made stay.
+    /// [`Error::Io`]; parents already created stay.
     pub fn create(&self) -> Result<()> {
         let path = &self.path;
         if path.as_os_str().is_empty() || path.is_dir() {
@@ -121,23 +121,23 @@ impl<'a> StagedFolder<'a> {
         let above = Self::new(self.files, folder_of(path));
         above.create()?;
         match self.files.create_dir(path) {
-            // Another process may have been faster.
+            // Another process may have created it in the meantime.
             Err(_) if path.is_dir() => Ok(()),
             Err(source) => Err(Error::io("create folder", path)(source)),
             Ok(()) => above.sync(),
         }
     }
 
-    /// Takes the lock of this name in the folder, at once or not at all; most call it [`LOCK`].
+    /// Takes the exclusive lock with this name, without waiting. The usual name is [`LOCK`].
     ///
     /// # Errors
-    /// [`Error::InUse`] when another process holds it, [`Error::Io`] when the lock file cannot be made, [`Error::Lock`]
-    /// when the file system has no locks.
+    /// [`Error::InUse`] if another process holds it, [`Error::Io`] if the lock file cannot be created, [`Error::Lock`]
+    /// if the file system does not support locks.
     pub fn lock(&self, name: &str) -> Result<OutputLock> {
         self.lock_by(File::try_lock, name)
     }
 
-    /// Takes a share in [`LOCK`]: others may have one too, but nobody the lock alone.
+    /// Takes a shared lock on [`LOCK`]: other processes may share it, but none can take it exclusively.
     ///
     /// # Errors
     /// As [`StagedFolder::lock`].
@@ -156,7 +156,8 @@ impl<'a> StagedFolder<'a> {
                 }
             };
             match locked {
-                // Who removes a lock file holds its lock: a lock on a file without a name keeps nobody out.
+                // A process that removes a lock file holds its lock. A lock on a file without a name excludes nobody,
+                // so try again.
                 Ok(()) if !still_has_its_name(&file, &path) => {}
                 Ok(()) => return Ok(OutputLock { file, name: name.to_owned() }),
                 Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: self.path.clone() }),
@@ -165,7 +166,7 @@ impl<'a> StagedFolder<'a> {
         }
     }
 
-    /// Refuses a folder in which another process works; it is in use before it is anything else. Changes nothing.
+    /// Fails if another process is using the folder. This check comes before all others and changes nothing.
     ///
     /// # Errors
     /// As [`StagedFolder::lock`].
@@ -173,8 +174,8 @@ impl<'a> StagedFolder<'a> {
         if self.has(LOCK)? { self.lock(LOCK).map(drop) } else { Ok(()) }
     }
 
-    /// Removes the temporary files of [`AtomicFile`] that a killed process left. Only for who holds the folder's lock:
-    /// a file that is being written looks the same.
+    /// Removes temporary files of [`AtomicFile`] left by a killed process. The caller must hold the folder's lock,
+    /// because a file that is being written looks the same.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -182,7 +183,7 @@ impl<'a> StagedFolder<'a> {
         self.clear(|name| is_temporary(name) && !self.at(name).is_dir())
     }
 
-    /// Writes a file all or nothing.
+    /// Writes a file atomically.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
@@ -198,7 +199,7 @@ impl<'a> StagedFolder<'a> {
         AtomicFile::create(self.files, &self.at(name))
     }
 
-    /// Writes these bytes all or nothing.
+    /// Writes bytes to a file atomically.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
@@ -206,7 +207,7 @@ impl<'a> StagedFolder<'a> {
         self.write(name, |out| out.write_all(bytes))
     }
 
-    /// Writes a value as indented JSON with a final newline, all or nothing.
+    /// Writes a value atomically, as indented JSON with a final newline.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
@@ -214,7 +215,7 @@ impl<'a> StagedFolder<'a> {
         self.write(name, json(value))
     }
 
-    /// Writes a value with its [seal](crate::sealed), all or nothing.
+    /// Writes a value with its [seal](crate::sealed), atomically.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
@@ -226,7 +227,7 @@ impl<'a> StagedFolder<'a> {
         self.write_bytes(name, text.as_bytes())
     }
 
-    /// Notes a value with its seal, in one step but without an fsync: a power cut may lose it.
+    /// Writes a value with its seal, atomically but without an fsync: a power cut may lose it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -245,11 +246,11 @@ impl<'a> StagedFolder<'a> {
         self.take(&temporary, name)
     }
 
-    /// Returns what was noted or written with a seal; `None` where nothing has the name, or what has it is damaged or
-    /// of another form.
+    /// Reads a value that was written with a seal. Returns `None` if the name does not exist, or if the file is corrupt
+    /// or has another format.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be read.
+    /// [`Error::Io`] if the file cannot be read.
     pub fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let path = self.at(name);
         match self.files.read(&path, LARGEST) {
@@ -259,7 +260,7 @@ impl<'a> StagedFolder<'a> {
         }
     }
 
-    /// Moves what has this name in another folder here, over what has it.
+    /// Moves the file or folder with this name from another folder to this one; replaces an existing one.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -268,7 +269,7 @@ impl<'a> StagedFolder<'a> {
         self.files.rename(from, &to).map_err(Error::io("rename to", &to))
     }
 
-    /// Makes the names in it survive a power cut.
+    /// Syncs the folder, so that its names survive a power cut.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -276,7 +277,7 @@ impl<'a> StagedFolder<'a> {
         self.files.sync_folder(&self.path).map_err(Error::io("sync", &self.path))
     }
 
-    /// Removes a file, or a folder with all that is in it; says whether it was there.
+    /// Removes a file or a folder with its contents. Returns whether it existed.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -291,8 +292,8 @@ impl<'a> StagedFolder<'a> {
         removed.map(|()| true).map_err(Error::io("remove", &path))
     }
 
-    /// Removes what has this name, if it is there. It becomes `hidden` first and for certain, so that one half removed
-    /// is never taken for whole; what a kill left under that name goes too.
+    /// Removes a file or folder if it exists. It is durably renamed to `hidden` first, so that a half-removed folder is
+    /// never taken for a complete one. Also removes what an earlier, killed process left under that name.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -306,7 +307,7 @@ impl<'a> StagedFolder<'a> {
         Ok(())
     }
 
-    /// Removes all of it for which `goes` holds.
+    /// Removes all names in the folder for which `goes` returns true.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -314,7 +315,7 @@ impl<'a> StagedFolder<'a> {
         self.names()?.iter().filter(|name| goes(name)).try_for_each(|name| self.remove(name).map(drop))
     }
 
-    /// Removes the folder with all that is in it.
+    /// Removes the folder with its contents.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -322,7 +323,7 @@ impl<'a> StagedFolder<'a> {
         self.files.remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
     }
 
-    /// Removes the folder if it is empty; returns whether it is gone.
+    /// Removes the folder if it is empty. Returns whether it no longer exists.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -335,9 +336,9 @@ impl<'a> StagedFolder<'a> {
         }
     }
 
-    /// Removes the folder with all that is in it, and ends the locks that were taken in it. Their files go last and are
-    /// closed before the folder goes: NFS keeps a file that is open, under another name. A folder in which another
-    /// process has just begun to work stays.
+    /// Removes the folder with its contents and releases the locks taken in it. The lock files are removed last and
+    /// closed before the folder is removed, because NFS keeps an open file under another name. The folder stays if
+    /// another process has just begun to use it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -351,12 +352,12 @@ impl<'a> StagedFolder<'a> {
     }
 }
 
-/// Whether an error says that nothing has a name. Any other error leaves that open.
+/// Returns whether an error means that a name does not exist. Other errors leave that open.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Whether an open file is the one at a path, as far as the system tells.
+/// Returns whether an open file is the file at a path, as far as the system can tell.
 #[cfg(unix)]
 fn still_has_its_name(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

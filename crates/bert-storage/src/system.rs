@@ -1,6 +1,7 @@
-//! The file operations that writing consists of ([`FileSystem`]), and the real ones ([`Disk`]).
+//! The file operations needed to write outputs ([`FileSystem`]), and their implementation on the real file system
+//! ([`Disk`]).
 //!
-//! The feature `faults` has file systems that fail on purpose.
+//! The feature `faults` has implementations that fail on purpose.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,9 +11,9 @@ use std::path::Path;
 
 use crate::source::read_limited;
 
-/// A file being written: bytes first, then [`Durable::sync`].
+/// A file being written: first the bytes, then [`Durable::sync`].
 pub trait Durable: Write + Send {
-    /// Makes what was written survive a power cut.
+    /// Syncs the written bytes, so that they survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -25,18 +26,18 @@ impl Durable for File {
     }
 }
 
-/// The file operations that an output folder is written with, and those whose answer decides what is kept or removed in
-/// it. Other reads go to the standard library.
+/// The file operations used to write an output folder, and the reads that decide which files are kept or removed. All
+/// other reads use the standard library.
 pub trait FileSystem: fmt::Debug + Send + Sync {
-    /// Returns the bytes of a regular file that has no more than `limit` of them.
+    /// Returns the bytes of a regular file with at most `limit` bytes.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         read_limited(path, limit)
     }
-    /// Returns the metadata of a file or folder; links are followed.
+    /// Returns the metadata of a file or folder and follows links.
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(path)
     }
-    /// Returns the metadata of a name; links are not followed.
+    /// Returns the metadata of a name and does not follow links.
     fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::symlink_metadata(path)
     }
@@ -44,24 +45,25 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect()
     }
-    /// Creates or empties a file.
+    /// Creates or truncates a file.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
-    /// Opens a file to write at its end; creates it if need be.
+    /// Opens a file for appending and creates it if necessary.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
-    /// Opens a file to take a lock on; creates it if need be, and changes nothing in it. The file can be read and, where
-    /// its permissions allow that, written: on NFS a shared lock needs the first, an exclusive one the second.
+    /// Opens a file to lock it and creates it if necessary, without changing its contents. The file is open for reading
+    /// and, if permissions allow, for writing: NFS requires the former for a shared lock and the latter for an
+    /// exclusive lock.
     fn open_lock(&self, path: &Path) -> io::Result<File>;
-    /// Moves a file over another one in the same file system.
+    /// Renames a file within one file system and replaces the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Makes the names in a folder survive a power cut.
+    /// Syncs a folder, so that its names survive a power cut.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
-    /// Creates one folder, in a folder that is there. See [`crate::StagedFolder::create`].
+    /// Creates one folder whose parent exists. See [`crate::StagedFolder::create`].
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty folder.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// Removes a folder with all that is in it, in no certain order.
+    /// Removes a folder with its contents, in no defined order.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
 }
 
@@ -87,7 +89,7 @@ impl FileSystem for Disk {
                 Ok(file)
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match both.open(path) {
-                // The file of another user. Most file systems lock a file that is open to read.
+                // The file belongs to another user. Most file systems can lock a file that is open only for reading.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path),
                 opened => opened,
             },
@@ -100,7 +102,7 @@ impl FileSystem for Disk {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // Only Unix can open a folder to sync it; elsewhere a rename is durable enough.
+        // Only Unix can open a folder to sync it; on other systems a rename is durable enough.
         if !cfg!(unix) {
             return Ok(());
         }
@@ -127,7 +129,7 @@ impl FileSystem for Disk {
     }
 }
 
-/// The folder that a path is in.
+/// Returns the parent folder of a path.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -135,17 +137,17 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The answer of some file systems to an fsync of a folder, which is open to read.
+/// Error that some file systems return for an fsync of a folder that is open for reading.
 const BAD_DESCRIPTOR: i32 = 9;
 
-/// Whether the file system has no fsync, as some mounts of FUSE and SMB have none for folders. There is nothing more that
-/// a program can do, and no data was lost. PostgreSQL ignores the same errors of folders.
+/// Returns whether the file system does not support fsync, such as some FUSE and SMB mounts for folders. A program
+/// cannot do more, and no data was lost. PostgreSQL ignores the same errors for folders.
 fn has_no_fsync(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
-/// Lets those write a new lock file who may write to its folder, whatever the umask is: another user who shares the
-/// folder needs it to take the lock.
+/// Gives a new lock file the write permissions of its folder, whatever the umask is: another user who shares the folder
+/// needs them to take the lock.
 #[cfg(unix)]
 fn share_like_its_folder(file: &File, path: &Path) {
     use std::os::unix::fs::PermissionsExt;
@@ -153,7 +155,8 @@ fn share_like_its_folder(file: &File, path: &Path) {
     let folder = fs::metadata(folder_of(path));
     if let (Ok(folder), Ok(own)) = (folder, file.metadata()) {
         let (own, shared) = (own.permissions().mode(), folder.permissions().mode() & WRITE);
-        // Who may write may read: locks need both on some file systems. Without it, this user can work as before.
+        // Grant read access with write access: some file systems need both for locks. If this fails, the current user
+        // is not affected.
         let _ = file.set_permissions(PermissionsExt::from_mode((own | shared | shared << 1) & 0o777));
     }
 }
@@ -172,7 +175,7 @@ mod tests {
         let path = folder.path().join(".lock");
         for _ in 0..2 {
             let mut file = Disk.open_lock(&path).unwrap();
-            // NFS refuses a shared lock on a file that cannot be read.
+            // NFS refuses a shared lock on a file that is not open for reading.
             assert_eq!(io::Read::read(&mut file, &mut [0; 1]).unwrap(), 0);
             assert_eq!(file.write(&[]).unwrap(), 0);
             file.set_len(0).unwrap();

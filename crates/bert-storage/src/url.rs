@@ -1,20 +1,20 @@
-//! Tells URLs from paths, makes paths of `file://` URLs, and prints URLs without passwords.
+//! Distinguishes URLs from paths, converts `file://` URLs to paths, and prints URLs without passwords.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Parts of a query that are secrets.
+/// Query parameters that are secrets.
 const SECRETS: [&str; 6] = ["sig=", "signature=", "token=", "secret=", "password=", "credential="];
 
-/// Whether a path is the URL of something that is not on a disk here.
+/// Returns whether a path is a URL of something that is not on a local disk.
 ///
-/// Any scheme counts, also one that no store answers for: nobody means a folder `hdfs:` in the current one.
+/// Any scheme counts, even one without a store: nobody means a folder `hdfs:` in the current folder.
 #[must_use]
 pub fn is_url(path: &Path) -> bool {
     scheme(&path.to_string_lossy()).is_some_and(|scheme| scheme != "file")
 }
 
-/// Returns the scheme of a URL in lower case. A single letter is a drive.
+/// Returns the scheme of a URL in lower case. A single letter is a drive, not a scheme.
 fn scheme(text: &str) -> Option<String> {
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = scheme.len() > 1
@@ -23,7 +23,7 @@ fn scheme(text: &str) -> Option<String> {
     is_scheme.then(|| scheme.to_ascii_lowercase())
 }
 
-/// Returns a URL with its scheme in lower case; any other path is itself.
+/// Returns a URL with its scheme in lower case; returns any other path unchanged.
 #[must_use]
 pub fn with_lower_scheme(url: &Path) -> PathBuf {
     let lower =
@@ -31,7 +31,7 @@ pub fn with_lower_scheme(url: &Path) -> PathBuf {
     lower.map_or_else(|| url.to_owned(), PathBuf::from)
 }
 
-/// Returns the path that a `file://` URL means, whose `%20` is a space; any other path is itself.
+/// Converts a `file://` URL to a path and decodes escapes such as `%20`; returns any other path unchanged.
 #[must_use]
 pub fn on_disk(path: &Path) -> Cow<'_, Path> {
     let text = path.to_string_lossy();
@@ -46,7 +46,7 @@ pub fn on_disk(path: &Path) -> Cow<'_, Path> {
     Cow::Owned(decoded(path))
 }
 
-/// Replaces `%` and two hex digits by the byte that they mean.
+/// Replaces `%` and two hex digits with the byte that they encode.
 fn decoded(text: &str) -> PathBuf {
     let (text, mut bytes, mut at) = (text.as_bytes(), Vec::new(), 0);
     while at < text.len() {
@@ -70,20 +70,20 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Returns a path as it is printed: a URL without its password and signature.
+/// Returns a path for display: a URL without its password and signature.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     without_secrets(&path.to_string_lossy())
 }
 
-/// Whether a URL holds a password, a token or a signature.
+/// Returns whether a URL contains a password, a token or a signature.
 #[must_use]
 pub fn has_secrets(url: &Path) -> bool {
     let url = url.to_string_lossy();
     without_secrets(&url) != url
 }
 
-/// Returns a text with the passwords and signatures in its URLs left out.
+/// Returns a text without the passwords and signatures in its URLs.
 #[must_use]
 pub(crate) fn without_secrets(text: &str) -> String {
     let Some(at) = text.find("://") else { return text.to_owned() };
@@ -95,10 +95,10 @@ pub(crate) fn without_secrets(text: &str) -> String {
     format!("{before}{}{}", url_without_secrets(url, is_web), without_secrets(after))
 }
 
-/// [`without_secrets`] of what follows `SCHEME://`.
+/// Applies [`without_secrets`] to the part of a URL after `SCHEME://`.
 fn url_without_secrets(url: &str, is_web: bool) -> String {
     let host = url.split(['/', '?', '#']).next().unwrap_or_default();
-    // A password may hold a slash; the number of a port does not.
+    // A password may contain a slash; a port number does not.
     let is_cut =
         host.split_once(':').is_some_and(|(_, port)| !port.bytes().all(|byte| byte.is_ascii_digit()));
     let user = match is_cut && !host.contains('@') {

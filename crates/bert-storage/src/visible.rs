@@ -1,15 +1,15 @@
-//! Shows control characters in text from files as escapes, so that a terminal does not obey them.
+//! Escapes control characters in text from files, so that a terminal does not execute them.
 
 use std::borrow::Cow;
 
-/// Whether a terminal obeys a character instead of showing it: control characters other than the line end and the tab,
-/// and the marks that reverse the direction of the text after them.
+/// Returns whether a terminal executes a character instead of showing it: control characters other than newline and
+/// tab, and the marks that reverse the direction of the text after them.
 fn is_command(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the text with each control character as `\u001b`, in the form of JSON; a line end and a tab stay.
+/// Returns the text with each control character as a JSON escape such as `\u001b`; newlines and tabs stay.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_command) {
@@ -35,7 +35,7 @@ mod tests {
         let hostile = "a\u{1b}[31mb\rc\u{9b}2Jd\u{7f}\u{202e}e";
         let shown = r"a\u001b[31mb\u000dc\u009b2Jd\u007f\u202ee";
         assert_eq!(visible(hostile), shown);
-        // Of a JSON object the value stays the same.
+        // Escaping does not change the value of a JSON object.
         let json = serde_json::to_string(hostile).unwrap();
         assert_eq!(serde_json::from_str::<String>(&visible(&json)).unwrap(), hostile);
     }

@@ -10,7 +10,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: EndsProgram<MiMalloc> = bert_cli::training_allocator();
 
-/// BERT from raw text to a scored task: the tool beside make-pretrain-data, pretrain and finetune.
+/// BERT from raw text to a scored task: the tools that complement make-pretrain-data, pretrain and finetune.
 #[derive(Parser)]
 #[command(name = "bert", version, after_help = commands::EXIT_CODES)]
 struct Cli {

@@ -9,22 +9,22 @@ use clap::Args as ClapArgs;
 use crate::commands::{at_least, check_writable, model_folder, write_file};
 use crate::exit::print;
 
-/// Write an HTML page of the attention of every layer and head on a text.
+/// Write an HTML page that shows the attention of every layer and head on a text.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Run, checkpoint, fine-tuned model or Hugging Face folder.
+    /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
-    /// Text; `A ||| B` is a pair.
+    /// Input text; `A ||| B` is a sentence pair.
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     text: String,
 
-    /// Page to write.
+    /// HTML file to write.
     #[arg(long, value_name = "FILE", default_value = "attention.html")]
     output: PathBuf,
 
-    /// Cut the text to N word pieces.
+    /// Maximum number of word pieces; longer texts are truncated.
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = at_least(5))]
     max_seq_length: usize,
 }
@@ -32,7 +32,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the checkpoint cannot be read or the page not written.
+/// Fails if the checkpoint cannot be read or the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.checkpoint)?;
     check_writable(&args.output)?;

@@ -1,4 +1,5 @@
-//! `--engine`: hands a build to `bert-cluster`, a program of its own, so that this one needs nothing of an engine.
+//! `--engine`: runs a build on a cluster by starting the program `bert-cluster`, so that this program does not depend
+//! on the cluster libraries.
 
 use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -7,25 +8,27 @@ use std::process::{Command, Stdio, exit};
 use anyhow::{Context, bail};
 use bert_data::{BuildConfig, Manifest};
 
-/// The engine that is this program.
+/// Name of the engine that builds in this process.
 pub const LOCAL: &str = "local";
-/// The default number of parts of a build on an engine.
+/// Default number of parts of a build on a cluster engine.
 pub const TASKS: u32 = 16;
 
 const PROGRAM: &str = "bert-cluster";
 
-/// Beside this program, or on the PATH.
+/// Returns the path of `bert-cluster`: in the folder of this program, or else found on the PATH.
 fn program() -> PathBuf {
     let beside = std::env::current_exe().map(|own| own.with_file_name(PROGRAM));
     beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
-/// Builds a data set on an engine, in `tasks` parts, and returns its manifest, which `bert-cluster` prints: this program may
-/// be unable to read the store where the data set is. Ends the process where the build fails: `bert-cluster` has said why,
-/// and its exit code is this program's.
+/// Builds a data set on a cluster engine, in `tasks` parts, and returns its manifest.
+///
+/// The manifest is read from the output of `bert-cluster`, because this program may not be able to read the store that
+/// holds the data set. If the build fails, `bert-cluster` has printed the error, and this process exits with the same
+/// exit code.
 ///
 /// # Errors
-/// When `bert-cluster` cannot be started, or prints something else.
+/// Fails if `bert-cluster` cannot be started or does not print a manifest.
 pub fn build(engine: &str, tasks: u32, config: &BuildConfig, quiet: bool) -> anyhow::Result<Manifest> {
     let mut command = Command::new(program());
     command

@@ -21,18 +21,18 @@ use crate::commands::{at_least, model_folder};
 use crate::exit::print_result;
 use crate::progress::say;
 
-/// Masked LM and next-sentence loss and accuracy of a checkpoint on a data folder.
+/// Compute the masked-LM and next-sentence loss and accuracy of a checkpoint on a data folder.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Run, checkpoint or Hugging Face folder with both pre-training heads.
+    /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
-    /// Data folder made by make-pretrain-data, with the checkpoint's vocabulary.
+    /// Data folder made by make-pretrain-data with the checkpoint's vocabulary.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Sequences in a batch; the result does not depend on it but for rounding.
+    /// Batch size; affects the result only by rounding.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least(1))]
     batch_size: usize,
 
@@ -40,15 +40,15 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     instances: Option<u64>,
 
-    /// Count as well how often the masked word is among the first K predictions; takes longer.
+    /// Also compute the top-K accuracy of the masked LM; takes longer.
     #[arg(long, value_name = "K", value_parser = at_least(1))]
     top_k: Option<usize>,
 
-    /// What computes.
+    /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
-    /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
+    /// Precision of matrix products, f32 or bf16; everything else is f32 [default: bf16 on CUDA, f32 elsewhere].
     #[arg(long, value_enum)]
     precision: Option<PrecisionChoice>,
 
@@ -60,7 +60,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When checkpoint or data cannot be read or do not fit each other.
+/// Fails if the checkpoint or the data cannot be read, or if they do not match.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let precision = PrecisionChoice::or_default(args.precision, args.device);
     precision.check(args.device, KernelChoice::Fused)?;

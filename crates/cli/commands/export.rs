@@ -8,20 +8,20 @@ use clap::Args as ClapArgs;
 use crate::commands::model_folder;
 use crate::exit::print;
 
-/// Write a checkpoint as a Hugging Face folder: config.json, model.safetensors, vocab.txt, tokenizer files.
+/// Export a checkpoint as a Hugging Face folder: config.json, model.safetensors, vocab.txt, tokenizer files.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Run, checkpoint or fine-tuned model.
+    /// Pre-training run, checkpoint or fine-tuned model.
     run: PathBuf,
 
-    /// Folder to write, empty or new.
+    /// Output folder, empty or new.
     dir: PathBuf,
 
-    /// Leave the heads out (BertModel).
+    /// Export the encoder without the heads (BertModel).
     #[arg(long)]
     encoder_only: bool,
 
-    /// Store the weights in f32 or, rounded, in half the size.
+    /// Type of the stored weights: f32, or bf16 (rounded, half the size).
     #[arg(long, value_enum, default_value_t)]
     weights: WeightType,
 }
@@ -29,7 +29,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the checkpoint is not good or the folder cannot be written.
+/// Fails if the checkpoint is invalid or the folder cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
     export(&folder, &args.dir, Export { encoder_only: args.encoder_only, weight_type: args.weights })?;

@@ -1,4 +1,4 @@
-//! `bert features` writes the hidden states of every token of texts.
+//! `bert features` extracts the hidden states of every token of the input texts.
 
 use std::path::PathBuf;
 
@@ -11,43 +11,45 @@ use crate::commands::{at_least, model_folder};
 use crate::progress::say;
 use crate::results::write_results;
 
-/// How features are written.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// JSON Lines as extract_features.py writes them: values with six decimals.
+    /// JSON Lines in the format of extract_features.py: values with six decimals.
     Jsonl,
-    /// One row a token, layers as fixed-size lists of f32.
+    /// One row per token; each layer is a fixed-size list of f32.
     Parquet,
 }
 
-/// Write the hidden states of chosen layers for every token, as extract_features.py does.
+/// Extract the hidden states of selected layers for every token, like extract_features.py.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Run, checkpoint, fine-tuned model or Hugging Face folder.
+    /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     model: PathBuf,
 
-    /// File with one text a line, or - for standard input; `A ||| B` is a pair.
+    /// Input file with one text per line, or - for standard input; `A ||| B` is a sentence pair.
     #[arg(long, value_name = "FILE|-")]
     input: PathBuf,
 
-    /// Which layers: from 0, or from the last one, which is -1 [default: -1,-2,-3,-4, or all layers of a smaller model].
+    /// Layers, counted from 0, or from the end with negative numbers (-1 is the last) [default: -1,-2,-3,-4, or all
+    /// layers of a smaller model].
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
     layers: Vec<i32>,
 
-    /// File for the features, written whole or not at all [default: standard output].
+    /// Output file, replaced only when it is complete [default: standard output].
     #[arg(long, value_name = "FILE", required_if_eq("format", "parquet"))]
     output: Option<PathBuf>,
 
-    /// How they are written.
+    /// Output format.
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
 
-    /// Cut texts to N tokens, special ones included [default: 128, or the model's positions where they are fewer].
+    /// Maximum sequence length, including special tokens; longer texts are truncated [default: 128, or the model's
+    /// maximum if that is smaller].
     #[arg(long, value_name = "N", value_parser = at_least(5))]
     max_seq_length: Option<usize>,
 
-    /// What computes.
+    /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 }
@@ -55,7 +57,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the model has no such layer, or the input cannot be read.
+/// Fails if the model does not have a requested layer or the input cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let twice = (1..args.layers.len()).find(|&at| args.layers[..at].contains(&args.layers[at]));
     if let Some(at) = twice {

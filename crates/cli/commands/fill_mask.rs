@@ -1,4 +1,4 @@
-//! `bert fill-mask` shows which words a model puts in place of `[MASK]`.
+//! `bert fill-mask` shows the words that a model predicts at `[MASK]`.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ use serde::Serialize;
 use crate::commands::{at_least, model_folder};
 use crate::exit::print_result;
 
-/// Predict the words at `[MASK]` in a text.
+/// Predict the words at each `[MASK]` of a text.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Run, checkpoint or Hugging Face folder with both pre-training heads.
+    /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
-    /// Text with one or more `[MASK]`; `A ||| B` is a pair.
+    /// Text with one or more `[MASK]`; `A ||| B` is a sentence pair.
     text: String,
 
-    /// How many words to show for each.
+    /// Number of predictions to show for each `[MASK]`.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least(1))]
     top_k: usize,
 
-    /// What computes.
+    /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
@@ -38,7 +38,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the checkpoint cannot be read or the text has no `[MASK]`.
+/// Fails if the checkpoint cannot be read or the text has no `[MASK]`.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.checkpoint)?;
     let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);

@@ -1,4 +1,4 @@
-//! `finetune` trains a checkpoint on a task and scores it.
+//! `finetune` trains a checkpoint on a task and evaluates it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,18 +13,19 @@ use crate::progress::{Progress, duration};
 use crate::saved_config;
 use crate::signals::stop_on_signals;
 
-/// Fine-tune a checkpoint on a task, once per seed, and score it.
+/// Fine-tune a checkpoint on a task, once per seed, and evaluate it.
 #[derive(Parser, Debug)]
 #[command(name = "finetune", version, after_help = crate::commands::EXIT_CODES)]
 pub struct Args {
     #[command(flatten)]
     config: FinetuneConfig,
 
-    /// Take the options from a JSON file, or from an earlier output (its folder or report.json); flags that are given go before it.
+    /// Read options from a JSON file or from an earlier output (its folder or report.json); command-line flags override
+    /// them.
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
 
-    /// Go on with the fine-tuning in --output that was stopped or killed, bit for bit; finished runs are not run again.
+    /// Resume the stopped or killed fine-tuning in --output, bit for bit; finished runs are not repeated.
     #[arg(long)]
     resume: bool,
 
@@ -32,16 +33,17 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 }
 
 impl Args {
-    /// The arguments of the command line, and under them those of `--config`. Ends the process where clap does.
+    /// Returns the command-line arguments, with the options of `--config` as defaults. Exits the process on a usage
+    /// error.
     ///
     /// # Errors
-    /// When the file of `--config` cannot be used.
+    /// Fails if the file of `--config` is invalid.
     pub fn read() -> anyhow::Result<Self> {
         saved_config::parse(
             |path| saved_config::read(path, "report.json"),
@@ -54,17 +56,17 @@ impl Args {
 /// Runs the command.
 ///
 /// # Errors
-/// What fine-tuning returns.
+/// Returns the error of the fine-tuning.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let report = tune(&args.config, args.resume, args.quiet, &stop)?;
     print_result(args.json, &report, summary)
 }
 
-/// Fine-tunes, and draws its events.
+/// Runs a fine-tuning and draws its progress.
 ///
 /// # Errors
-/// What fine-tuning returns.
+/// Returns the error of the fine-tuning.
 pub fn tune(
     config: &FinetuneConfig,
     resume: bool,
@@ -75,7 +77,7 @@ pub fn tune(
     Ok(finetune(config, resume, stop, &mut |event| view.show(&event))?)
 }
 
-/// Draws a fine-tuning's events.
+/// Progress display of a fine-tuning.
 pub struct View {
     progress: Progress,
     seeds: Vec<u64>,
@@ -85,7 +87,7 @@ pub struct View {
 }
 
 impl View {
-    /// A view of the runs of this configuration.
+    /// Creates the display for the runs of a configuration.
     pub fn new(config: &FinetuneConfig, quiet: bool) -> Self {
         Self {
             progress: Progress::new("finetune", 0, quiet),
@@ -96,13 +98,14 @@ impl View {
         }
     }
 
-    /// Shows an event.
+    /// Updates the display with an event.
     pub fn show(&mut self, event: &FinetuneEvent) {
         match event {
             FinetuneEvent::Step { seed, step, steps, loss } => {
                 let runs = self.seeds.len() as u64;
                 let before = self.seeds.iter().position(|s| s == seed).unwrap_or(0) as u64;
-                // Cells have different numbers of steps; this is how far it would be if all were like the present one.
+                // Grid cells have different numbers of steps; the estimate assumes that all have as many as the current
+                // one.
                 let done = (self.cells_done * runs + before) * steps + step;
                 let all = self.cells * runs * steps;
                 self.progress.set_total(all);
@@ -150,7 +153,7 @@ fn summary(report: &FinetuneReport) -> String {
     if !stopped.is_empty() {
         let _ = write!(text, "\nended by --patience: {}", stopped.join(", "));
     }
-    // Those of the scores stand beside them.
+    // The warnings about the scores are printed next to the scores.
     let beside = report.dev.warnings();
     for warning in report.warnings.iter().filter(|warning| !beside.contains(warning)) {
         let _ = write!(text, "\nwarning: {warning}");

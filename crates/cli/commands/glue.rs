@@ -1,4 +1,4 @@
-//! `bert glue` fine-tunes a checkpoint on all tasks of GLUE.
+//! `bert glue` fine-tunes a checkpoint on all GLUE tasks.
 
 use std::path::PathBuf;
 
@@ -18,44 +18,46 @@ use crate::exit::{print, print_json};
 use crate::progress::say;
 use crate::signals::stop_on_signals;
 
-/// Hidden size from which on the settings are those of the paper.
+/// Minimum hidden size at which the paper's settings are used.
 const LARGE: usize = 768;
 
-/// Tasks that `--from-mnli` starts from the model of MNLI.
+/// Tasks that `--from-mnli` starts from the model fine-tuned on MNLI.
 const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
 
-/// Fine-tune a checkpoint on every task of GLUE: one table beside the published BERT of its size, and the archive for GLUE's server.
+/// Fine-tune a checkpoint on all GLUE tasks: a table next to the published BERT of the same size, and the archive for
+/// the GLUE server.
 ///
-/// Settings: those of `finetune` for the task; models smaller than BERT-base train for 4 epochs as the published small ones did, at
-/// 3e-4. Flags of finetune after -- go before them: bert glue ... -- --learning-rate 1e-4,3e-4 --holdout 0.1
+/// The settings are the defaults of `finetune` for each task; models smaller than BERT-base train for 4 epochs at a
+/// learning rate of 3e-4, like the published small models. Flags of finetune after -- override them: bert glue ... --
+/// --learning-rate 1e-4,3e-4 --holdout 0.1
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
+    /// Pre-training run, checkpoint or Hugging Face folder.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
-    /// Folder with a folder for each task, as GLUE is downloaded.
+    /// GLUE data folder with one subfolder per task, as downloaded.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Folder for a fine-tuning each, glue.json and submission.zip.
+    /// Output folder: one subfolder per task, glue.json and submission.zip.
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Only these tasks [default: all nine].
+    /// Run only these tasks [default: all nine].
     #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
     tasks: Vec<Task>,
 
-    /// Start RTE, MRPC and STS-B from the model that was tuned on MNLI, as is usual for these small sets.
+    /// Start RTE, MRPC and STS-B from the model fine-tuned on MNLI, as is usual for these small data sets.
     #[arg(long)]
     from_mnli: bool,
 
-    /// One run of each task per seed: numbers and ranges, as in 1-5.
+    /// Seeds, one run per task and seed: numbers and ranges, such as 1-5.
     #[arg(long, value_name = "N,N-N,...", default_value = "1")]
     seeds: String,
 
-    /// Go on in --output: tasks that were finished with the same flags, weights and data are not run again, and one that
-    /// was stopped goes on where it was.
+    /// Resume in --output: tasks finished with the same flags, weights and data are not run again, and a stopped task
+    /// continues where it stopped.
     #[arg(long)]
     resume: bool,
 
@@ -63,19 +65,19 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 
-    /// Flags of finetune, for every task.
+    /// Flags of finetune, applied to every task.
     #[arg(last = true, value_name = "FINETUNE FLAGS")]
     flags: Vec<String>,
 }
 
-/// `glue.json`.
+/// Contents of `glue.json`.
 #[derive(Serialize)]
 struct Results {
-    /// The model folder that was fine-tuned.
+    /// Model folder that was fine-tuned.
     checkpoint: PathBuf,
     #[serde(flatten)]
     table: GlueTable,
@@ -85,7 +87,7 @@ struct Results {
 /// Runs the command.
 ///
 /// # Errors
-/// When a task's files are missing, a flag is wrong, or a fine-tuning fails.
+/// Fails if the files of a task are missing, a flag is invalid, or a fine-tuning fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
@@ -99,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let folder = model_folder(&args.checkpoint)?;
     let model = read_pretrained_config(&folder)?;
-    // All of it is checked before the first of many hours is spent.
+    // Validate every configuration before the first of many hours is spent.
     let configs = tasks.iter().map(|&task| {
         find_split(task, &args.data, Split::Train).map_err(bert_trainer::Error::from)?;
         find_split(task, &args.data, Split::Dev).map_err(bert_trainer::Error::from)?;
@@ -111,7 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
     let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
-    // The others may begin where it ends.
+    // MNLI runs first, because other tasks may start from its model.
     in_order.sort_by_key(|(task, _)| **task != Task::Mnli);
     for (task, config) in in_order {
         if config.output.join("report.json").exists() {
@@ -145,7 +147,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print(&format!("{}\n{}: {files} files{missing}", results.table, archive.display()))
 }
 
-/// The fine-tuning of a task.
+/// Returns the fine-tuning configuration of a task.
 fn config(args: &Args, task: Task, small: bool) -> anyhow::Result<FinetuneConfig> {
     let given = |flag: &str| args.flags.iter().any(|of| of == flag || of.starts_with(&format!("{flag}=")));
     let mnli = args.output.join(Task::Mnli.spec().name);

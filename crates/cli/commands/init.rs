@@ -1,4 +1,4 @@
-//! `bert init` writes a folder of fresh weights, for `--init-checkpoint` or another trainer.
+//! `bert init` writes a folder of initial weights, for `--init-checkpoint` or another trainer.
 
 use std::path::PathBuf;
 
@@ -11,44 +11,46 @@ use clap::Args as ClapArgs;
 use crate::exit::print;
 use crate::progress::say;
 
-/// Write fresh weights as a Hugging Face folder that any trainer of BERT can start from.
+/// Write initial weights as a Hugging Face folder that any BERT trainer can start from.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// As in the paper (reference), with heads that look at neighbours (neighbours), or these and word embeddings from
-    /// counts of the text (counts; needs --data) [default: counts with --data, neighbours with --vocab].
+    /// Initialization: as in the paper (reference); with attention heads that attend to the previous and next token
+    /// (neighbours); or with these heads and word embeddings from bigram counts of the text (counts; needs --data)
+    /// [default: counts with --data, neighbours with --vocab].
     #[arg(long, value_enum)]
     initialization: Option<InitializationChoice>,
 
-    /// Data folder made by make-pretrain-data: its vocabulary, and the text that is counted.
+    /// Data folder made by make-pretrain-data; supplies the vocabulary and the text for the bigram counts.
     #[arg(long, value_name = "DIR", required_unless_present = "vocab", conflicts_with = "vocab")]
     data: Option<PathBuf>,
 
-    /// Vocabulary of the model, where no text is counted: vocab.txt, tokenizer.json or the folder of a model.
+    /// Vocabulary of the model, if no --data is given: vocab.txt, tokenizer.json or a model folder.
     #[arg(long, value_name = "FILE|DIR")]
     vocab: Option<PathBuf>,
 
-    /// Whether the tokenizer lower-cases, with --vocab [default: as the files next to the vocabulary say, else true unless
-    /// the vocabulary is cased].
+    /// Whether the tokenizer lower-cases, with --vocab [default: from the tokenizer files next to the vocabulary, else
+    /// true unless the vocabulary is cased].
     #[arg(long, value_name = "BOOL", conflicts_with = "data")]
     do_lower_case: Option<bool>,
 
-    /// Whether the tokenizer strips accents, with --vocab [default: as these files say, else as --do-lower-case].
+    /// Whether the tokenizer strips accents, with --vocab [default: from the tokenizer files, else as --do-lower-case].
     #[arg(long, value_name = "BOOL", conflicts_with = "data")]
     strip_accents: Option<bool>,
 
-    /// Whether each ideograph is a word of its own, with --vocab [default: as these files say, else true].
+    /// Whether the tokenizer splits Chinese characters into separate words, with --vocab [default: from the tokenizer
+    /// files, else true].
     #[arg(long, value_name = "BOOL", conflicts_with = "data")]
     tokenize_chinese_chars: Option<bool>,
 
-    /// Model size (tiny, mini, small, medium, base, large) or a config.json.
+    /// Model size (tiny, mini, small, medium, base, large) or path of a config.json.
     #[arg(long, value_name = "SIZE|FILE")]
     model: String,
 
-    /// Seed of the random values.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 12345)]
     seed: u64,
 
-    /// Folder to write, empty or new.
+    /// Output folder, empty or new.
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
 }
@@ -56,9 +58,10 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When data or vocabulary cannot be read, the shape has no room for the initialization, or the folder cannot be written.
+/// Fails if the data or the vocabulary cannot be read, the model is too small for the initialization, or the folder
+/// cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    // Counting the text takes long.
+    // Check this first, because counting the text takes long.
     check_export_folder(&args.output)?;
     let note = &mut |note: String| say(&format!("note: {note}"));
     let stated = StatedSettings {

@@ -1,4 +1,4 @@
-//! `bert inspect` shows what a data folder holds, in words and counts.
+//! `bert inspect` shows the instances and statistics of a data folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use clap::Args as ClapArgs;
 use crate::commands::{check_writable, write_file};
 use crate::exit::{print, print_json, print_result};
 
-/// Show a data folder: instances as words with masks marked, counts, frequent tokens, digests.
+/// Show a data folder: instances as text with masks marked, counts, frequent tokens, digests.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Folder made by make-pretrain-data, or its URL.
+    /// Data folder made by make-pretrain-data, or its URL.
     data: PathBuf,
 
-    /// How many instances to show; default: 3, on a page 20.
+    /// Number of instances to show; default: 3, or 20 on a page.
     #[arg(long, value_name = "N")]
     instances: Option<usize>,
 
-    /// Show the instance of this number alone, counted over all shards from 0.
+    /// Show only the instance with this index, counted from 0 over all shards.
     #[arg(long, value_name = "N", conflicts_with = "instances")]
     index: Option<u64>,
 
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Write one self-contained page instead, by default beside the folder: DATA.html.
+    /// Write a self-contained HTML page instead; the default is DATA.html next to the folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "index"])]
     html: Option<Option<PathBuf>>,
 }
@@ -35,7 +35,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the folder is not a complete data folder.
+/// Fails if the folder is not a complete data folder.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(index) = args.index {
         let instance = bert_data::inspect::instance(&args.data, index)?;
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print_result(args.json, &inspection, ToString::to_string)
 }
 
-/// `DATA.html` in the folder that holds the data folder, if that is on a disk.
+/// Returns the path `DATA.html` next to the data folder, if the folder is on a local disk.
 fn beside(data: &Path) -> anyhow::Result<PathBuf> {
     if is_url(data) {
         anyhow::bail!("name the page's file: --html FILE");

@@ -1,4 +1,4 @@
-//! `make-pretrain-data` makes Parquet shards of masked sentence pairs from text.
+//! `make-pretrain-data` builds Parquet shards of masked sentence pairs from text.
 
 use std::path::{Path, PathBuf};
 
@@ -14,22 +14,22 @@ use crate::recipe;
 use crate::saved_config;
 use crate::signals::ignore_checkpoint_requests;
 
-/// The note of a command that has nothing to do.
+/// Message of a command whose output is already complete.
 const FINISHED: &str = "this data set was finished before, with the same options and text";
 
-/// Make BERT pre-training data from text: sentence pairs, masks, Parquet shards.
+/// Build BERT pre-training data from text: sentence pairs, masks, Parquet shards.
 #[derive(Parser, Debug)]
 #[command(name = "make-pretrain-data", version, after_help = crate::commands::EXIT_CODES)]
 pub struct Args {
     #[command(flatten)]
     config: BuildConfig,
 
-    /// Take the options from a JSON file, or from a data set that was made with them (its folder or manifest.json); flags
-    /// that are given go before it.
+    /// Read options from a JSON file or from an earlier data set (its folder or manifest.json); command-line flags
+    /// override them.
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
 
-    /// Take what else is not given from a recipe: one of `bert recipes`, or a file like them.
+    /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
     #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::known, conflicts_with = saved_config::CONFIG_FILE)]
     pub recipe: Option<String>,
 
@@ -37,35 +37,36 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 
-    /// Estimate documents, instances, bytes, scratch space, memory and time from a sample, and write nothing.
+    /// Estimate documents, instances, bytes, scratch space, memory and time from a sample, without writing anything.
     #[arg(long, conflicts_with = "preview")]
     dry_run: bool,
 
-    /// Only tokenize this part's share of the text, which all parts need before any makes its shards. Without this a part does
-    /// it too, and ends with exit code 75 where the share of another part is not there yet.
+    /// Only tokenize this part's share of the text. All shares must be tokenized before any part can make its shards.
+    /// Without this flag a part tokenizes its share too, and exits with code 75 if another part's share is missing.
     #[arg(long, requires = "part", conflicts_with = "dry_run")]
     tokenize_only: bool,
 
-    /// Who makes it: this program (local), a cluster (ballista://HOST:PORT) or the cluster's plan in one process (datafusion); see
-    /// docs/cluster.md.
+    /// Engine that runs the build: this process (local), a cluster (ballista://HOST:PORT) or the cluster's plan in one
+    /// process (datafusion); see docs/cluster.md.
     #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", conflicts_with_all = ["part", "dry_run", "preview"])]
     engine: String,
 
-    /// Into how many parts an engine divides the work: a few times the cores of the cluster; 16 by default. A build in one
-    /// part needs no engine.
+    /// Number of parts that an engine divides the work into: a few times the number of cores of the cluster; 16 by
+    /// default. Not needed with --engine local.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=99_999))]
     tasks: Option<u32>,
 }
 
 impl Args {
-    /// The arguments of the command line, and under them those of `--config`. Ends the process where clap does.
+    /// Returns the command-line arguments, with the options of `--config` as defaults. Exits the process on a usage
+    /// error.
     ///
     /// # Errors
-    /// When the file of `--config` cannot be used.
+    /// Fails if the file of `--config` is invalid.
     pub fn read() -> anyhow::Result<Self> {
         let read = |path: &Path| match serde_json::to_value(BuildConfig::read(path)?)? {
             Value::Object(options) => Ok(options),
@@ -78,7 +79,7 @@ impl Args {
 /// Runs the command.
 ///
 /// # Errors
-/// What the build returns.
+/// Returns the error of the build.
 pub fn run(args: Args) -> anyhow::Result<()> {
     if args.engine == engine::LOCAL && args.tasks.is_some() {
         let said = "--tasks divides the work of an engine: give --engine too, or --part and --parts instead";
@@ -128,7 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     show(&outcome.manifest, &outcome.output, args.json)
 }
 
-/// Says from which file the vocabulary is taken, where it is not a file with a token on each line.
+/// Returns a note that names the vocabulary file, unless that is a plain file with one token per line.
 fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
     let Some(path) = config.vocab.as_deref() else { return Ok(None) };
     let files = TokenizerFiles::read(path)?;
@@ -136,10 +137,10 @@ fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
     Ok(files.is_json.then(|| format!("{}: read as JSON, {count} tokens", files.source.display())))
 }
 
-/// Prints what a data set holds: its report, warnings among it, or as JSON, with the warnings on stderr too.
+/// Prints the report of a data set with its warnings, or its manifest as JSON with the warnings on stderr.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Fails if stdout cannot be written.
 pub fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
     if json {
         warn_all(&manifest.report.warnings);
@@ -154,7 +155,7 @@ fn warn_all(warnings: &[String]) {
     warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
 }
 
-/// "1 shard", "2 shards".
+/// Returns a number with its noun: "1 shard", "2 shards".
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -201,10 +202,10 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
     ))
 }
 
-/// Builds, and draws its progress.
+/// Runs a build and draws its progress.
 ///
 /// # Errors
-/// What the build returns.
+/// Returns the error of the build.
 pub fn shown<T>(
     quiet: bool,
     build: impl FnOnce(&mut dyn FnMut(BuildProgress)) -> Result<T, bert_data::Error>,
@@ -213,24 +214,24 @@ pub fn shown<T>(
     Ok(build(&mut |progress| view.show(progress))?)
 }
 
-/// Draws a build's progress.
+/// Progress display of a build.
 struct View {
     quiet: bool,
     shown: Option<(BuildStage, Progress)>,
 }
 
 impl View {
-    /// Prints a line, unless `--quiet` asks for warnings only.
+    /// Prints a line, unless `--quiet` is set.
     fn note(&self, text: &str) {
         if !self.quiet {
             say(text);
         }
     }
 
-    /// Shows how far it is.
+    /// Updates the display with the progress of the build.
     fn show(&mut self, at: BuildProgress) {
         let (done, total) = (at.done, at.total);
-        // The bar of the stage before goes first.
+        // Remove the bar of the previous stage first.
         drop(self.shown.take_if(|(stage, _)| *stage != at.stage));
         let title = match at.stage {
             BuildStage::Reading => "reading (bytes)",

@@ -12,11 +12,11 @@ use crate::commands::make_parents;
 use crate::exit::print;
 use crate::progress::{Progress, say};
 
-/// Train a WordPiece vocabulary from text; the same text gives the same bytes.
+/// Train a WordPiece vocabulary on text; the same text always gives the same file.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV (--text-column).
-    /// Where the lines break does not matter.
+    /// Input text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV
+    /// (--text-column). Line breaks do not affect the result.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
     input: Vec<PathBuf>,
 
@@ -27,11 +27,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Replace the file if it is there.
+    /// Replace the output file if it exists.
     #[arg(long)]
     overwrite: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 }
@@ -39,9 +39,9 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the text cannot be read or the file not written.
+/// Fails if the text cannot be read or the file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    // Before hours of reading, not after.
+    // Check this before hours of reading.
     if args.output.exists() && !args.overwrite {
         anyhow::bail!("{}: exists; --overwrite replaces it", args.output.display());
     }

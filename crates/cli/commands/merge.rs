@@ -1,4 +1,4 @@
-//! `bert merge` makes one data set of the parts of a build.
+//! `bert merge` combines the parts of a build into one data set.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use clap::Parser;
 use super::make_pretrain_data::show;
 use crate::progress::Progress;
 
-/// Check the parts that `make-pretrain-data --part` made, and commit them as one data set.
+/// Check the parts made by `make-pretrain-data --part` and commit them as one data set.
 #[derive(Parser, Debug)]
 pub struct Args {
-    /// The folder or URL that was the parts' --output.
+    /// Folder or URL given to the parts as --output.
     data: PathBuf,
 
-    /// The parts' --scratch: the tokenized text in it is removed. Needed where the output is a URL.
+    /// The --scratch of the parts; the tokenized text in it is removed. Required if the output is a URL.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 }
@@ -29,7 +29,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Those of [`bert_data::merge_with_scratch`].
+/// Returns the errors of [`bert_data::merge_with_scratch`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut progress = Progress::new("merging", 0, args.quiet);
     let scratch = args.scratch.as_deref();

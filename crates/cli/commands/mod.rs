@@ -35,22 +35,22 @@ use clap::error::ErrorKind;
 
 use crate::progress::say;
 
-/// Takes numbers from `least` on.
+/// Returns a clap parser for numbers that are at least `least`.
 fn at_least(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..)
 }
 
-/// The folder of the model that a path means; damaged checkpoints that were passed over are named on stderr.
+/// Returns the model folder that a path refers to, and prints the corrupt checkpoints that were skipped to stderr.
 fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_model_folder(path, &mut |error| say(&format!("warning: {error}")))?)
 }
 
-/// [`model_folder`] for commands that take an adapter's folder too.
+/// Like [`model_folder`], for commands that also accept an adapter folder.
 fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_tuned_folder(path, &mut |error| say(&format!("warning: {error}")))?)
 }
 
-/// A configuration as the command line gives it, from flags that another command hands on.
+/// Parses a configuration from flags that one command passes to another.
 fn of_flags<C: clap::Args + clap::FromArgMatches>(
     flags: impl IntoIterator<Item: Into<std::ffi::OsString> + Clone>,
 ) -> anyhow::Result<C> {
@@ -58,13 +58,13 @@ fn of_flags<C: clap::Args + clap::FromArgMatches>(
     Ok(C::from_arg_matches(&command.try_get_matches_from(flags)?)?)
 }
 
-/// A path as a flag's value.
+/// Returns a path as UTF-8 text, for a flag's value.
 fn unicode(path: &Path) -> anyhow::Result<&str> {
     path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))
 }
 
-/// `finetune`'s configuration of a task whose folder is `output/TASK`; `own` are the flags that the command sets, each with
-/// its value, and `flags` those of the user.
+/// Returns the `finetune` configuration of a task with output folder `output/TASK`. `own` are the flags set by the
+/// command, each with its value; `flags` are the user's.
 fn tuning_of(
     task: Task,
     (data, checkpoint, output): (&Path, &Path, &Path),
@@ -85,28 +85,28 @@ fn tuning_of(
     of_flags(set.into_iter().chain(flags.iter().map(String::as_str)))
 }
 
-/// Makes the folders above a file that the user named.
+/// Creates the parent folders of a file named by the user.
 pub(crate) fn make_parents(path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Checks that a file can be written, before the work for it begins; makes the folders above it.
+/// Checks that a file can be written before the work for it begins. Creates its parent folders.
 fn check_writable(path: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(!path.is_dir(), "cannot write {}: it is a folder, name a file in it", path.display());
     make_parents(path)?;
-    // Dropped at once, it leaves nothing.
+    // The file is dropped without a commit, so nothing is left on disk.
     AtomicFile::create(&Disk, path)?;
     Ok(())
 }
 
-/// Writes a page or a text, and the folders above it.
+/// Writes a page or a text file and creates its parent folders.
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     make_parents(path)?;
     write_atomic(path, |out| out.write_all(text.as_bytes()))?;
     Ok(())
 }
 
-/// The documented exit codes, for `--help`.
+/// Documented exit codes, for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
     another shape, 5 numerical failure, 6 output in use by another process, 7 not enough memory, 75 too early (parts), 130/143 stopped by SIGINT/SIGTERM";

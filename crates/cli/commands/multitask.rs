@@ -12,41 +12,43 @@ use crate::commands::tuning_of;
 use crate::exit::print_result;
 use crate::signals::stop_on_signals;
 
-/// Fine-tune one encoder on several tasks at once, a classifier each; every task's folder in --output is like one of finetune.
+/// Fine-tune one encoder on several tasks at once, with one classifier per task; each task's folder in --output has the
+/// format of finetune's output.
 ///
-/// A step has a batch of one task. Flags of finetune stand after --, as in: bert multitask ... -- --learning-rate 1e-4
-/// --num-train-epochs 3.
+/// Each step trains on a batch of one task. Pass flags of finetune after --, as in: bert multitask ... --
+/// --learning-rate 1e-4 --num-train-epochs 3.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Pre-training run, one of its checkpoints, or a Hugging Face folder.
+    /// Pre-training run, checkpoint or Hugging Face folder.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     checkpoint: PathBuf,
 
-    /// Folder with a folder for each task.
+    /// Data folder with one subfolder per task.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Folder for a folder for each task, and multitask.json.
+    /// Output folder: one subfolder per task and multitask.json.
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
 
-    /// The tasks, two or more.
+    /// Tasks, two or more.
     #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true)]
     tasks: Vec<Task>,
 
-    /// How often each task is trained on.
+    /// How training batches are distributed over the tasks.
     #[arg(long, value_enum, default_value_t = Sampling::Annealed)]
     sampling: Sampling,
 
-    /// Of --sampling temperature: 1 is proportional, large ones make all tasks equal.
+    /// Temperature of --sampling temperature: 1 is proportional to the task sizes, large values approach uniform
+    /// sampling.
     #[arg(long, value_name = "X", default_value_t = 2.0)]
     temperature: f64,
 
-    /// Seed of classifiers, order of tasks and examples, and dropout.
+    /// Random seed of the classifiers, the order of tasks and examples, and dropout.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Go on with what the same command left in --output when it was stopped or killed; it ends with the same bits.
+    /// Resume the stopped or killed run of the same command in --output; the result is bit for bit the same.
     #[arg(long)]
     resume: bool,
 
@@ -54,11 +56,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 
-    /// Flags of finetune, for all tasks.
+    /// Flags of finetune, applied to all tasks.
     #[arg(last = true, value_name = "FINETUNE FLAGS")]
     flags: Vec<String>,
 }
@@ -66,7 +68,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When a task's files are missing, a flag is wrong, or training fails.
+/// Fails if the files of a task are missing, a flag is invalid, or training fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let tasks = args.tasks.iter().map(|&task| of_task(args, task)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -83,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print_result(args.json, &report?, ToString::to_string)
 }
 
-/// What `finetune` would be told of a task.
+/// Returns the `finetune` configuration of a task.
 fn of_task(args: &Args, task: Task) -> anyhow::Result<FinetuneConfig> {
     let seed = args.seed.to_string();
     let places = (args.data.as_path(), args.checkpoint.as_path(), args.output.as_path());

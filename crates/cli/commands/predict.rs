@@ -1,4 +1,4 @@
-//! `bert predict` answers new texts with a fine-tuned model.
+//! `bert predict` runs a fine-tuned model on new texts.
 
 use std::path::PathBuf;
 
@@ -11,51 +11,53 @@ use crate::commands::{at_least, tuned_folder};
 use crate::progress::say;
 use crate::results::write_results;
 
-/// Answer every text of a file with a fine-tuned model.
+/// Predict a result for every text of a file with a fine-tuned model.
 ///
-/// Each result is a JSON object on a line of its own: line, text, and what the model's head says: label and the probability
-/// of every class, the score of a regression, the answer to a question from its text, or the tags of the words.
+/// Writes one JSON object per line: line number, text and prediction. The prediction depends on the model's head: the
+/// label with the probability of every class, a regression score, an answer span for a question, or a tag for every
+/// word.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Output folder of finetune, or a Hugging Face folder of BertForSequenceClassification, BertForQuestionAnswering or
-    /// BertForTokenClassification, or an adapter's.
+    /// Output folder of finetune, an adapter folder, or a Hugging Face folder of BertForSequenceClassification,
+    /// BertForQuestionAnswering or BertForTokenClassification.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
 
-    /// Of an adapter's folder: the checkpoint that it was trained on [default: as the folder says].
+    /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
     #[arg(long, value_name = "DIR")]
     encoder: Option<PathBuf>,
 
-    /// File of texts, or - for standard input.
+    /// Input file, or - for standard input.
     #[arg(long, value_name = "FILE|-")]
     input: PathBuf,
 
-    /// How the texts stand in it [default: by the file's ending: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
+    /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
     #[arg(long, value_enum)]
     format: Option<TextFormat>,
 
-    /// Columns of a table, or keys of JSON Lines, with the text and the second text of a pair [default: those of the
-    /// fine-tuning, else text and text_b, or question and context].
+    /// Table columns or JSON keys of the text and of the second text of a pair [default: as in the fine-tuning, else
+    /// text and text_b, or question and context].
     #[arg(long, value_name = "TEXT[,TEXT_B]", value_delimiter = ',')]
     columns: Vec<String>,
 
-    /// Column of a table, or key of JSON Lines, that is put beside each result.
+    /// Table column or JSON key that is copied to each result.
     #[arg(long, value_name = "COLUMN")]
     id: Option<String>,
 
-    /// File for the results, written whole or not at all [default: standard output].
+    /// Output file, replaced only when it is complete [default: standard output].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Cut texts to N tokens, special ones included [default: as in the fine-tuning, else the model's positions].
+    /// Maximum sequence length, including special tokens; longer texts are truncated [default: as in the fine-tuning,
+    /// else the model's maximum].
     #[arg(long, value_name = "N", value_parser = at_least(5))]
     max_seq_length: Option<usize>,
 
-    /// Matrix products in f32 or bf16 [default: as in the fine-tuning, else bf16 on CUDA and f32 elsewhere].
+    /// Precision of matrix products, f32 or bf16 [default: as in the fine-tuning, else bf16 on CUDA and f32 elsewhere].
     #[arg(long, value_enum)]
     precision: Option<PrecisionChoice>,
 
-    /// What computes.
+    /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 }
@@ -63,7 +65,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the folder has no head that answers texts, or a line is not as the format says.
+/// Fails if the model has no head for text prediction, or if a line does not match the format.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = tuned_folder(&args.model)?;
     if args.columns.len() > 2 {

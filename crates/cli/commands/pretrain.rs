@@ -1,4 +1,4 @@
-//! `pretrain` trains a model on a data folder: masked LM and next-sentence prediction.
+//! `pretrain` trains a model on a data folder with masked LM and next-sentence prediction.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -25,15 +25,15 @@ pub struct Args {
     #[command(flatten)]
     config: PretrainConfig,
 
-    /// Take the options from a JSON file, or from a run (its folder or run.json); flags that are given go before it.
+    /// Read options from a JSON file or from an earlier run (its folder or run.json); command-line flags override them.
     #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
 
-    /// Take what else is not given from a recipe: one of `bert recipes`, or a file like them.
+    /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
     #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::known, conflicts_with = saved_config::CONFIG_FILE)]
     pub recipe: Option<String>,
 
-    /// Continue the run in --output after its newest good checkpoint, bit for bit.
+    /// Resume the run in --output from its newest valid checkpoint, bit for bit.
     #[arg(long)]
     resume: bool,
 
@@ -41,16 +41,17 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 }
 
 impl Args {
-    /// The arguments of the command line, and under them those of `--config`. Ends the process where clap does.
+    /// Returns the command-line arguments, with the options of `--config` as defaults. Exits the process on a usage
+    /// error.
     ///
     /// # Errors
-    /// When the file of `--config` cannot be used.
+    /// Fails if the file of `--config` is invalid.
     pub fn read() -> anyhow::Result<Self> {
         let read = |path: &_| saved_config::read(path, "run.json");
         saved_config::parse(read, |recipe| recipe.pretrain, |args: &mut Self| &mut args.config)
@@ -60,7 +61,7 @@ impl Args {
 /// Runs the command.
 ///
 /// # Errors
-/// What pre-training returns.
+/// Returns the error of the pre-training.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let mut view = View::new(args.config.steps.unwrap_or(0), args.quiet);
@@ -73,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     print_result(args.json, &outcome, summary)
 }
 
-/// Draws a run's events.
+/// Progress display of a pre-training run.
 pub struct View {
     progress: Progress,
     steps: u64,
@@ -84,13 +85,13 @@ pub struct View {
 }
 
 impl View {
-    /// A view of a run of `steps` steps.
+    /// Creates the display of a run of `steps` steps.
     pub fn new(steps: u64, quiet: bool) -> Self {
         let progress = Progress::new("pretrain", steps, quiet);
         Self { progress, steps, batch_size: 0, first_step: 0, started: Instant::now(), waiting: 0.0 }
     }
 
-    /// Shows an event.
+    /// Updates the display with an event.
     pub fn show(&mut self, event: PretrainEvent) {
         match event {
             PretrainEvent::Measuring => self.progress.line("measuring how many steps fit into the budget"),
@@ -139,7 +140,7 @@ impl View {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = done * self.batch_size as f64 / seconds;
         let eta = duration((self.steps - metrics.step) as f64 * seconds / done);
-        // Without pairs the masked LM's is the whole loss.
+        // Without sentence pairs, the masked-LM loss is the whole loss.
         let parts = match metrics.next_sentence_loss {
             0.0 => String::new(),
             nsp => format!(" (mlm {:.4}, nsp {nsp:.4})", metrics.masked_lm_loss),
@@ -153,7 +154,7 @@ impl View {
     }
 }
 
-/// An evaluation in one line.
+/// Formats an evaluation as one line.
 pub fn evaluation_line(evaluation: &Evaluation) -> String {
     let next_sentence = match evaluation.has_next_sentence() {
         true => format!(

@@ -13,42 +13,43 @@ use crate::exit::{print, print_json};
 
 /// Change one word of a text and show which predictions flip, with their probabilities before and after.
 ///
-/// A fine-tuned model predicts the class, a pre-trained one the word at every `[MASK]`.
+/// A fine-tuned model predicts the class; a pre-trained model predicts the word at every `[MASK]`.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Run, checkpoint, output folder of finetune, or Hugging Face folder.
+    /// Pre-training run, checkpoint, output folder of finetune, or Hugging Face folder.
     #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
     model: PathBuf,
 
-    /// Of an adapter's folder: the checkpoint that it was trained on [default: as the folder says].
+    /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
     #[arg(long, value_name = "DIR")]
     encoder: Option<PathBuf>,
 
-    /// Text; `A ||| B` is a pair.
+    /// Input text; `A ||| B` is a sentence pair.
     #[arg(required_unless_present_any = ["input", "data"], conflicts_with_all = ["input", "data"])]
     text: Option<String>,
 
-    /// File of texts, or - for standard input.
+    /// Input file, or - for standard input.
     #[arg(long, value_name = "FILE|-", conflicts_with = "data")]
     input: Option<PathBuf>,
 
-    /// How the texts stand in it [default: by the file's ending: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
+    /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
     #[arg(long, value_enum, requires = "input")]
     format: Option<TextFormat>,
 
-    /// Data folder made by make-pretrain-data, whose masked instances are taken.
+    /// Data folder made by make-pretrain-data; its masked instances are the input.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// How many of its instances [default: 100].
+    /// Number of instances from --data [default: 100].
     #[arg(long, value_name = "N", requires = "data", value_parser = clap::value_parser!(u64).range(1..))]
     instances: Option<u64>,
 
-    /// What is replaced, by the number of a word from 1 or by the word itself, and with what; each change is made alone.
+    /// Word to replace, given by its number (from 1) or as text, and its replacement; each replacement is tested
+    /// separately.
     #[arg(long, value_name = "WORD=WORD,...", required = true)]
     replace: Vec<Replacement>,
 
-    /// What computes.
+    /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
@@ -68,7 +69,7 @@ struct Probes {
 /// Runs the command.
 ///
 /// # Errors
-/// When the model cannot be read, or no word is changed.
+/// Fails if the model cannot be read or no word is changed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = tuned_folder(&args.model)?;
     let prober = Prober::open(&folder, args.encoder.as_deref(), args.device)?;

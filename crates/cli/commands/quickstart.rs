@@ -1,8 +1,8 @@
-//! `bert quickstart` runs every stage on the embedded corpus, in minutes.
+//! `bert quickstart` runs every stage on the embedded corpus in a few minutes.
 //!
-//! It makes a vocabulary and shards, pre-trains, fine-tunes with and without the pre-training, and writes a page. Then
-//! it prints a table of what was learnt beside what guessing gives. The figures show that the programs work, not how
-//! good a BERT can be: the corpus has 420 short articles.
+//! It makes a vocabulary and shards, pre-trains, fine-tunes with and without the pre-training, and writes HTML reports.
+//! Then it prints a table of the results next to the baselines. The figures show that the programs work, not how good a
+//! BERT can be: the corpus has 420 short articles.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use crate::exit::print;
 use crate::progress::{duration, say};
 use crate::signals::stop_on_signals;
 
-/// A subject of the embedded articles, as a label; those that are trained on, and those that are held out.
+/// A subject of the embedded articles: its label, its training articles and its held-out articles.
 struct Subject {
     name: &'static str,
     train: [&'static str; 2],
@@ -55,30 +55,31 @@ macro_rules! subject {
 
 const SUBJECTS: [Subject; 3] = [subject!("nature"), subject!("science"), subject!("culture")];
 
-/// Of each training article, the sentence that has a label: not the first, which names its subject.
+/// Index of the labelled sentence of each training article. The first sentence is not used, because it names the
+/// subject.
 const LABELLED: usize = 3;
 
-/// Run every stage on the embedded corpus and show what was learnt (a few minutes).
+/// Run every stage on the embedded corpus and show the results (a few minutes).
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Folder for everything it makes, empty or new.
+    /// Output folder, empty or new.
     #[arg(long, value_name = "DIR", default_value = "out/quickstart")]
     output: PathBuf,
 
-    /// Pre-training steps.
+    /// Number of pre-training steps.
     #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
 
-    /// Fine-tuning seeds.
+    /// Random seeds of the fine-tuning runs.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1, 2, 3])]
     seeds: Vec<u64>,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 }
 
-/// What each stage found.
+/// Results of the stages.
 struct Found {
     before: Evaluation,
     after: Evaluation,
@@ -90,7 +91,7 @@ struct Found {
 /// Runs the command.
 ///
 /// # Errors
-/// What the first failing stage returns.
+/// Returns the error of the first stage that fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
@@ -112,10 +113,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     write_topics(&at("topics"))?;
     make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
     stage("2/5 pre-training data");
-    // Few documents: other pairs and masks in every epoch keep the model from learning them by heart.
+    // The corpus is small: new pairs and masks in every epoch keep the model from memorizing it.
     let documents = data_config(&args.output, "train").with_layout(Layout::Documents);
     shown(args.quiet, |tell| build(&documents, tell))?;
-    // Held-out instances stay the same; many passes make the figures steady.
+    // The held-out instances are fixed; many passes reduce the variance of the figures.
     let held_out = data_config(&args.output, "held_out").with_dupe_factor(40);
     shown(args.quiet, |tell| build(&held_out, tell))?;
     stage("3/5 pre-training");
@@ -146,13 +147,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ))
 }
 
-/// The articles, one file for each subject and collection.
+/// Writes the articles, one file per subject and collection.
 fn write_corpus(output: &Path) -> anyhow::Result<()> {
     for subject in SUBJECTS {
         let name = subject.name;
         let [first, second] = subject.train;
         let files = [("train", name.to_string(), first), ("train", format!("{name}-2"), second)];
-        // The second collection's held-out articles are for the task alone.
+        // The held-out articles of the second collection are used only for the task.
         let held_out = [("held_out", name.to_string(), subject.held_out[0])];
         for (part, name, text) in files.into_iter().chain(held_out) {
             write_file(&output.join(format!("corpus/{part}/{name}.txt")), text)?;
@@ -161,7 +162,8 @@ fn write_corpus(output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A task: which subject is a sentence from? One sentence of every training article, all of the held-out ones.
+/// Writes the classification task (predict the subject of a sentence): one sentence of every training article, and all
+/// held-out sentences.
 fn write_topics(folder: &Path) -> anyhow::Result<()> {
     let mut rows = [String::from("text\tlabel\n"), String::from("text\tlabel\n")];
     let [train, dev] = &mut rows;
@@ -185,7 +187,7 @@ fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Data of a part of the corpus.
+/// Returns the build configuration of one part of the corpus.
 fn data_config(folder: &Path, part: &str) -> BuildConfig {
     let at = |name: &str| folder.join(name);
     BuildConfig::new([at("corpus").join(part)], at("vocab.txt"), at("data").join(part))
@@ -214,7 +216,7 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
     Ok((evaluations.swap_remove(0), last))
 }
 
-/// The fine-tuning on the sentences, with the pre-trained weights or with fresh ones.
+/// Returns the fine-tuning configuration, with pre-trained or with random weights.
 fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<FinetuneConfig> {
     let at = |name: &str| args.output.join(name);
     let config = FinetuneConfig {
@@ -229,7 +231,7 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
         .with_learning_rate(Choices::One(1e-3))
         .with_select(Selection::Last)
         .with_random_init(random_init);
-    // Checked now, not after minutes of pre-training.
+    // Check now, not after minutes of pre-training.
     config.resolve()?;
     Ok(config)
 }

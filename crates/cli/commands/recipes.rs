@@ -8,7 +8,7 @@ use crate::recipe::{Recipe, known, names, text};
 /// List the recipes of `make-pretrain-data --recipe` and `pretrain --recipe`, or show one.
 #[derive(Parser, Debug)]
 pub struct Args {
-    /// The recipe to show; a copy of it is a start for one of your own.
+    /// Recipe to show; save a copy to start a custom recipe.
     #[arg(value_name = "NAME|FILE", value_parser = known)]
     name: Option<String>,
 }
@@ -16,7 +16,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When stdout is closed, or a file is no recipe.
+/// Fails if stdout cannot be written or a file is not a recipe.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         Recipe::read(name)?;

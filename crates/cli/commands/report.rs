@@ -1,4 +1,4 @@
-//! `bert report` shows the curves and figures of a run or fine-tuning on one page, and says what stands out.
+//! `bert report` writes a page with the curves, figures and diagnostics of a run or a fine-tuning.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,21 @@ use crate::commands::{check_writable, write_file};
 use crate::exit::print;
 use crate::progress::say;
 
-/// Write report.html for a pre-training run or a fine-tuning, and say what stands out in it.
+/// Write report.html for a pre-training run or a fine-tuning, and print diagnostics.
 ///
-/// For a run: curves beside what guessing and counting give, and on stderr what is good, worth knowing or probably wrong with it
-/// (nothing learnt, labels that leak, overfitting, a loss that rises). It may be called while the run goes on.
+/// For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
+/// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
+/// works while the run is in progress.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Folder of the run or of the fine-tuning.
     run: PathBuf,
 
-    /// Draw other runs beside this one, a reference run for instance.
+    /// Draw the curves of other runs too, for example of a reference run.
     #[arg(long, value_name = "RUN,...", value_delimiter = ',')]
     compare: Vec<PathBuf>,
 
-    /// Page to write [default: report.html in the folder].
+    /// HTML file to write [default: report.html in the folder].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -30,7 +31,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the folder is neither or the page cannot be written.
+/// Fails if the folder is neither a run nor a fine-tuning, or if the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
     args.output.iter().try_for_each(|output| check_writable(output))?;
@@ -41,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print(&output.display().to_string())
 }
 
-/// A line on stderr for each.
+/// Prints each finding as a line on stderr.
 pub fn say_findings(findings: &[Finding]) {
     for finding in findings {
         say(&format!("{}: {}", finding.weight.word(), finding.text));

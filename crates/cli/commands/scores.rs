@@ -1,4 +1,4 @@
-//! `bert scores` summarizes fine-tunings that were run apart.
+//! `bert scores` summarizes separately run fine-tunings.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use clap::Args as ClapArgs;
 
 use crate::exit::print_result;
 
-/// Put fine-tunings of one task together: the seeds of a job array, the cells of a grid.
+/// Combine fine-tunings of one task: the seeds of a job array, or the cells of a grid.
 ///
-/// Folders with equal settings are one summary over all their seeds. With several settings it is a table, the best mean
-/// first, with the settings in which they differ.
+/// Folders with equal settings become one summary over all their seeds. With different settings the result is a table,
+/// sorted by mean with the best first, that shows the settings that differ.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folders of finetune.
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
 
-    /// Test two fine-tunings against each other on the dev set that both answered: two folders, or those of two
+    /// Run a paired significance test of two fine-tunings on the same dev set; give two folders, or the folders of two
     /// configurations.
     #[arg(long)]
     paired: bool,
@@ -30,7 +30,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When a folder has no report, or the reports are of different tasks; with `--paired` also of different dev sets.
+/// Fails if a folder has no report or the reports are of different tasks; with `--paired`, also if the dev sets differ.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = compare(&args.folders)?;

@@ -1,4 +1,4 @@
-//! `bert verify` checks that a data folder or a run's checkpoints are what was committed.
+//! `bert verify` checks the files of a data folder or of a run's checkpoints against their digests.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::progress::Progress;
 /// Check every file of a data folder, or every checkpoint of a run, against its digest.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Data folder, which may be a URL, run or checkpoint.
+    /// Data folder or its URL, pre-training run, or checkpoint.
     folder: PathBuf,
 
-    /// No progress on stderr.
+    /// Hide the progress on stderr.
     #[arg(long)]
     quiet: bool,
 }
@@ -23,7 +23,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// The first file that is not as committed.
+/// Returns the error of the first file that does not match its digest.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.folder.join("COMMITTED.json").exists() {
         verify(&args.folder)?;

@@ -1,4 +1,4 @@
-//! `bert-cluster` sends a build to an engine. `make-pretrain-data --engine` runs it.
+//! `bert-cluster` submits a build to an engine. `make-pretrain-data --engine` runs it.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -9,20 +9,20 @@ use bert_cluster::engine::{Engine, build};
 use bert_data::BuildConfig;
 use clap::Parser;
 
-/// As in `make-pretrain-data`: the builder allocates much.
+/// Like `make-pretrain-data`: the builder allocates a lot.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Build a data set on an engine. The options of the build are read from stdin, as JSON, and the manifest is printed on
-/// stdout; `make-pretrain-data --engine` is the comfortable way.
+/// Build a data set on an engine. Reads the build options from stdin as JSON and prints the manifest to stdout;
+/// `make-pretrain-data --engine` is the convenient interface.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
-    /// Who runs it: datafusion (this process) or ballista://HOST:PORT.
+    /// Engine: datafusion (this process) or ballista://HOST:PORT.
     #[arg(long)]
     engine: Engine,
 
-    /// Into how many parts the build is divided: some more than cores of the cluster.
+    /// Number of parts of the build: a few times the number of cores of the cluster.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=99_999))]
     tasks: u32,
 
@@ -30,7 +30,7 @@ struct Args {
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     executors_timeout: u64,
 
-    /// Nothing on stderr but errors.
+    /// Print only errors on stderr.
     #[arg(long)]
     quiet: bool,
 }
@@ -44,7 +44,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
             eprintln!("{stage}");
         }
     };
-    // Schedulers announce the end of a job with it. Finished files are kept anyway.
+    // Schedulers send SIGUSR1 before they end a job. It is ignored, because finished files are kept anyway.
     #[cfg(unix)]
     let _ignored = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1())?;
     let engine = args.engine.with_patience(Duration::from_secs(args.executors_timeout));

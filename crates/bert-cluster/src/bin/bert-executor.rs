@@ -1,4 +1,4 @@
-//! `bert-executor` is Ballista's executor, which knows the builder's operator.
+//! `bert-executor`: Ballista's executor with the builder's operator.
 
 use std::net::TcpListener;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use bert_cluster::codec::Codec;
 use bert_cluster::network::{WARNING, check_bind};
 use clap::Parser;
 
-/// As in `make-pretrain-data`: the builder allocates much.
+/// Like `make-pretrain-data`: the builder allocates a lot.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
-    /// The scheduler.
+    /// Address of the scheduler.
     #[arg(long, default_value = "127.0.0.1:50050", value_name = "HOST:PORT")]
     scheduler: String,
 
@@ -26,40 +26,40 @@ struct Args {
     #[arg(long, default_value = "127.0.0.1")]
     bind_host: String,
 
-    /// The name under which the scheduler and other executors reach it; default: --bind-host.
+    /// Host name under which the scheduler and other executors reach this executor; default: --bind-host.
     #[arg(long)]
     external_host: Option<String>,
 
-    /// Port of the receipts (Arrow Flight); 0 takes a free one.
+    /// Port for the receipts (Arrow Flight); 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
 
-    /// Port of the tasks; 0 takes a free one.
+    /// Port for the tasks; 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     grpc_port: u16,
 
-    /// How many parts it runs at the same time; 0 means one for each core.
+    /// Maximum number of parts that run at the same time; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     vcores: usize,
 
-    /// Folder for receipts on their way; default: a temporary one.
+    /// Folder for receipts in transit; default: a temporary folder.
     #[arg(long, value_name = "DIR")]
     work_dir: Option<String>,
 
-    /// Seconds to wait for the scheduler at the start.
+    /// Seconds to wait for the scheduler at startup.
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     scheduler_timeout: u16,
 
-    /// Seconds between signs of life; some of them must fit into the scheduler's --executor-timeout.
+    /// Seconds between heartbeats; must be several times shorter than the scheduler's --executor-timeout.
     #[arg(long, default_value_t = 5, value_name = "SECONDS")]
     heartbeat: u64,
 
-    /// Listen on addresses that other machines can reach.
+    /// Allow addresses that other machines can reach.
     #[arg(long)]
     trust_network: bool,
 }
 
-/// The port, or a free one in place of 0.
+/// Returns the port, or a free port instead of 0.
 fn port(host: &str, port: u16) -> anyhow::Result<u16> {
     if port != 0 {
         return Ok(port);
@@ -82,7 +82,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
         vcores: args.vcores,
         work_dir: args.work_dir,
         executor_heartbeat_interval_seconds: args.heartbeat,
-        // The builder keeps to a budget of its own.
+        // The builder has its own memory budget.
         memory_pool_size: Some(0),
         override_physical_codec: Some(Arc::new(Codec::default())),
         ..ExecutorProcessConfig::default()

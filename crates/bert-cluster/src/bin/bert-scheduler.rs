@@ -1,4 +1,4 @@
-//! `bert-scheduler` is Ballista's scheduler, which knows the builder's operator.
+//! `bert-scheduler`: Ballista's scheduler with the builder's operator.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -27,19 +27,19 @@ struct Args {
     #[arg(long, default_value_t = 50050)]
     port: u16,
 
-    /// The name under which executors and clients reach it; default: --bind-host.
+    /// Host name under which executors and clients reach the scheduler; default: --bind-host.
     #[arg(long)]
     external_host: Option<String>,
 
-    /// Seconds without a sign of life after which an executor is lost, and its parts are run elsewhere.
+    /// Seconds without a heartbeat after which an executor is lost and its parts run elsewhere.
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     executor_timeout: u64,
 
-    /// Seconds without any executor after which the running builds fail.
+    /// Seconds without any executor after which running builds fail.
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     no_executors_timeout: u64,
 
-    /// Listen on addresses that other machines can reach.
+    /// Allow addresses that other machines can reach.
     #[arg(long)]
     trust_network: bool,
 }

@@ -1,4 +1,4 @@
-//! One build on every engine.
+//! Runs one build on every engine.
 
 use std::sync::Arc;
 

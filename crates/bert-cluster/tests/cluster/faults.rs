@@ -1,4 +1,4 @@
-//! Executors that are killed, stand still or cannot write; killed schedulers.
+//! Executors that are killed, paused or cannot write; killed schedulers.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::processes::{Cluster, Job, local};
 use crate::text::{Text, digests};
 
-/// Kills executors at random moments, as many as BERT_KILLS says, and starts others in their places.
+/// Kills executors at random moments (BERT_KILLS is the number) and starts replacements.
 #[test]
 fn killed_executors_cost_nothing_but_time() {
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
@@ -23,7 +23,7 @@ fn killed_executors_cost_nothing_but_time() {
     let (mut kills, mut builds) = (0, 0);
     while kills < wanted {
         let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
-        // At most four of a build, so that many builds begin and end among kills.
+        // At most four kills per build, so that many builds begin and end between kills.
         for _ in 0..4.min(wanted - kills) {
             thread::sleep(Duration::from_millis(100 + draw(1200)));
             if !job.is_running() {
@@ -43,7 +43,7 @@ fn killed_executors_cost_nothing_but_time() {
     println!("executors: {kills} kills (seed {seed}) in {builds} builds, all with the bytes of one machine");
 }
 
-/// A draw that follows from its number.
+/// Returns a pseudo-random number for a seed and a counter.
 fn mixed(seed: u64, number: u64) -> u64 {
     let bits = (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (bits ^ (bits >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
@@ -79,8 +79,8 @@ fn an_executor_that_stands_still_doubles_nothing() {
     let cluster = Cluster::start(2);
     let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
     job.wait_for_files(&text.path("out"));
-    // Longer than the scheduler waits for a sign of life: its parts are given to the other one, and then it goes on with
-    // them, whether or not the build has ended by then.
+    // The pause is longer than the heartbeat timeout: the parts are given to the other executor, and then this one
+    // continues with them, whether or not the build has ended by then.
     cluster.executors[0].signal("STOP");
     thread::sleep(Duration::from_secs(7));
     cluster.executors[0].signal("CONT");
@@ -103,7 +103,7 @@ fn an_executor_that_cannot_write_is_told_or_replaced() {
         assert_eq!(code, 75, "{said}");
         assert!(said.contains("too large"), "{said}");
         assert!(!text.path("out").join("manifest.json").exists());
-        // With the other one alone it goes on.
+        // The build continues with the other executor alone.
         cluster.executors.pop();
         crate::processes::build(&cluster.engine(), &text.config("out"), 12);
     }

@@ -1,4 +1,5 @@
-//! Every engine makes the same bytes, and a cluster that loses machines makes them too or says what happened.
+//! Checks that every engine makes the same bytes, and that a cluster that loses machines does too or reports the
+//! failure.
 
 mod engines;
 mod faults;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bert_data::BuildConfig;
 
-/// A process that ends with its test.
+/// A process that is killed when it is dropped.
 pub struct Process(pub Child);
 
 impl Drop for Process {
@@ -29,7 +29,7 @@ impl Process {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // The first line says where it listens; the others are shown where a test fails.
+        // The first line has the listening address; the other lines are shown if a test fails.
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         assert!(first.contains("can run plans here"), "{first}");
@@ -37,13 +37,13 @@ impl Process {
         Self(child)
     }
 
-    /// Sends it a signal: STOP, CONT.
+    /// Sends a signal to the process: STOP, CONT.
     pub fn signal(&self, name: &str) {
         let signal = format!("-{name}");
         assert!(Command::new("kill").args([signal, self.0.id().to_string()]).status().unwrap().success());
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -67,7 +67,7 @@ impl Cluster {
         Self::start_with(executors, Vec::new())
     }
 
-    /// A cluster whose executors have these variables.
+    /// Starts a cluster whose executors have these environment variables.
     pub fn start_with(executors: usize, environment: Vec<(&'static str, String)>) -> Self {
         let port = free_port();
         let scheduler = Self::scheduler(&port);
@@ -100,7 +100,7 @@ impl Cluster {
         )
     }
 
-    /// Starts one that can write no more than 64 KiB into any file: the closest to a full disk that needs no rights.
+    /// Starts an executor that can write at most 64 KiB to a file, which simulates a full disk without root rights.
     pub fn executor_with_full_disk(&self) -> Process {
         let scheduler = format!("127.0.0.1:{}", self.port);
         let limited = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
@@ -110,7 +110,7 @@ impl Cluster {
         Process::start("sh", &arguments, &[])
     }
 
-    /// Starts the scheduler again, which knows nothing of before.
+    /// Restarts the scheduler, which loses its state.
     pub fn restart_scheduler(&mut self) {
         self.scheduler.kill();
         self.scheduler = Self::scheduler(&self.port);
@@ -121,7 +121,7 @@ impl Cluster {
     }
 }
 
-/// A build that was sent to an engine.
+/// A build that was submitted to an engine.
 pub struct Job(Process);
 
 impl Job {
@@ -129,7 +129,7 @@ impl Job {
         Self::send_with(engine, config, tasks, Vec::new())
     }
 
-    /// With these variables.
+    /// Submits a build with these environment variables.
     pub fn send_with(
         engine: &str,
         config: &BuildConfig,
@@ -156,7 +156,7 @@ impl Job {
         self.0.0.try_wait().unwrap().is_none()
     }
 
-    /// Waits until the build has begun to write, in this folder or below it.
+    /// Waits until the build has begun to write in or below this folder.
     pub fn wait_for_files(&mut self, folder: &Path) {
         fn has_file(folder: &Path) -> bool {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -170,7 +170,7 @@ impl Job {
         }
     }
 
-    /// Its exit code and what it said; fails the test after a minute and a half.
+    /// Returns its exit code and output; fails the test after a minute and a half.
     pub fn end(mut self) -> (i32, String) {
         let start = Instant::now();
         while self.is_running() {
@@ -186,13 +186,13 @@ impl Job {
     }
 }
 
-/// Sends a build and expects that it goes well.
+/// Submits a build and expects success.
 pub fn build(engine: &str, config: &BuildConfig, tasks: u32) {
     let (code, said) = Job::send(engine, config, tasks).end();
     assert_eq!(code, 0, "{said}");
 }
 
-/// Runs `make-pretrain-data`'s own local build.
+/// Runs the local build of `make-pretrain-data`.
 pub fn local(config: &BuildConfig) {
     bert_data::build(config, &mut |_| {}).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A text of made-up sentences, and what a build makes of it.
+//! A text of generated sentences, and the digests of its builds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use bert_data::{BuildConfig, Manifest};
 const WORDS: &str = "the a one two red blue old new cat dog house tree river stone song bird sings runs sleeps falls \
     sees holds and over under near far here there now then";
 
-/// A folder with a text in so many files, of which each has so many documents.
+/// A folder with a text in a number of files, each with a number of documents.
 pub struct Text {
     pub folder: tempfile::TempDir,
 }
@@ -52,7 +52,7 @@ impl Text {
     }
 }
 
-/// Digests of a data set's shards, after the check of everything in it.
+/// Verifies a data set and returns the digests of its shards.
 pub fn digests(folder: &Path) -> Vec<String> {
     assert!(bert_data::verify(folder, true).unwrap().is_good());
     Manifest::read(folder).unwrap().shards.into_iter().map(|shard| shard.blake3).collect()

@@ -1,8 +1,8 @@
 //! File systems that fail on purpose, for tests only.
 //!
-//! [`Faulty`] fails the n-th operation, or the n-th read; a test raises n until nothing fails any more. [`PowerCut`]
-//! loses what was not synced. Both work on real folders. Neither really syncs: that is slow, and a test gains nothing
-//! from it.
+//! [`Faulty`] fails the n-th operation or the n-th read; a test increases n until nothing fails any more. [`PowerCut`]
+//! loses data that was not synced. Both work on real folders. Neither actually syncs, because that is slow and does not
+//! improve the test.
 
 mod power_cut;
 
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::system::{Disk, Durable, FileSystem};
 pub use power_cut::{PowerCut, Survival};
 
-/// How an operation fails.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An error of the device (`EIO`), once.
+    /// A device error (`EIO`), once.
     Io,
-    /// No room (`ENOSPC`), for whatever creates or writes from then on.
+    /// A full disk (`ENOSPC`), for every creating or writing operation from then on.
     Full,
-    /// A write that takes half of what it is given, and then no room as in [`Fault::Full`].
+    /// A write that stores half of its bytes, followed by a full disk as in [`Fault::Full`].
     Torn,
-    /// An error of the device (`EIO`), once, of an operation that only reads. These have numbers of their own.
+    /// A device error (`EIO`), once, of a read-only operation. Reads are numbered separately.
     Read,
 }
 
@@ -38,29 +38,29 @@ pub struct Faulty {
     reads: Arc<AtomicU64>,
 }
 
-/// The kind of an operation, as far as it matters to a fault.
+/// Kind of an operation, as far as it matters for a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Needs room on the disk.
+    /// Needs disk space.
     Growing,
     Other,
 }
 
 impl Faulty {
-    /// Fails operation number `nth`, counted from 1, and for a full disk those after it that need room; for
-    /// [`Fault::Read`] read number `nth`.
+    /// Creates a file system that fails operation `nth`, counted from 1; a full disk also fails all later operations
+    /// that need space. [`Fault::Read`] fails read `nth`.
     #[must_use]
     pub fn new(fault: Fault, nth: u64) -> Self {
         Self { fault, nth, count: Arc::default(), reads: Arc::default() }
     }
 
-    /// Never fails.
+    /// Creates a file system that never fails.
     #[must_use]
     pub fn never() -> Self {
         Self::new(Fault::Io, u64::MAX)
     }
 
-    /// Whether there were operations enough for the fault to happen.
+    /// Returns whether enough operations were tried for the fault to happen.
     #[must_use]
     pub fn struck(&self) -> bool {
         match self.fault {
@@ -69,13 +69,13 @@ impl Faulty {
         }
     }
 
-    /// How many operations were tried, reads apart.
+    /// Returns the number of operations tried, without reads.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts an operation; the error that it has to end with, if any.
+    /// Counts an operation and returns its error, if it must fail.
     fn step(&self, kind: Kind) -> io::Result<()> {
         let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         match self.fault {
@@ -86,7 +86,7 @@ impl Faulty {
         }
     }
 
-    /// Counts a read; the error that it has to end with, if any.
+    /// Counts a read and returns its error, if it must fail.
     fn step_read(&self) -> io::Result<()> {
         let number = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
         if self.fault == Fault::Read && number == self.nth { Err(device_error()) } else { Ok(()) }

@@ -1,9 +1,9 @@
-//! Simulates a power cut: what was synced is kept; the rest is kept, lost or damaged, as a seed decides.
+//! Simulates a power cut: synced data is kept; other data is kept, lost or corrupted, depending on a seed.
 //!
-//! Each operation is done on the real folder and noted in a model of what the disk holds for certain: the bytes of a
-//! file after its fsync, and a name after the fsync of its folder. Of the changes of names that were not synced, any
-//! subset survives, each change as a whole. Bytes that were not synced survive whole, as a prefix, as zeros, or not at
-//! all. This is harsher than any one journaling file system; POSIX allows it.
+//! Each operation is executed on the real folder and recorded in a model of the durable disk contents: the bytes of a
+//! file after its fsync, and a name after the fsync of its folder. Any subset of the unsynced name changes survives,
+//! each change as a whole. Unsynced bytes survive completely, as a prefix, as zeros, or not at all. This is harsher
+//! than any single journaling file system; POSIX allows it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,20 +15,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::system::{Disk, Durable, FileSystem};
 use bert_random::{Domain, Random, Stream};
 
-/// What a power cut leaves of what was not synced.
+/// How much unsynced data survives a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// Nothing.
     Nothing,
-    /// All of it: a kill of the process rather than a cut.
+    /// Everything: a kill of the process rather than a power cut.
     Everything,
     /// All names, but no bytes: the files are empty.
     NamesOnly,
-    /// Each change of a name or not, and bytes in part; decided by this seed.
+    /// A random subset of the name changes, and parts of the bytes; decided by this seed.
     Random(u64),
 }
 
-/// A folder whose power goes off before operation number `cut`, counted from 1; that operation and all after it fail.
+/// A folder whose power fails before operation `cut`, counted from 1; that operation and all later ones fail.
 #[derive(Clone, Debug)]
 pub struct PowerCut {
     root: PathBuf,
@@ -38,7 +38,7 @@ pub struct PowerCut {
 #[derive(Debug)]
 struct Model {
     nodes: Vec<Node>,
-    /// Changes of names that no fsync has made certain, oldest first.
+    /// Name changes that no fsync has made durable, oldest first.
     pending: Vec<Change>,
     operations: u64,
     cut: u64,
@@ -50,34 +50,34 @@ enum Node {
     Folder { certain: BTreeMap<OsString, usize>, now: BTreeMap<OsString, usize> },
 }
 
-/// Names set (to a node) or removed (`None`) together, each in a folder.
+/// Names that are set (to a node) or removed (`None`) together, each in a folder.
 #[derive(Debug)]
 struct Change(Vec<(usize, OsString, Option<usize>)>);
 
 const ROOT: usize = 0;
 
 impl PowerCut {
-    /// Works below `root`, whose present content is certain.
+    /// Creates a simulation below `root`, whose current contents are durable.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if the folder cannot be read.
     pub fn over(root: &Path, cut: u64) -> io::Result<Self> {
         let mut model = Model { nodes: Vec::new(), pending: Vec::new(), operations: 0, cut };
         model.scan(root)?;
         Ok(Self { root: root.to_owned(), disk: Arc::new(Mutex::new(model)) })
     }
 
-    /// Whether the power has gone off.
+    /// Returns whether the power has failed.
     #[must_use]
     pub fn is_off(&self) -> bool {
         let model = self.model();
         model.operations >= model.cut
     }
 
-    /// Ends the operations and leaves in the folder what a machine would find after the cut.
+    /// Ends the simulation and leaves the folder as a machine would find it after the power cut.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// Fails if the folder cannot be written.
     pub fn restart(self, survival: Survival) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
@@ -98,7 +98,7 @@ impl PowerCut {
         self.disk.lock().expect("no test goes on after a panic")
     }
 
-    /// Counts an operation; fails when there is no power.
+    /// Counts an operation; fails if the power is off.
     fn step(&self) -> io::Result<MutexGuard<'_, Model>> {
         let mut model = self.model();
         if model.operations < model.cut {
@@ -111,7 +111,7 @@ impl PowerCut {
         path.strip_prefix(&self.root).expect("a path below the root of the power cut")
     }
 
-    /// The node of the folder that a path is in, and its name there.
+    /// Returns the node of a path's parent folder, and the path's name in it.
     fn place(&self, model: &Model, path: &Path) -> (usize, OsString) {
         let relative = self.relative(path);
         let folder = model.find(relative.parent().unwrap_or(Path::new(""))).expect("its folder is there");
@@ -168,7 +168,7 @@ impl Model {
         self.pending.push(Change(edits));
     }
 
-    /// Makes the changes that `keep` accepts certain, oldest first, and takes them from those pending.
+    /// Makes the changes accepted by `keep` durable, oldest first, and removes them from the pending changes.
     fn settle(&mut self, mut keep: impl FnMut(&Change) -> bool) {
         for change in std::mem::take(&mut self.pending) {
             if !keep(&change) {
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    /// The changes that remove everything below a folder.
+    /// Returns the changes that remove everything below a folder.
     fn unlink_all(&mut self, folder: usize) {
         let entries: Vec<(OsString, usize)> = match &self.nodes[folder] {
             Node::Folder { now, .. } => now.iter().map(|(name, &node)| (name.clone(), node)).collect(),
@@ -215,7 +215,7 @@ fn set(names: &mut BTreeMap<OsString, usize>, name: &OsStr, node: Option<usize>)
     };
 }
 
-/// The bytes that a file has after the cut.
+/// Returns the bytes of a file after the power cut.
 fn survivor(certain: &[u8], now: &[u8], survival: Survival, random: &mut Stream) -> Vec<u8> {
     if certain == now {
         return now.to_vec();
@@ -228,7 +228,7 @@ fn survivor(certain: &[u8], now: &[u8], survival: Survival, random: &mut Stream)
         Survival::Random(_) => match random.below(4) {
             0 => certain.to_vec(),
             1 => now.to_vec(),
-            // A file that only grows keeps what was certain of it.
+            // A file that only grows keeps its durable bytes.
             2 if now.starts_with(certain) => {
                 let more = random.below(now.len() - certain.len() + 1);
                 now[..certain.len() + more].to_vec()
@@ -358,7 +358,7 @@ impl FileSystem for PowerCut {
 mod tests {
     use super::*;
 
-    /// Writing in place, without fsync, is found out.
+    /// Checks that the simulation detects writes in place without fsync.
     #[test]
     fn careless_writing_loses_data() {
         let mut found = std::collections::BTreeSet::new();

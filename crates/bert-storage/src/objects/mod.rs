@@ -1,8 +1,8 @@
-//! Objects of a store under names like those of files: `s3://BUCKET/KEY`, `gs://`, `az://`, and `http(s)://` to read.
+//! Objects of a store, addressed by URL: `s3://BUCKET/KEY`, `gs://`, `az://`, and read-only `http(s)://`.
 //!
-//! A store is made from the usual variables of the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`), or given by [`mount`].
-//! What fails for a moment is asked for again, with longer and longer pauses; an error that remains after that is
-//! [transient](is_transient). An object appears whole or not at all, also one that is sent in parts.
+//! A store is configured by the usual environment variables (`AWS_*`, `GOOGLE_*`, `AZURE_*`) or set by [`mount`].
+//! Transient failures are retried with exponential backoff; an error that remains after that is
+//! [transient](is_transient). An object appears complete or not at all, even if it is uploaded in parts.
 
 mod reader;
 
@@ -28,24 +28,24 @@ use object_store::{
 use crate::url::{has_secrets, with_lower_scheme, without_secrets};
 use reader::ObjectReader;
 
-/// For how many seconds a request is repeated, instead of 180.
+/// Environment variable with the number of seconds for which a request is retried, instead of 180.
 const PATIENCE: &str = "BERT_RETRY_SECONDS";
 
-/// Why a URL is not read.
+/// Error message for a URL with credentials.
 const NO_CREDENTIALS: &str = "a URL has no credentials and no query here: they belong in the environment";
 
-/// Between two requests for a list.
+/// Pause between two list requests.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Bytes of a part of an object, at least.
+/// Minimum size of an upload part in bytes.
 const PART: u64 = 16 << 20;
-/// Parts that an object may have in S3 are 10,000.
+/// Maximum number of parts of an object; the limit of S3 is 10,000.
 const MOST_PARTS: u64 = 9_000;
-/// Parts on their way at the same time.
+/// Maximum number of parts in flight.
 const AT_ONCE: usize = 3;
 
-/// An answer of a store that a program cannot do anything about. Its causes are left out: they repeat the URL of the
-/// request, and a server's URL may hold a password.
+/// A permanent error of a store. Its causes are omitted, because they repeat the URL of the request, and a server's URL
+/// may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[error("{said}")]
 struct StoreError {
@@ -57,13 +57,14 @@ fn said(error: &io::Error) -> Option<&StoreError> {
     error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>())
 }
 
-/// Whether another attempt, later, may go well: the store could not be reached or did not answer.
+/// Returns whether a later attempt may succeed: the store could not be reached or did not answer.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     said(error).is_some_and(|error| error.temporary)
 }
 
-/// Whether a store refused the request: it has no such bucket, or the key is wrong. No other attempt goes well.
+/// Returns whether a store refused the request, for example because the bucket does not exist or the key is wrong.
+/// Another attempt would fail too.
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     said(error).is_some_and(|error| !error.temporary)
@@ -86,7 +87,7 @@ fn failed(source: object_store::Error) -> io::Error {
     io::Error::new(kind, StoreError { said: without_secrets(&source.to_string()), temporary })
 }
 
-/// The status of a server that understood the request and refuses it, for which the crate has no kind of error.
+/// Returns the status of a server that understood the request but refused it, for which the crate has no error kind.
 fn refusal(said: &str) -> Option<&str> {
     let status = said.split_once("status code: ")?.1.get(..3)?;
     (status.starts_with('4') && !["408", "429"].contains(&status)).then_some(status)
@@ -96,7 +97,7 @@ fn invalid(said: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Err
     io::Error::new(io::ErrorKind::InvalidInput, said)
 }
 
-/// Starts a request on the threads of the stores; its answer comes out.
+/// Starts a request on the threads of the stores and returns the channel of its answer.
 fn start<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> Receiver<T> {
     static THREADS: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     let threads = THREADS.get_or_init(|| {
@@ -106,38 +107,38 @@ fn start<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -
     });
     let (give, take) = sync_channel(1);
     threads.spawn(async move {
-        // Who asked may have gone.
+        // The receiver may no longer exist.
         let _ = give.send(request.await);
     });
     take
 }
 
-/// Runs a request and waits for its answer; any thread may, one of another runtime too.
+/// Runs a request and waits for its answer. Can be called from any thread, including a thread of another runtime.
 ///
 /// # Errors
-/// When the request panicked.
+/// Fails if the request panicked.
 fn wait<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
     answer(&start(request))
 }
 
-/// Waits for the answer of a request that was started.
+/// Waits for the answer of a started request.
 fn answer<T>(coming: &Receiver<T>) -> io::Result<T> {
     coming
         .recv()
         .map_err(|_| invalid("the request cannot be made: check the URL and the variables of the store"))
 }
 
-/// The stores by `SCHEME://HOST`. A store keeps its connections and credentials.
+/// Stores by `SCHEME://HOST`. A store keeps its connections and credentials.
 static STORES: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>> = Mutex::new(BTreeMap::new());
 
-/// Answers for all URLs that begin with `root`, such as `s3://bucket`, with this store, instead of one that is made from
-/// the environment.
+/// Uses a store for all URLs that begin with `root`, such as `s3://bucket`, instead of a store configured by the
+/// environment.
 pub fn mount(root: &str, store: Arc<dyn ObjectStore>) {
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     stores.insert(root.trim_end_matches('/').to_owned(), store);
 }
 
-/// An object: its store, and its key in it.
+/// An object: its store and its key in the store.
 #[derive(Clone, Debug)]
 struct Object {
     store: Arc<dyn ObjectStore>,
@@ -147,9 +148,9 @@ struct Object {
 }
 
 impl Object {
-    /// The object of a URL. Nothing is asked of the store.
+    /// Returns the object of a URL. Does not send a request.
     fn of(url: &Path) -> io::Result<Self> {
-        // It would be saved with every output.
+        // A secret in the URL would be saved with every output.
         if has_secrets(url) {
             return Err(invalid(NO_CREDENTIALS));
         }
@@ -179,7 +180,7 @@ impl Object {
         Ok(Self { store, key, root })
     }
 
-    /// Its size and, where the store has one, the tag of its contents.
+    /// Returns the size of the object and, if the store has one, its entity tag.
     fn head(&self) -> io::Result<(u64, Option<String>)> {
         let Self { store, key, .. } = self.clone();
         if key.as_ref().is_empty() && !self.is_web() {
@@ -198,17 +199,17 @@ impl Object {
     }
 }
 
-/// Opens an object to read it from its beginning to its end.
+/// Opens an object for sequential reading.
 pub(crate) fn open(url: &Path) -> io::Result<ObjectReader> {
     ObjectReader::open(Object::of(url)?)
 }
 
-/// The size of an object in bytes.
+/// Returns the size of an object in bytes.
 pub(crate) fn size(url: &Path) -> io::Result<u64> {
     Ok(Object::of(url)?.head()?.0)
 }
 
-/// How long a request is repeated.
+/// Returns how long a request is retried.
 fn patience() -> Result<Duration, object_store::Error> {
     let Ok(said) = std::env::var(PATIENCE) else { return Ok(Duration::from_secs(180)) };
     said.parse().map(Duration::from_secs).map_err(|_| object_store::Error::NotSupported {
@@ -216,7 +217,7 @@ fn patience() -> Result<Duration, object_store::Error> {
     })
 }
 
-/// Returns the URL of a server in lower case, if it is one; `variable` is named in the error.
+/// Returns the URL of a server in lower case, or an error that names `variable` if it is not one.
 fn check_endpoint(variable: &str, endpoint: &str) -> Result<String, object_store::Error> {
     let lower = endpoint.to_ascii_lowercase();
     let host = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
@@ -230,14 +231,14 @@ fn check_endpoint(variable: &str, endpoint: &str) -> Result<String, object_store
     Ok(lower)
 }
 
-/// Whether the server that the first of these variables names, if one is set, is to be asked without encryption.
+/// Returns whether the first of these variables that is set names a server without encryption.
 fn is_plain(variables: &[&str]) -> Result<bool, object_store::Error> {
     let mut set = variables.iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
     let Some((name, endpoint)) = set.next() else { return Ok(false) };
     Ok(check_endpoint(name, &endpoint)?.starts_with("http://"))
 }
 
-/// Returns the store of a host, with the settings of the environment.
+/// Returns the store of a host, configured by the environment.
 fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
     let retry = RetryConfig { retry_timeout: patience()?, ..Default::default() };
     Ok(match scheme {
@@ -270,10 +271,10 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
     })
 }
 
-/// All objects whose names begin with the URL and a slash, sorted by name, with their sizes.
+/// Returns all objects whose names begin with the URL and a slash, with their sizes, sorted by name.
 ///
 /// # Errors
-/// What the store says; a plain web server has no lists.
+/// Errors of the store; a plain web server does not support lists.
 pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let object = Object::of(folder)?;
     if object.is_web() {
@@ -285,33 +286,33 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
         let Object { store, key, .. } = object.clone();
         let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await })?;
         match found.map_err(failed) {
-            // The crate repeats requests, but not one whose answer breaks off.
+            // The crate retries requests, but not one whose answer is cut off.
             Err(error) if is_transient(&error) && start.elapsed() < patience => thread::sleep(PAUSE),
             found => break found?,
         }
     };
     let mut found: Vec<_> =
         found.into_iter().map(|meta| (object.url_of(&meta.location), meta.size)).collect();
-    // By bytes, as the files of a folder: paths compare by their components.
+    // Sort by bytes, like the files of a folder: paths compare by component.
     found.sort_unstable_by(|(a, _), (b, _)| {
         a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
     });
     Ok(found)
 }
 
-/// Puts a small object under its name, over what was there.
+/// Writes a small object and replaces an existing one.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
     let Object { store, key, .. } = Object::of(url)?;
     wait(async move { store.put(&key, PutPayload::from(bytes)).await })?.map(|_| ()).map_err(failed)
 }
 
-/// Puts a small object under a name that is free, in one step; false where it is not.
+/// Writes a small object atomically if it does not exist yet. Returns false if it exists.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
     let Object { store, key, .. } = Object::of(url)?;
     let only_new = PutOptions::from(PutMode::Create);
@@ -323,10 +324,10 @@ pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// Removes an object; says whether it was there, as far as the store does.
+/// Removes an object. Returns whether it existed, if the store reports that.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub fn remove(url: &Path) -> io::Result<bool> {
     let Object { store, key, .. } = Object::of(url)?;
     match wait(async move { store.delete(&key).await })?.map_err(failed) {
@@ -336,10 +337,11 @@ pub fn remove(url: &Path) -> io::Result<bool> {
     }
 }
 
-/// Puts a file under a name, over what was there; a large one in parts, which nobody sees before the last.
+/// Uploads a file and replaces an existing object. A large file is uploaded in parts, which become visible with the
+/// last one.
 ///
 /// # Errors
-/// What the store or the disk says. The parts are then removed, if the store can still be reached.
+/// Errors of the store or the disk. The parts are then removed, if the store can be reached.
 pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
     let object = Object::of(url)?;
     let mut file = File::open(file)?;
@@ -369,7 +371,7 @@ pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
         match result {
             Ok(()) if sent == size => upload.finish().await.map(|_| ()).map_err(failed),
             result => {
-                // The store may be out of reach; most stores remove old parts by a rule of the bucket.
+                // The store may be unreachable; most stores remove old parts by a lifecycle rule of the bucket.
                 let _ = upload.abort().await;
                 result.and_then(|()| Err(io::Error::other("it changed while it was sent")))
             }

@@ -1,4 +1,4 @@
-//! Reads an object from its beginning to its end, a stretch at a time, while the next one is on its way.
+//! Reads an object sequentially in blocks, and prefetches the next block.
 
 use std::io::{self, Read};
 use std::sync::mpsc::Receiver;
@@ -7,36 +7,36 @@ use object_store::{GetOptions, GetRange, ObjectStore};
 
 use super::{Object, answer, failed, start};
 
-/// Bytes of the first stretch: who only looks at the head asks for no more.
+/// Size of the first block in bytes: a reader of only the header requests no more.
 const FIRST: u64 = 1 << 16;
-/// Bytes of the stretches that follow, at most.
+/// Maximum size of the following blocks in bytes.
 const STRETCH: u64 = 8 << 20;
 
-/// An object that is read.
+/// An object being read.
 pub(crate) struct ObjectReader {
     object: Object,
     tag: Option<String>,
     size: u64,
-    /// Where the next stretch begins that is asked for.
+    /// Offset of the next block to request.
     next: u64,
     length: u64,
-    /// How long the stretch is that was asked for.
+    /// Size of the requested block.
     asked: u64,
     held: Vec<u8>,
-    /// How much of `held` was given out.
+    /// Number of bytes of `held` already returned.
     given: usize,
     coming: Option<Receiver<object_store::Result<Vec<u8>>>>,
 }
 
 impl ObjectReader {
-    /// Asks for size and tag: all of it must be of the same contents.
+    /// Requests the size and the entity tag: all blocks must come from the same contents.
     pub(super) fn open(object: Object) -> io::Result<Self> {
         let (size, tag) = object.head()?;
         let (next, length, asked) = (0, FIRST, 0);
         Ok(Self { object, tag, size, next, length, asked, held: Vec::new(), given: 0, coming: None })
     }
 
-    /// Asks for the next stretch, if there is one.
+    /// Requests the next block, if there is one.
     fn ask(&mut self) {
         let range = self.next..(self.next + self.length).min(self.size);
         if range.is_empty() {
@@ -64,7 +64,7 @@ impl Read for ObjectReader {
             if self.held.len() as u64 != self.asked {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // The head alone is not worth a second request.
+            // Prefetch only after the first block: a reader of the header does not need a second request.
             if self.next > FIRST {
                 self.ask();
             }

@@ -1,4 +1,4 @@
-//! What is made in a store is what is made on a disk.
+//! Checks that builds in an object store equal builds on a disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use super::server::{SECRET, Server};
 use crate::processes::{Cluster, Job};
 use crate::text::{Text, digests};
 
-/// Everything below a URL.
+/// Returns all objects below a URL.
 pub fn all(url: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |name: &PathBuf| {
         let mut bytes = Vec::new();
@@ -27,14 +27,14 @@ pub fn all(url: &Path) -> BTreeMap<String, Vec<u8>> {
     objects::list(url).unwrap().iter().map(|(path, _)| (name(path), read(path))).collect()
 }
 
-/// Everything in a folder.
+/// Returns all files in a folder.
 pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let entries = entries.filter(|entry| entry.file_type().unwrap().is_file());
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
 }
 
-/// The build with input, vocabulary and output in a bucket, whose text is put there.
+/// Returns the build with input, vocabulary and output in a bucket, and uploads the text there.
 pub fn in_bucket(text: &Text, bucket: &Path, config: BuildConfig) -> BuildConfig {
     for (name, bytes) in files_of_text(text) {
         objects::put(&bucket.join("text").join(name), bytes).unwrap();
@@ -42,7 +42,7 @@ pub fn in_bucket(text: &Text, bucket: &Path, config: BuildConfig) -> BuildConfig
     let vocab = fs::read(text.path("vocab.txt")).unwrap();
     objects::put(&bucket.join("vocab.txt"), vocab).unwrap();
     BuildConfig {
-        // Without the slash this server, which is none but a folder, fails where others say that there is no such object.
+        // The slash is needed because this server, which is only a folder, fails where others report a missing object.
         input: vec![bucket.join("text/")],
         vocab: Some(bucket.join("vocab.txt")),
         output: Some(bucket.join("data")),
@@ -62,7 +62,7 @@ pub fn shards(files: &BTreeMap<String, Vec<u8>>) -> BTreeMap<&str, &[u8]> {
     shards.map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect()
 }
 
-/// The same shards and nothing else, in a store and on a disk, and a manifest that differs in the names of inputs alone.
+/// Checks that a store and a disk have the same shards and nothing else, and manifests that differ only in input names.
 pub fn assert_same(url: &Path, folder: &Path) {
     let (there, here) = (all(url), files(folder));
     assert_eq!(shards(&there), shards(&here));
@@ -84,7 +84,7 @@ fn a_build_from_and_to_a_store_has_the_bytes_of_one_on_a_disk() {
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
     let config = in_bucket(&text, &bucket, text.config("data"));
-    // What is hidden is no text, there as here.
+    // Hidden objects are not input text, like hidden files.
     objects::put(&bucket.join("text/.hidden/a"), b"not text".to_vec()).unwrap();
     let made = build(&config, &mut |_| {}).unwrap();
     assert_eq!(made.output, bucket.join("data"));
@@ -92,7 +92,7 @@ fn a_build_from_and_to_a_store_has_the_bytes_of_one_on_a_disk() {
     assert_eq!(fs::read_dir(text.path("scratch")).unwrap().count(), 0, "nothing is left on the disk");
     assert!(verify(&bucket.join("data"), true).unwrap().is_good());
 
-    // Patterns and names of single objects mean the same text.
+    // Patterns and names of single objects select the same text.
     let memory = Path::new("gs://builds");
     objects::mount("gs://builds", Arc::new(InMemory::new()));
     in_bucket(&text, memory, text.config("data"));
@@ -102,14 +102,14 @@ fn a_build_from_and_to_a_store_has_the_bytes_of_one_on_a_disk() {
         build(&config.with_overwrite(true), &mut |_| {}).unwrap();
         assert_eq!(digests(&text.path("from-store")), digests(&text.path("local")));
     }
-    // The same command again has nothing to do; another one is refused.
+    // Repeating the command does nothing; another build is refused.
     assert_eq!(build(&config, &mut |_| {}).unwrap().manifest, made.manifest);
     let error = build(&config.clone().with_random_seed(7), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("already holds a finished data set"), "{error}");
     let missing = BuildConfig { input: vec![bucket.join("none/")], ..config.clone() };
     assert_eq!(build(&missing, &mut |_| {}).unwrap_err().exit_code(), 2);
 
-    // Nothing of the key is written anywhere.
+    // The key is not written anywhere.
     let everything = all(&bucket);
     assert!(everything.len() > 8);
     for (name, bytes) in everything {
@@ -133,7 +133,7 @@ fn a_data_set_is_read_through_a_cache_of_bounded_size() {
         let kept: u64 = files(&text.path("cache")).values().map(|bytes| bytes.len() as u64).sum();
         assert!(kept <= 2 * largest, "{kept}");
     }
-    // What is in the cache needs no store; what is not, and has other contents there, is refused.
+    // Cached objects need no store; objects that are not cached and have changed in the store are rejected.
     for (url, _) in objects::list(&bucket.join("data")).unwrap() {
         objects::put(&url, b"other".to_vec()).unwrap();
     }
@@ -177,7 +177,7 @@ fn two_builds_at_once_are_one_or_one_is_refused() {
     let with = |scratch: &str, config: &BuildConfig| {
         build(&BuildConfig { scratch: Some(text.path(scratch)), ..config.clone() }, &mut |_| {})
     };
-    // The same build twice: both send the same bytes.
+    // Two identical builds at the same time upload the same bytes.
     let (first, second) = std::thread::scope(|scope| {
         let first = scope.spawn(|| with("a", &config));
         (with("b", &config), first.join().unwrap())
@@ -190,7 +190,7 @@ fn two_builds_at_once_are_one_or_one_is_refused() {
     assert!(first.is_ok() || second.is_ok());
     assert_same(&bucket.join("data"), &text.path("local"));
 
-    // Another one, of which a first shard is there.
+    // A different build whose first shard already exists.
     let output = Some(bucket.join("other"));
     let config = BuildConfig { output, ..config };
     let mut seen = 0;
@@ -209,10 +209,10 @@ fn two_builds_at_once_are_one_or_one_is_refused() {
     let changed = config.clone().with_random_seed(5);
     let error = with("d", &changed).unwrap_err();
     assert!(error.to_string().contains("another unfinished build"), "{error}");
-    // The same command goes on, also on a machine with another disk.
+    // The same command resumes, even on a machine with another disk.
     with("e", &config).unwrap();
     assert_same(&bucket.join("other"), &text.path("local"));
-    // And it may be replaced.
+    // The data set may be replaced.
     build(&text.config("changed").with_random_seed(5).with_num_shards(3), &mut |_| {}).unwrap();
     with("f", &changed.with_num_shards(3).with_overwrite(true)).unwrap();
     assert_same(&bucket.join("other"), &text.path("changed"));
@@ -229,7 +229,7 @@ fn executors_read_from_a_store_and_write_to_it() {
     assert_eq!(code, 0, "{said}");
     assert!(!said.contains(SECRET), "{said}");
     assert_same(&bucket.join("data"), &text.path("local"));
-    // A key that is wrong is said, not shown.
+    // A wrong key is reported, but not printed.
     let mut environment = server.environment();
     environment[1].1 = "anotherSecret".to_owned();
     let (code, said) =
@@ -256,7 +256,7 @@ fn a_web_server_is_read() {
         let error = build(&config, &mut |_| {}).unwrap_err();
         assert_eq!(error.exit_code(), code, "{input}: {error:?}");
     }
-    // Nobody writes to one.
+    // Output to a web server is refused.
     let output = Some(at("data"));
     assert!(build(&BuildConfig { output, scratch: Some(text.path("s")), ..config }, &mut |_| {}).is_err());
 }

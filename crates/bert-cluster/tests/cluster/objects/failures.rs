@@ -1,4 +1,4 @@
-//! A bad network costs time. One that stays away is an error that says so, and nothing is lost.
+//! Network failures cost only time. A network that stays down is reported as an error, and no data is lost.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -22,7 +22,7 @@ fn a_bad_network_changes_no_byte() {
     for seed in 1..=3 {
         let network = Network::bad(server.address, seed);
         let (good, bad) = (server.bucket(server.address), server.bucket(network.address));
-        // The same bucket: its text is put there over a good line.
+        // The same bucket; its text is uploaded over the reliable connection.
         let (good_name, bad_name) = (good.to_str().unwrap(), bad.to_str().unwrap());
         let folder = |url: &str| server.folder.path().join(url.strip_prefix("s3://").unwrap());
         let config = in_bucket(&text, &good, text.config("data"));
@@ -57,7 +57,7 @@ fn a_store_that_stays_away_is_said_and_the_build_goes_on_later() {
         let network = Network::before(server.address, || Fate::Good);
         let bucket = server.bucket(network.address);
         let config = in_bucket(&text, &bucket, text.config("data"));
-        // Away after some shards.
+        // The network fails after some shards.
         let (mut made, mut left) = (0, 0);
         let error = build(&config, &mut |progress| {
             if progress.stage == bert_data::BuildStage::Instances {
@@ -112,7 +112,7 @@ fn a_large_object_is_whole_or_not_there() {
         let bucket = bucket.to_str().unwrap().strip_prefix("s3://").unwrap();
         fs::read(server.folder.path().join(bucket).join("large")).unwrap()
     };
-    // Away for good while the parts are sent.
+    // The network fails permanently while the parts are uploaded.
     for connections in [1, 2, 3] {
         let mut count = 0;
         let network = Network::before(server.address, move || {
@@ -127,7 +127,7 @@ fn a_large_object_is_whole_or_not_there() {
         objects::upload(&file, &bucket.join("large")).unwrap();
         assert!(there(&bucket) == bytes);
     }
-    // A bad one.
+    // An unreliable network.
     let network = Network::bad(server.address, 9);
     let bucket = server.bucket(network.address);
     objects::upload(&file, &bucket.join("large")).unwrap();

@@ -1,4 +1,4 @@
-//! Names of objects mean what names of files mean.
+//! Checks that object names are interpreted like file names.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bert_data::input::{expand, refuse_output_inside};
 use bert_storage::objects;
 use object_store::memory::InMemory;
 
-/// A bucket with these objects, of which those called `empty` are empty.
+/// Creates a bucket with these objects; objects called `empty` are empty.
 fn bucket(root: &str, names: &[&str]) {
     objects::mount(root, Arc::new(InMemory::new()));
     for name in names {

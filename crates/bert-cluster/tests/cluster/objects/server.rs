@@ -1,4 +1,4 @@
-//! A server of S3 over a folder, and a network in front of it that can be bad.
+//! An S3 server over a folder, and an unreliable network proxy in front of it.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,20 +15,20 @@ use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 
-/// What nothing may print or save.
+/// A secret that must never be printed or saved.
 pub const SECRET: &str = "aVerySecretKeyThatNobodyMayRead";
 const KEY: &str = "test";
 
-/// A server that ends with its test.
+/// A server that is stopped when it is dropped.
 pub struct Server {
     pub address: SocketAddr,
-    /// Its buckets are folders here.
+    /// Folder with one subfolder per bucket.
     pub folder: tempfile::TempDir,
     _threads: tokio::runtime::Runtime,
 }
 
 impl Server {
-    /// Starts one, which asks for the key or, to be read like any web server, for none.
+    /// Starts a server that requires the key, or one that can be read like a web server without a key.
     pub fn start(with_key: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(folder.path()).unwrap());
@@ -53,7 +53,7 @@ impl Server {
         Self { address, folder, _threads: threads }
     }
 
-    /// What programs read that use it.
+    /// Returns the environment variables of programs that use the server.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let endpoint = format!("http://{}", self.address);
         vec![
@@ -64,7 +64,7 @@ impl Server {
         ]
     }
 
-    /// Makes a bucket with a name that no other test has, served over `network`. Its URL comes out.
+    /// Creates a bucket with a name unique to this test, served over `network`, and returns its URL.
     pub fn bucket(&self, network: SocketAddr) -> PathBuf {
         static BUCKETS: AtomicUsize = AtomicUsize::new(0);
         let name = format!("bucket-{}", BUCKETS.fetch_add(1, Ordering::Relaxed));
@@ -99,26 +99,26 @@ impl Server {
 /// What happens to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing.
+    /// It works.
     Good,
     /// It is closed at once.
     Refused,
     /// The server is broken.
     Error500,
-    /// Nothing ever comes.
+    /// The server never answers.
     Silent,
-    /// All comes, 16 KiB in 20 ms.
+    /// All data arrives, 16 KiB per 20 ms.
     Slow,
-    /// It is closed after so many bytes of answers.
+    /// It is closed after this number of answer bytes.
     Cut(u64),
 }
 
-/// A port that hands connections on to a server, as badly as it is told.
+/// A proxy port that forwards connections to a server with simulated failures.
 pub struct Network {
     pub address: SocketAddr,
     fate: Arc<Mutex<Box<dyn FnMut() -> Fate + Send>>>,
     open: Arc<Mutex<Vec<TcpStream>>>,
-    /// Connections that were not good.
+    /// Number of connections with a failure.
     pub bad: Arc<AtomicU64>,
 }
 
@@ -146,7 +146,7 @@ impl Network {
         Self { address, fate, open, bad }
     }
 
-    /// A network that is bad in all ways, drawn from a seed.
+    /// Creates a network with all kinds of failures, drawn from a seed.
     pub fn bad(server: SocketAddr, seed: u64) -> Self {
         let mut state = seed;
         Self::before(server, move || {
@@ -179,7 +179,7 @@ fn connect(mut client: &TcpStream, server: SocketAddr, fate: Fate) -> io::Result
     match fate {
         Fate::Refused => return Ok(()),
         Fate::Silent => {
-            // Until the client gives up.
+            // Wait until the client gives up.
             io::copy(&mut client, &mut io::sink())?;
             return Ok(());
         }

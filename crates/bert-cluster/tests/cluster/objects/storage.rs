@@ -1,4 +1,4 @@
-//! Objects and copies of them, without a server.
+//! Tests objects and cached copies without a server.
 
 use std::fs;
 use std::io::{self, Read, Seek};
@@ -89,10 +89,10 @@ fn the_copies_used_last_stay_and_are_what_was_put() {
         wait();
     }
     assert_eq!([0, 1, 2].map(there), [true, false, true], "the one used longest ago went");
-    // No store is asked for what is there.
+    // Cached copies are read without a request to the store.
     remove(&url(0)).unwrap();
     open(0);
-    // A copy that was cut off is fetched again.
+    // A truncated copy is fetched again.
     fs::write(at.join(digest_bytes(&contents[2])), b"2").unwrap();
     open(2);
     let error = cache.open(&url(3), 100, &digest_bytes(b"other")).unwrap_err();
