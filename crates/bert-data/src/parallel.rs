@@ -59,6 +59,7 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
 ///
 /// # Errors
 /// The first one in the order of the items, of the items themselves, of `work` or of `take`.
+#[expect(clippy::too_many_arguments, reason = "three closures and what they work on")]
 pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
     pool: &ThreadPool,
     workers: &mut [W],

@@ -137,7 +137,7 @@ pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
         let rest = output_is.strip_prefix(real(&input)).ok();
         let is_read = rest.is_some_and(|rest| !rest.iter().any(is_skipped));
         // A pattern is no folder, and its files are.
-        let matched = if is_url(&input) || is_read { Vec::new() } else { find(&[input.clone()])?.found };
+        let matched = if is_url(&input) || is_read { Vec::new() } else { find(std::slice::from_ref(&input))?.found };
         let mut folders: Vec<&Path> = matched.iter().filter_map(|file| file.parent()).collect();
         folders.dedup();
         if is_read || folders.iter().any(|folder| real(folder).starts_with(&output_is)) {

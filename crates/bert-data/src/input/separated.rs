@@ -122,7 +122,7 @@ impl SeparatedReader {
             bytes.extend_from_slice(&if self.knows_quotes { Cow::Borrowed(text) } else { unquoted(text) });
             row_ends.push(bytes.len());
             self.rows_read += 1;
-            let many_lines = record.iter().last().is_some_and(|field| field.contains(&b'\n'));
+            let many_lines = record.iter().next_back().is_some_and(|field| field.contains(&b'\n'));
             self.many_lines = record.position().filter(|_| many_lines).map(csv::Position::line);
         }
         self.text_bytes += bytes.len() as u64;

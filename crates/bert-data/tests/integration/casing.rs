@@ -107,7 +107,7 @@ fn words_of(config: &BuildConfig) -> Vec<String> {
     let mut words = Vec::new();
     for shard in shards(&outcome) {
         for row in 0..shard.len() {
-            words.extend(shard.row(row).input_ids.iter().map(|&id| vocabulary.token(id as u32).to_owned()));
+            words.extend(shard.row(row).input_ids.iter().map(|&id| vocabulary.token(id).to_owned()));
         }
     }
     words

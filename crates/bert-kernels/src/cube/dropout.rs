@@ -64,7 +64,6 @@ impl Fused<1, Cube> for Masked {
 }
 
 #[cube(launch)]
-#[expect(clippy::too_many_arguments, reason = "a kernel takes plain values")]
 fn kernel(x: &[f32], y: &mut [f32], key_low: u32, key_high: u32, threshold: u32, scale: f32, skip: u32) {
     if ABSOLUTE_POS < y.len() {
         y[ABSOLUTE_POS] =

@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn requests_that_panic_are_errors() {
-        let said = wait(async { std::panic::resume_unwind(Box::new("stopped")) }).map(|()| ()).unwrap_err();
+        let said = wait(async { std::panic::resume_unwind(Box::new("stopped")) }).unwrap_err();
         assert!(said.to_string().contains("the request cannot be made") && !is_transient(&said), "{said}");
     }
 
