@@ -40,7 +40,7 @@
 //! | 1 | files -> texts: lines, rows of tables | [`input::Block`] | [`input`] |
 //! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`tokenization`], [`documents`] |
 //! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
-//! | 4 | documents -> buckets, with a new assignment in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
+//! | 4 | documents -> buckets, newly assigned in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
 //! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | [`instance`], `builder` |
 //! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | [`shard`], `builder::write_shards` |
 //! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | [`dataset`] |
@@ -85,10 +85,10 @@
 //! | random draws | one Mersenne Twister, drawn serially | ChaCha streams with addresses (1) | reference mode |
 //! | random B | ten tries for another document (2) | drawn from the other documents of the bucket | reference mode |
 //! | a sentence longer than an instance | truncated at both ends (3) | split into consecutive pieces | reference mode |
-//! | maximum masks per instance | 20 at any length | length times fraction, rounded up: 77 at 512 | reference mode (4) |
+//! | maximum masks per instance | 20 at any length | length x fraction, rounded up: 77 at 512 | reference mode (4) |
 //! | whole words: replacement of a word | drawn for each piece of it | drawn once for all pieces | reference mode |
 //! | whole words: a `##` piece at the start of B | belongs to the last word of A | begins a word | reference mode |
-//! | random words | any, including `[PAD]` and `[unused...]` | the same; not with `--random-word-skip-special` | default |
+//! | random words | any, even `[PAD]`, `[unused...]` | the same; not with `--random-word-skip-special` | default |
 //! | order of the instances | all shuffled in memory | shuffled in each bucket (5) | reference mode |
 //! | several processes | left to the user (6) | `--part I --parts N` of one build | |
 //!

@@ -341,8 +341,8 @@ pub(crate) const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
 pub(crate) const LONGEST_SEQUENCE: usize = u16::MAX as usize;
 
 impl BuildConfig {
-    /// Returns the maximum number of tokens of a sentence: the room in an instance next to `[CLS]` and `[SEP]`. There
-    /// is no limit in reference mode, nor for instances of one segment, which cut sentences anyway.
+    /// Returns the maximum number of tokens of a sentence: the room in an instance next to `[CLS]` and `[SEP]`. The
+    /// length is unlimited in reference mode and for instances of one segment, which cut sentences anyway.
     pub(crate) fn longest_sentence(&self) -> usize {
         match (self.random, self.nsp) {
             (RandomMode::Reference, _) | (_, Nsp::Off) => usize::MAX,

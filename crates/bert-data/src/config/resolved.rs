@@ -24,7 +24,7 @@ pub struct ResolvedConfig {
     pub input: Vec<String>,
     pub vocab: String,
     pub do_lower_case: bool,
-    /// Omitted if not given, as in data sets older than the option; the value is then that of `do_lower_case`.
+    /// Omitted if not given, as in data sets older than the option; it then follows `do_lower_case`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_accents: Option<bool>,
     /// Omitted if true.
