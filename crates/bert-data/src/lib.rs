@@ -1,7 +1,7 @@
 //! Pre-training data for BERT: from raw text to Parquet shards.
 //!
-//! [`build`] reads text, makes masked sentence pairs of it and writes a *data set*: a folder with Parquet shards, the
-//! vocabulary and a manifest. [`DataSet`] opens such a folder. Behaviour and names are those of google-research/bert's
+//! [`build`] reads text, turns it into masked sentence pairs and writes a *data set*: a folder with Parquet shards, the
+//! vocabulary and a manifest. [`DataSet`] opens such a folder. Behaviour and names follow google-research/bert's
 //! `create_pretraining_data.py`, called the reference here; [a section below](#deviations-from-the-reference) lists the
 //! deviations.
 //!
@@ -33,106 +33,107 @@
 //!
 //! # Tour
 //!
-//! The folders of the crate are its stages, in the order of the data:
+//! The folders of the crate are its stages, in the order in which the data passes through them:
 //!
-//! | # | stage | type that leaves it | module |
+//! | # | stage | output type | module |
 //! |---|---|---|---|
 //! | 1 | files -> texts: lines, rows of tables | [`input::Block`] | [`input`] |
 //! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`tokenization`], [`documents`] |
 //! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
-//! | 4 | documents -> buckets, others in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
+//! | 4 | documents -> buckets, newly assigned in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
 //! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | [`instance`], `builder` |
 //! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | [`shard`], `builder::write_shards` |
 //! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | [`dataset`] |
 //!
 //! [`Instance`]: instance::pairs::Instance
 //!
-//! [`build`] runs the stages on text of any size. It tokenizes the text once into the store. Every pass deals the
-//! documents to buckets at random. The rows of a bucket are made, shuffled and written to the shards. Every stage
-//! leaves receipts, so that the same command continues where it was stopped. Nothing is committed before the law of
-//! [`Conservation`] holds: no document and no row was lost or made twice.
+//! [`build`] runs the stages on text of any size. It tokenizes the text once into the store. Every pass assigns the
+//! documents to buckets at random. The rows of each bucket are generated, shuffled and written to the shards. Every
+//! stage leaves receipts, so that the same command continues where it was stopped. Nothing is committed before the
+//! invariants of [`Conservation`] hold: no document and no row was lost or duplicated.
 //!
 //! Many machines can share a build: [`tokenize_part`] and [`build_part`] make one part, and [`merge`] commits all parts
-//! as one data set. Memory, threads, parts and stops change no byte of it.
+//! as one data set. Memory, threads, parts and interruptions do not change a byte of it.
 //!
-//! [`BuildConfig`] has all options. Three of them decide what kind of data comes out:
+//! [`BuildConfig`] has all options. Three of them decide the kind of data:
 //!
-//! - [`RandomMode`] is where the draws come from. `Keyed` gives every draw an address, so that threads do not matter,
-//!   and mends the reference's known defects. `Reference` gives the reference's instances bit for bit.
-//! - [`Layout`] is what the shards hold. With `Documents` they hold the tokenized documents, and rows are made when
-//!   they are needed ([`DocumentGroups`], [`DocumentPasses`]).
-//! - [`Masking`] is when instances are masked. With `Dynamic` they are masked when they are needed ([`RowMasker`]).
+//! - [`RandomMode`] selects the source of random draws. `Keyed` addresses every draw, so that threads do not matter,
+//!   and fixes the reference's known bugs. `Reference` reproduces the reference's instances bit for bit.
+//! - [`Layout`] selects the content of the shards. With `Documents` they contain the tokenized documents, and rows are
+//!   generated when they are needed ([`DocumentGroups`], [`DocumentPasses`]).
+//! - [`Masking`] selects when instances are masked. With `Dynamic` they are masked when they are needed
+//!   ([`RowMasker`]).
 //!
-//! Around a build, [`make_vocab`] trains a vocabulary, [`dry_run`] estimates what a build would cost, [`verify()`]
+//! Other entry points: [`make_vocab`] trains a vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`]
 //! checks a data set against its digests, and [`inspect`](mod@inspect) shows it. [`StoredRows`] reads any data set row
-//! by row, [`read_shard`] a single shard.
+//! by row; [`read_shard`] reads a single shard.
 //!
-//! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every way to fail is an
-//! [`Error`]. The crate prints nothing. The feature `cli` makes flags of the options; `chinese` finds the words of
-//! Chinese text. Both are on by default.
+//! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every function fails with an
+//! [`Error`]. The crate prints nothing. The feature `cli` derives command-line flags from the options; `chinese` adds
+//! Chinese word segmentation. Both are on by default.
 //!
 //! # Deviations from the reference
 //!
-//! The tables list what differs by default from google-research/bert's `create_pretraining_data.py` and
-//! `tokenization.py`, and how to get the reference's behaviour. "Reference mode" is `--random reference`; it gives the
-//! reference's instances bit for bit.
+//! The tables list the default differences from google-research/bert's `create_pretraining_data.py` and
+//! `tokenization.py`, and how to get the reference's behaviour. "Reference mode" is `--random reference`; it reproduces
+//! the reference's instances bit for bit.
 //!
 //! Instances and masks:
 //!
-//! | what | reference | here by default | for the reference's |
+//! | subject | reference | here by default | for the reference's behaviour |
 //! |---|---|---|---|
 //! | random draws | one Mersenne Twister, drawn serially | ChaCha streams with addresses (1) | reference mode |
 //! | random B | ten tries for another document (2) | drawn from the other documents of the bucket | reference mode |
-//! | a sentence longer than an instance | cut at both ends (3) | cut into consecutive pieces | reference mode |
-//! | most masks of an instance | 20 at any length | length times share, rounded up: 77 at 512 | reference mode (4) |
-//! | whole words: what is done to a word | drawn for each piece of it | drawn once for all pieces | reference mode |
-//! | whole words: a `##` piece that begins B | belongs to the last word of A | begins a word | reference mode |
-//! | random words | any, `[PAD]` and `[unused...]` too | the same; not with `--random-word-skip-special` | default |
+//! | a sentence longer than an instance | truncated at both ends (3) | split into consecutive pieces | reference mode |
+//! | maximum masks per instance | 20 at any length | length x fraction, rounded up: 77 at 512 | reference mode (4) |
+//! | whole words: replacement of a word | drawn for each piece of it | drawn once for all pieces | reference mode |
+//! | whole words: a `##` piece at the start of B | belongs to the last word of A | begins a word | reference mode |
+//! | random words | any, even `[PAD]`, `[unused...]` | the same; not with `--random-word-skip-special` | default |
 //! | order of the instances | all shuffled in memory | shuffled in each bucket (5) | reference mode |
-//! | several processes | the user's affair (6) | `--part I --parts N` of one build | |
+//! | several processes | left to the user (6) | `--part I --parts N` of one build | |
 //!
 //! 1. The address is seed, pass and document.
-//! 2. If all ten tries fail, the reference takes B from the same document and labels it random all the same; in a text
-//!    of one document that is always so. Here each other document of the text is equally likely, because the buckets
-//!    are drawn anew in every pass. A text of one document gives actual pairs only.
-//! 3. It cuts at random, and much of such a sentence is never seen.
+//! 2. If all ten tries fail, the reference takes B from the same document and still labels it random; in a text of one
+//!    document this always happens. Here every other document of the text is equally likely, because the buckets are
+//!    drawn again in every pass. A text of one document gives actual pairs only.
+//! 3. It truncates at random, and much of such a sentence is never used.
 //! 4. Or `--max-predictions-per-seq 20`.
-//! 5. Buckets of documents are drawn anew in every pass. Reference mode writes one shard.
+//! 5. Buckets of documents are drawn again in every pass. Reference mode writes one shard.
 //! 6. The same seed in each process gives the same draws.
 //!
 //! Text:
 //!
-//! | what | reference | here by default | for the reference's |
+//! | subject | reference | here by default | for the reference's behaviour |
 //! |---|---|---|---|
-//! | end of a file | ends no document | ends a document | reference mode |
+//! | end of a file | does not end a document | ends a document | reference mode |
 //! | `\r` | deleted anywhere | removed at the end of a line, else white space | reference mode |
-//! | a document of more than 4,194,304 tokens | is held in memory | is cut, and a warning says so | reference mode |
+//! | a document of more than 4,194,304 tokens | is held in memory | is split, with a warning | reference mode |
 //! | a line that is not UTF-8 | the script fails | repaired and counted | `--strict-utf8` |
-//! | order of the files of a pattern | that of the folder | bytewise | name them one by one |
-//! | a pattern or file that is not there | passed over (1) | refused | none |
-//! | a file named twice | read twice | refused | reference mode |
+//! | order of the files of a pattern | folder order | bytewise | name them one by one |
+//! | a missing file, or a pattern without a match | skipped (1) | rejected | none |
+//! | a file named twice | read twice | rejected | reference mode |
 //! | accents, if the text is lower-cased | stripped | stripped, unless the vocabulary has words with accents (2) | `--strip-accents true` |
-//! | a token twice in the vocabulary | the later one counts | refused | none |
-//! | `--max-seq-length` below 8 | fails or gives nothing | refused | none |
+//! | a duplicate token in the vocabulary | the later one counts | rejected | none |
+//! | `--max-seq-length` below 8 | fails or gives nothing | rejected | none |
 //!
 //! 1. Without any text the reference writes an empty file.
 //! 2. More than 1 % of its words, and no file next to it states `strip_accents`. Reference mode strips them.
 //!
 //! Files:
 //!
-//! | what | reference | here by default | for the reference's |
+//! | subject | reference | here by default | for the reference's behaviour |
 //! |---|---|---|---|
 //! | format | TFRecords, padded, with `input_mask` and `masked_lm_weights` | Parquet without padding (1) | none |
-//! | `next_sentence_labels` | a list of one | the number `next_sentence_label` | none |
-//! | what is told | the first 20 instances are logged | a report, a data card (2) | |
+//! | `next_sentence_labels` | a list with one element | the number `next_sentence_label` | none |
+//! | report | the first 20 instances are logged | a report, a data card (2) | |
 //!
 //! 1. The padded fields and both masks follow from the lengths. `--columns hf` pads.
 //! 2. `--preview N` and `bert inspect` show instances.
 //!
-//! Some oddities of the reference are kept on purpose, in both modes. A document of one sentence gives random next
-//! sentences only, so more than half of the labels are random. Short instances are cut to the whole length, not to the
-//! drawn one. The number of masks is a share of all tokens, the special ones included, rounded half to even. Whole
-//! words that would exceed that number are passed over.
+//! Some quirks of the reference are kept on purpose, in both modes. A document of one sentence gives random next
+//! sentences only, so more than half of the labels are random. Short instances are truncated to the maximum length, not
+//! to the drawn target. The number of masks is a fraction of all tokens, including the special tokens, rounded half to
+//! even. Whole words that would exceed that number are skipped.
 
 mod builder;
 pub mod config;

@@ -1,8 +1,8 @@
-//! Shares work out among workers and gives the results in the order of the items.
+//! Distributes work among workers and returns the results in the order of the items.
 //!
 //! Each worker has its own buffers and takes the next item whenever it is free, so uneven items keep all workers busy.
-//! A result must not depend on which worker made it. [`share_out`] returns all results at once. [`in_order`] hands them
-//! on one by one while later items are worked on.
+//! A result must not depend on the worker that computed it. [`share_out`] returns all results at once. [`in_order`]
+//! passes them on one by one while later items are processed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
 
-/// Time between two calls of `told` while nothing is finished. The caller can end the work in each of them.
+/// Interval between calls of `told` while no item finishes. The caller can cancel the work in each call.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Returns a pool with this number of threads; 0 means one per core.
@@ -27,11 +27,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Works on all items and returns the results in their order. `beat` is called on the calling thread every tenth of a
-/// second. When it panics, `stop` is set and no item is begun any more.
+/// Processes all items and returns the results in the order of the items. `beat` is called on the calling thread every
+/// tenth of a second. If it panics, `stop` is set and no further item is started.
 ///
 /// # Errors
-/// The first one of `work`, in the order of the items.
+/// The first error of `work`, in the order of the items.
 pub(crate) fn share_out<W: Send, T: Send, R: Send>(
     pool: &ThreadPool,
     workers: &mut [W],
@@ -51,15 +51,15 @@ pub(crate) fn share_out<W: Send, T: Send, R: Send>(
     Ok(results)
 }
 
-/// Works on items, each with its size, and hands the results to `take`, one at a time and in the order of the items;
-/// nobody waits for it but the results behind. No item is begun while those on their way have `room` together. What
-/// `take` returns goes to `told` on the calling thread; `None` ends the work without an error. Every tenth of a second in
-/// which nothing was taken `told` gets `None`. When it panics, `stop` is set and the work ends: `work` may look at it and
-/// return anything then.
+/// Processes items, each with its size, and passes the results to `take`, one at a time and in the order of the items;
+/// only later results wait for a slow item. The total size of the items in flight is limited to `room`. The values that
+/// `take` returns go to `told` on the calling thread; `None` stops early without an error. `told` gets `None` after
+/// every tenth of a second without a result. If it panics, `stop` is set and the work ends: `work` may check the flag
+/// and then return any value.
 ///
 /// # Errors
-/// The first one in the order of the items, of the items themselves, of `work` or of `take`.
-#[expect(clippy::too_many_arguments, reason = "three closures and what they work on")]
+/// The first error of the items, of `work` or of `take`, in the order of the items.
+#[expect(clippy::too_many_arguments, reason = "three closures and their arguments")]
 pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
     pool: &ThreadPool,
     workers: &mut [W],
@@ -90,7 +90,7 @@ pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
             scope.spawn(move |_| line.run(worker, work, &tell));
         }
         drop(tell);
-        // The scope waits for the workers also when `told` panics.
+        // The scope also waits for the workers when `told` panics.
         let _ender = EndOnPanic(&line);
         let _stopper = SetOnPanic(stop);
         loop {
@@ -104,9 +104,9 @@ pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
     line.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
 }
 
-/// The state that the workers of [`in_order`] share.
+/// State shared by the workers of [`in_order`].
 struct Line<I, F, R> {
-    /// None after their first error.
+    /// `None` after the first error of the iterator.
     items: Mutex<Option<I>>,
     take: Mutex<F>,
     state: Mutex<State<R>>,
@@ -115,15 +115,15 @@ struct Line<I, F, R> {
 
 struct State<R> {
     room: usize,
-    /// The sizes of the items that were begun and not yet taken.
+    /// Total size of the items that were started and whose results were not yet taken.
     on_their_way: usize,
-    /// Finished, but behind an item that is not; with their sizes.
+    /// Finished results, with their sizes, that wait for an earlier item.
     made: BTreeMap<usize, (usize, Result<R>)>,
     /// The item whose result is taken next.
     next: usize,
-    /// Whether a worker takes results.
+    /// Whether some worker is taking results.
     taking: bool,
-    /// Set when no item shall be begun any more, before the last one.
+    /// Set when the work ends before the last item.
     end: Option<Result<()>>,
 }
 
@@ -133,7 +133,7 @@ impl<I, F, R> Line<I, F, R> {
         I: Iterator<Item = (usize, Result<(usize, T)>)>,
         F: FnMut(R) -> Result<Option<P>>,
     {
-        // The others would wait for ever for what a panic has ended.
+        // Otherwise the other workers would wait forever after a panic.
         let _ender = EndOnPanic(self);
         while let Some((number, item)) = self.begin() {
             let (size, result) = match item {
@@ -144,7 +144,7 @@ impl<I, F, R> Line<I, F, R> {
         }
     }
 
-    /// The next item, when there is room for it.
+    /// Returns the next item, once there is room for it.
     fn begin<T>(&self) -> Option<(usize, Result<(usize, T)>)>
     where
         I: Iterator<Item = (usize, Result<(usize, T)>)>,
@@ -166,7 +166,7 @@ impl<I, F, R> Line<I, F, R> {
         Some((number, item))
     }
 
-    /// Puts a result where it belongs, and takes all that are next, unless another worker does.
+    /// Stores a result, and takes all results that are next in order, unless another worker is doing so.
     fn hand_over<P>(&self, number: usize, size: usize, result: Result<R>, tell: &Sender<P>)
     where
         F: FnMut(R) -> Result<Option<P>>,
@@ -186,7 +186,7 @@ impl<I, F, R> Line<I, F, R> {
             state.next += 1;
             state.on_their_way -= size;
             match taken {
-                // Nobody listens any more when the calling thread panics.
+                // The receiver is gone when the calling thread panics.
                 Ok(Some(progress)) => drop(tell.send(progress)),
                 Ok(None) => state.end = Some(Ok(())),
                 Err(error) => state.end = Some(Err(error)),
@@ -208,7 +208,7 @@ impl Drop for SetOnPanic<'_> {
     }
 }
 
-/// Ends the work of the others when a thread panics.
+/// Stops the other workers when a thread panics.
 struct EndOnPanic<'a, I, F, R>(&'a Line<I, F, R>);
 
 impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Items 0 to 99 of size 3, the first ones the slowest; `faulty` decides where it fails. Returns what was taken.
+    /// Items 0 to 99 of size 3, the first ones the slowest; `faulty` selects where it fails. Returns the taken results.
     fn line(
         threads: usize,
         room: usize,
@@ -279,7 +279,7 @@ mod tests {
             |item| told.extend(item),
         );
         let most = *lock(&most);
-        // `room` and the one that was begun when there was little left.
+        // `room`, plus the item that was started when little of it was left.
         assert!(most * 3 <= room.max(1) + 3, "{most} at once in a room of {room}");
         (taken, told, result)
     }
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// A caller that is cancelled unwinds out of `told`; what is under way ends soon.
+    /// A caller cancels by unwinding out of `told`; items in flight end soon.
     #[test]
     fn a_panic_of_the_caller_ends_it_at_once() {
         for threads in [1, 3] {
@@ -319,7 +319,7 @@ mod tests {
             let (stop, begun, start) = (AtomicBool::new(false), Mutex::new(0), std::time::Instant::now());
             let work = |_: &mut (), item: usize| {
                 *lock(&begun) += 1;
-                // An item that takes longer than anybody waits, unless the flag stops it.
+                // This item takes longer than any test waits, unless the flag stops it.
                 while item > 0 && !stop.load(Ordering::Relaxed) && start.elapsed().as_secs() < 20 {
                     std::thread::sleep(Duration::from_millis(5));
                 }

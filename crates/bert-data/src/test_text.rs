@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::config::BuildConfig;
 
-/// Writes `documents` times the same three sentences into the folder; a build of them into `data` in it.
+/// Writes three sentences as `documents` equal documents into the folder; returns a build of them into its `data`.
 pub(crate) fn lettered(folder: &Path, documents: usize) -> BuildConfig {
     let (text, vocab) = (folder.join("text.txt"), folder.join("vocab.txt"));
     std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(documents)).unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn lettered(folder: &Path, documents: usize) -> BuildConfig {
     }
 }
 
-/// Every file of a folder but the lock.
+/// Returns every file of a folder except the lock.
 pub(crate) fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let entries = entries.filter(|path| path.file_name().unwrap() != ".lock");

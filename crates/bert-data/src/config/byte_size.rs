@@ -1,10 +1,10 @@
-//! Parses and prints sizes as people write them: `512MiB`, `4GB`, `1073741824`.
+//! Parses and prints sizes such as `512MiB`, `4GB` and `1073741824`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes, as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
+/// A number of bytes, written as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(pub u64);

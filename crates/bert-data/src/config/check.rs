@@ -1,4 +1,4 @@
-//! Refuses option values that are out of range and flags that exclude each other.
+//! Rejects option values that are out of range and combinations of flags that exclude each other.
 
 use super::{
     BuildConfig, Columns, DUPE_FACTOR, LONGEST_SEQUENCE, Layout, MOST_ROW_GROUPS, Masking, Nsp, RandomMode,
@@ -7,30 +7,31 @@ use super::{
 use crate::config::part::Part;
 use crate::error::{OptionError, Result};
 
-/// The longest span of words that is masked at once: longer ones are refused as mistakes.
+/// Maximum number of words in a masked span; larger values are rejected as mistakes.
 const MOST_WORDS: usize = 64;
 
-/// The languages that the sentence splitter has rules of their own for.
+/// The languages for which the sentence splitter has rules.
 const LANGUAGES: &str =
     "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk";
 
-/// Refuses the value of an option.
+/// Returns the error for an option with an invalid value.
 pub(crate) fn invalid<T>(option: &'static str, value: impl ToString, expected: &'static str) -> Result<T> {
     Err(OptionError::Invalid { option, value: value.to_string(), expected }.into())
 }
 
-/// Refuses an option beside another one.
+/// Returns the error for a combination of two options.
 pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'static str) -> Result<T> {
     Err(OptionError::Conflict { option, with, reason }.into())
 }
 
-/// Refuses the first of these options that is given: with what it cannot be used, and why.
+/// Returns the error for the first of these options that is set: each has the option that it excludes, and the reason.
 fn exclude<const N: usize>(refused: [(bool, &'static str, &'static str, &'static str); N]) -> Result<()> {
     let first = refused.into_iter().find(|(is_given, ..)| *is_given);
     first.map_or(Ok(()), |(_, option, with, reason)| conflict(option, with, reason))
 }
 
-/// The least shards of so many buckets of documents, each of which is at least one row group of a shard, or of two.
+/// Returns the minimum number of shards for `units` buckets of documents; each bucket is one row group of a shard, or
+/// two.
 pub(crate) fn least_shards(units: u64) -> u64 {
     units.div_ceil(MOST_ROW_GROUPS - 1)
 }
@@ -47,8 +48,8 @@ impl BuildConfig {
         self.check_options()
     }
 
-    /// Checks the options themselves, whatever this build of the program can do: a data set can be read without the
-    /// segmenter that it was made with.
+    /// Checks the options alone, independent of the features of this program: a data set can be read without the
+    /// segmenter that it was built with.
     pub(crate) fn check_options(&self) -> Result<()> {
         if !(8..=LONGEST_SEQUENCE).contains(&self.max_seq_length) {
             return invalid("max-seq-length", self.max_seq_length, "between 8 and 65535");
@@ -78,7 +79,7 @@ impl BuildConfig {
         {
             return invalid("num-shards", shards, "between 1 and 99999");
         }
-        // Each pass has a bucket of documents at least.
+        // Each pass has at least one bucket of documents.
         self.check_shards(self.num_shards.unwrap_or(usize::MAX), self.passes() as u64)?;
         if self.split_sentences {
             self.check_language()?;
@@ -96,7 +97,7 @@ impl BuildConfig {
         self.check_layout()
     }
 
-    /// Refuses fewer shards than have room for the row groups of so many buckets of documents in all passes.
+    /// Rejects a number of shards that cannot hold the row groups of `units` buckets of documents in all passes.
     pub(crate) fn check_shards(&self, shards: usize, units: u64) -> Result<()> {
         let least = least_shards(units) as usize;
         // The reference's rows are not divided into buckets.
@@ -106,7 +107,7 @@ impl BuildConfig {
         Err(OptionError::TooFewShards { shards, least }.into())
     }
 
-    /// Checks that there are masks to store, where the columns have labels.
+    /// Checks that the data set stores masks if its columns include labels.
     fn check_columns(&self) -> Result<()> {
         let hf = self.columns == Columns::Hf;
         let (documents, dynamic) = (self.layout == Layout::Documents, self.masking == Masking::Dynamic);
@@ -117,7 +118,7 @@ impl BuildConfig {
         ])
     }
 
-    /// Checks that no option for instances on disk comes with documents on disk.
+    /// Rejects options for stored instances when documents are stored.
     fn check_layout(&self) -> Result<()> {
         if self.layout == Layout::Instances {
             return Ok(());
@@ -132,7 +133,7 @@ impl BuildConfig {
         ])
     }
 
-    /// Which part of the work this is.
+    /// Returns the part of the work that the options select.
     pub(crate) fn part(&self) -> Result<Part> {
         let missing = |option, reason| Err(OptionError::Missing { option, reason }.into());
         let (index, of) = match (self.part, self.parts) {
@@ -155,7 +156,7 @@ impl BuildConfig {
         Ok(Part { index, of })
     }
 
-    /// Checks that sentences of the language can be split.
+    /// Checks that the sentence splitter supports the language.
     fn check_language(&self) -> Result<()> {
         let language = self.language.as_str();
         let has_rules = LANGUAGES.split(' ').any(|known| known == language);
@@ -165,7 +166,7 @@ impl BuildConfig {
         invalid("language", language, "an ISO 639 code that the sentence splitter knows, such as en")
     }
 
-    /// Checks what depends on the formats of the inputs: whether any is a table.
+    /// Checks the options that depend on the formats of the inputs; `any` is true if at least one input is a table.
     pub(crate) fn check_tables(&self, any: bool) -> Result<()> {
         if !any && self.text_column != TEXT_COLUMN {
             return conflict("text-column", "these inputs", "none of them is JSON Lines or Parquet");

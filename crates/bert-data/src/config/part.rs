@@ -1,16 +1,16 @@
 //! Names one part of a build (`--part I --parts N`) and its files.
 //!
-//! Each part has its own work folder, lock and, at the end, receipt. They are hidden in the shared output folder,
-//! beside the shards. The reference leaves parts to the user, who gives each its own files and seed.
+//! Each part has its own work folder, lock and, at the end, receipt. They are hidden in the shared output folder, next
+//! to the shards. The reference leaves parts to the user, who gives each one its own files and seed.
 
 use bert_storage::LOCK;
 
-/// One part of a build; the whole of it where it is 1 of 1.
+/// One part of a build; part 1 of 1 is the whole build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// From 1.
+    /// Number of this part, from 1.
     pub(crate) index: usize,
-    /// How many there are.
+    /// Number of parts.
     pub(crate) of: usize,
 }
 
@@ -22,12 +22,12 @@ impl Part {
         self.of == 1
     }
 
-    /// Whether a shard is this part's to make, or a segment of the text its to tokenize.
+    /// Returns whether this part makes the shard, or tokenizes the text segment, with this number.
     pub(crate) fn has(self, number: usize) -> bool {
         self.of_segment(number) == self
     }
 
-    /// The part that tokenizes a segment of the text.
+    /// Returns the part that tokenizes a segment of the text.
     pub(crate) fn of_segment(self, segment: usize) -> Self {
         Self { index: segment % self.of + 1, of: self.of }
     }
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// What a hidden name in an output folder belongs to.
+/// The owner of a hidden name in an output folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The folder as a whole.
@@ -62,7 +62,7 @@ pub(crate) enum Owner {
     Lock(Part),
 }
 
-/// Who a name belongs to; `None` where it is none of these.
+/// Returns the owner of a name, or `None` if it is not a hidden name of a build.
 pub(crate) fn owner_of(name: &str) -> Option<Owner> {
     let part = |rest: &str| {
         let (index, of) = rest.strip_prefix('-')?.split_once("-of-")?;

@@ -1,22 +1,23 @@
-//! Computes how many tokens of an instance are masked, and warns when a cap takes many of them away.
+//! Computes the number of masked tokens of an instance, and warns if a cap lowers it considerably.
 
-/// How many tokens of an instance to mask: a share of *all* its tokens, rounded half to even, at least one.
+/// Returns the number of tokens to mask: a fraction of *all* tokens of an instance, rounded half to even, at least one.
 #[must_use]
 pub fn number_to_predict(tokens: usize, masked_lm_prob: f64, max_predictions_per_seq: usize) -> usize {
     let rounded = (tokens as f64 * masked_lm_prob).round_ties_even() as usize;
     rounded.max(1).min(max_predictions_per_seq)
 }
 
-/// The least cap that never lowers the number of masked tokens: the share of a full-length instance, rounded up.
+/// Returns the smallest cap that never lowers the number of masked tokens: the fraction of a full-length instance,
+/// rounded up.
 #[must_use]
 pub fn enough_predictions(max_seq_length: usize, masked_lm_prob: f64) -> usize {
     let share = max_seq_length as f64 * masked_lm_prob;
-    // 100 x 0.07 is 7.000000000000001 in floating point, and means 7.
+    // 100 x 0.07 is 7.000000000000001 in floating point, but should count as 7.
     let whole = share.round();
     if (share - whole).abs() < 1e-9 * share { whole as usize } else { share.ceil() as usize }
 }
 
-/// A warning where a cap takes more than a tenth of the masked tokens of a full-length instance away.
+/// Returns a warning if a cap removes more than a tenth of the masked tokens of a full-length instance.
 pub(crate) fn warn_of_cap(max_seq_length: usize, masked_lm_prob: f64, cap: usize) -> Option<String> {
     let most = max_seq_length - 1;
     let wanted = number_to_predict(max_seq_length, masked_lm_prob, most);

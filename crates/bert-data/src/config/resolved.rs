@@ -1,8 +1,8 @@
 //! The options of a build as they were used, saved in the manifest.
 //!
-//! A [`ResolvedConfig`] is a checked [`BuildConfig`] and what was decided from the inputs. Fields that were added after
-//! the first version of the format have a default, so older data sets can still be read. Older programs refuse newer
-//! data sets, because they refuse unknown fields.
+//! A [`ResolvedConfig`] is a checked [`BuildConfig`] plus the values that were decided from the inputs. Fields that
+//! were added after the first version of the format have a default, so older data sets can still be read. Older
+//! programs reject newer data sets, because they reject unknown fields.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::error::{Locate, ManifestProblem, Result};
 use crate::tokenization::settings::TokenizerSettings;
 use bert_storage::digest_bytes;
 
-/// The options that decide the bytes of a data set, as they were used; saved in its manifest.
+/// The options that determine the bytes of a data set, as they were used; saved in its manifest.
 ///
-/// The output folder, scratch, threads, memory, parts, the preview and `--overwrite` are not here: they change nothing
-/// in the data.
+/// The output folder, scratch, threads, memory, parts, the preview and `--overwrite` are excluded, because they do not
+/// affect the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "each field is the option of the same name in BuildConfig")]
@@ -24,10 +24,10 @@ pub struct ResolvedConfig {
     pub input: Vec<String>,
     pub vocab: String,
     pub do_lower_case: bool,
-    /// Left out where it is not stated, as in data sets that are older than the option; it is then as `do_lower_case`.
+    /// Omitted if not given, as in data sets older than the option; it then follows `do_lower_case`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_accents: Option<bool>,
-    /// Left out where it is true.
+    /// Omitted if true.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub tokenize_chinese_chars: bool,
     pub do_whole_word_mask: bool,
@@ -55,7 +55,7 @@ pub struct ResolvedConfig {
     pub random: RandomMode,
     pub split_sentences: bool,
     pub language: Option<String>,
-    /// Where an input is JSON Lines or Parquet.
+    /// Present if an input is a table.
     #[serde(default)]
     pub text_column: Option<String>,
     pub strict_utf8: bool,
@@ -79,27 +79,27 @@ fn one() -> usize {
 }
 
 impl ResolvedConfig {
-    /// These options without the paths: what decides the bytes of the shards, which the contents of the inputs do, not
-    /// where they lie.
+    /// Returns these options without the paths. The bytes of the shards depend on the contents of the inputs, not on
+    /// their locations.
     #[must_use]
     pub(crate) fn without_paths(&self) -> Self {
         Self { input: Vec::new(), vocab: String::new(), ..self.clone() }
     }
 
-    /// The BLAKE3 digest of the options as compact JSON, `input` empty and `vocab` an empty string.
+    /// Returns the BLAKE3 digest of the options as compact JSON, with an empty `input` and an empty string for `vocab`.
     #[must_use]
     pub fn digest(&self) -> String {
         digest_bytes(serde_json::to_string(&self.without_paths()).expect("plain data").as_bytes())
     }
 
-    /// These options as a configuration that makes the same shards of the same text.
+    /// Returns the build configuration that makes the same shards from the same text.
     ///
     /// # Errors
-    /// None for what [`ResolvedConfig::new`] made.
+    /// None for options from [`ResolvedConfig::new`].
     pub(crate) fn options(&self) -> serde_json::Result<BuildConfig> {
         let mut options = serde_json::to_value(self)?;
         if let Some(options) = options.as_object_mut() {
-            // Where the documents are stored, passes and masks are the loader's, and the flags are refused.
+            // If documents are stored, passes and masks belong to the loader, and the flags are rejected.
             let documents = self.layout == Layout::Documents;
             let of_loader = |key: &str| documents && ["dupe_factor", "masking"].contains(&key);
             options.retain(|key, value| !value.is_null() && !of_loader(key));
@@ -108,10 +108,10 @@ impl ResolvedConfig {
         serde_json::from_value(options)
     }
 
-    /// Checks that these are options of a build; `path` is the manifest or receipt that holds them.
+    /// Checks that a build would accept these options; `path` is the manifest or receipt that contains them.
     ///
     /// # Errors
-    /// [`ManifestProblem::Options`], and [`ManifestProblem::Contradiction`] for what the loader decides.
+    /// [`ManifestProblem::Options`], and [`ManifestProblem::Contradiction`] for options that the loader decides.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         let options = self.options().map_err(|source| ManifestProblem::Invalid(source).at(path))?;
         let refused = |problem| ManifestProblem::Options(Box::new(problem)).at(path);
@@ -122,7 +122,7 @@ impl ResolvedConfig {
         Ok(())
     }
 
-    /// How the text was normalized.
+    /// Returns how the text was normalized.
     #[must_use]
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
@@ -132,7 +132,7 @@ impl ResolvedConfig {
         }
     }
 
-    /// The options of `config` with the number of shards and the tokenizer's settings decided; `tables` says whether an
+    /// Returns the options of `config` with the decided number of shards and tokenizer settings; `tables` is true if an
     /// input is a table.
     pub(crate) fn new(
         config: &BuildConfig,
@@ -147,7 +147,7 @@ impl ResolvedConfig {
             do_lower_case: settings.do_lower_case,
             strip_accents: settings.strip_accents,
             tokenize_chinese_chars: settings.tokenize_chinese_chars,
-            // Spans are of whole words.
+            // Spans consist of whole words.
             do_whole_word_mask: config.do_whole_word_mask || config.max_ngram > 1,
             segmenter: config.segmenter,
             layout: config.layout,
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Every option is saved, or it is one of those that change no byte.
+    /// Every option is either saved, or is listed as having no effect on the data.
     #[test]
     fn every_option_is_saved_that_decides_a_byte() {
         let keys = |value: serde_json::Value| -> Vec<String> {

@@ -1,21 +1,21 @@
-//! Errors of what was asked for: options, the output folder, the parts of a build.
+//! Errors in the request: options, the output folder, the parts of a build.
 
 use std::path::PathBuf;
 
 use crate::config::byte_size::ByteSize;
 
-/// What is wrong with an option or a configuration file.
+/// A problem with an option or a configuration file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// An option has a value that cannot be used.
+    /// An option has an invalid value.
     #[error("--{option} is {value}, but must be {expected}")]
     Invalid {
         /// The flag's name without dashes.
         option: &'static str,
-        /// The value given.
+        /// The given value.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         expected: &'static str,
     },
     /// A vocabulary has no room for the special tokens and the alphabet.
@@ -24,9 +24,9 @@ pub enum OptionError {
          smaller --limit-alphabet (rarer characters are then [UNK])"
     )]
     VocabularyTooSmall {
-        /// The size asked for.
+        /// The requested size.
         size: usize,
-        /// What the special tokens, the alphabet and its continuations take.
+        /// Number of special tokens, characters of the alphabet and their continuation pieces.
         needed: usize,
     },
     /// A shard would have more row groups than a Parquet file may have.
@@ -35,17 +35,17 @@ pub enum OptionError {
          row groups, and each bucket of documents in each pass is one"
     )]
     TooFewShards {
-        /// The number asked for.
+        /// The requested number.
         shards: usize,
-        /// The least that would do.
+        /// The minimum number.
         least: usize,
     },
-    /// An instance that is not there.
+    /// The requested instance does not exist.
     #[error("--index is {index}, but the instances are numbered from 0 to {}", instances.saturating_sub(1))]
     NoSuchInstance {
-        /// The number asked for.
+        /// The requested number.
         index: u64,
-        /// How many there are.
+        /// Number of instances.
         instances: u64,
     },
     /// Two options contradict each other.
@@ -55,7 +55,7 @@ pub enum OptionError {
         option: &'static str,
         /// The other option and its value.
         with: &'static str,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
     /// A required option is missing.
@@ -63,55 +63,55 @@ pub enum OptionError {
     Missing {
         /// The flag's name without dashes.
         option: &'static str,
-        /// What it is needed for.
+        /// The purpose of the option.
         reason: &'static str,
     },
-    /// The memory budget is too small to work in.
+    /// The memory budget is too small for the number of threads.
     #[error("--memory-budget is {budget}, but {threads} thread(s) need at least {least}")]
     BudgetTooSmall {
-        /// What was given.
+        /// The given budget.
         budget: ByteSize,
-        /// What would do.
+        /// The minimum budget.
         least: ByteSize,
         /// Worker threads.
         threads: usize,
     },
-    /// A configuration file is not the JSON that is expected.
+    /// A configuration file is not valid JSON of the expected form.
     #[error("{} is not a valid configuration", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The position and the reason.
         source: serde_json::Error,
     },
 }
 
-/// Why an output folder cannot be written to.
+/// The reason why an output folder cannot be written to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputProblem {
-    /// The output folder holds what another command left unfinished.
+    /// The output folder contains the unfinished output of another command.
     #[error(
         "an unfinished build is here, in which {differences}: give that command again to finish it, or --overwrite to \
          discard it (parts: remove the folder)"
     )]
     Unfinished {
-        /// Everything that differs, with the values there and here.
+        /// All differences, with the saved and the given values.
         differences: String,
     },
-    /// The output folder holds something that this program did not write: the first entry that is not ours.
+    /// The output folder contains files that this program did not write; the first of them.
     #[error("this output folder holds other data ({0}): choose an empty or new folder")]
     HoldsOtherData(String),
-    /// The output holds a finished data set that the command would not make.
+    /// The output contains a finished data set that differs from the requested one.
     #[error(
         "this output already holds a finished data set: use --overwrite to replace it (parts and engines: remove it \
          first); {differences}"
     )]
     Finished {
-        /// Everything that differs, with the values there and here.
+        /// All differences, with the saved and the given values.
         differences: String,
     },
-    /// An object store holds shards of another build that has not ended.
+    /// The object store contains shards of another unfinished build.
     #[error(
         "shards of another unfinished build are here: give that command again to finish it, or --overwrite to discard it \
          (parts and engines: remove what is here)"
@@ -122,35 +122,35 @@ pub enum OutputProblem {
     NotAFolder,
 }
 
-/// What is wrong with the parts of a build made on many machines.
+/// A problem with the parts of a build that runs on many machines.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartError {
-    /// A part of a build has not been made, or not finished.
+    /// A part of the build is missing or unfinished.
     #[error(
         "{found} of {parts} parts are finished; part {missing} is missing: make it with --part {missing} --parts {parts}"
     )]
     Missing {
-        /// Finished parts.
+        /// Number of finished parts.
         found: usize,
-        /// All parts.
+        /// Number of parts.
         parts: usize,
-        /// The first part that is missing.
+        /// The first missing part.
         missing: usize,
     },
-    /// A part came before the others had tokenized their shares of the text.
+    /// A part was started before the others had tokenized their shares of the text.
     #[error(
         "{missing} of {segments} shares of the text are not tokenized yet; the first is that of part {part} of {parts}: start \
          this part again when all have run with --tokenize-only"
     )]
     TextMissing {
-        /// The part whose share is the first that is missing.
+        /// The part of the first missing share.
         part: usize,
-        /// All parts.
+        /// Number of parts.
         parts: usize,
-        /// Shares that are missing.
+        /// Number of missing shares.
         missing: usize,
-        /// All shares.
+        /// Number of shares.
         segments: usize,
     },
     /// A file of a finished part is missing or damaged.
@@ -158,17 +158,17 @@ pub enum PartError {
     Damaged {
         /// The part.
         part: usize,
-        /// All parts.
+        /// Number of parts.
         parts: usize,
-        /// Which file, and what is wrong with it.
+        /// The file and its problem.
         source: Box<crate::error::Error>,
     },
-    /// A part was made of another text, with other options or by another program.
+    /// A part was built from different text, with different options or by another program.
     #[error("part {part} does not belong to the others: it has other {what}")]
     Differs {
         /// The part.
         part: usize,
-        /// What differs from the first one.
+        /// The difference from the first part.
         what: &'static str,
     },
 }

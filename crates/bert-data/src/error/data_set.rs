@@ -1,6 +1,6 @@
-//! Errors of the files of a data set: vocabulary, manifest, shards.
+//! Errors in the files of a data set: vocabulary, manifest, shards.
 
-/// What is wrong with a vocabulary.
+/// A problem with a vocabulary.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VocabularyProblem {
@@ -10,15 +10,15 @@ pub enum VocabularyProblem {
     /// A vocabulary lacks a token that BERT needs.
     #[error("the vocabulary ({size} tokens) has no {token}")]
     LacksToken {
-        /// How many tokens it has.
+        /// Number of tokens in the vocabulary.
         size: usize,
-        /// The token.
+        /// The missing token.
         token: &'static str,
     },
-    /// A token stands twice in a vocabulary.
+    /// A vocabulary contains a token twice.
     #[error("token {token:?} is already on line {first_line}")]
     DuplicateToken {
-        /// The first line.
+        /// The line of its first occurrence.
         first_line: usize,
         /// The token.
         token: String,
@@ -26,32 +26,32 @@ pub enum VocabularyProblem {
     /// A vocabulary is not UTF-8.
     #[error("invalid UTF-8 in a vocabulary")]
     InvalidUtf8,
-    /// A vocabulary of SentencePiece, in which a tab and a score follow each token.
+    /// A vocabulary is in SentencePiece format, with a tab and a score after each token.
     #[error(
         "no {token}, and most lines hold a tab and a score: a vocabulary of SentencePiece. BERT needs a WordPiece \
          vocabulary with one token on each line; `bert make-vocab` trains one"
     )]
     Scores {
-        /// The token that is not there.
+        /// The missing token.
         token: &'static str,
     },
-    /// A folder without a tokenizer that can be read.
+    /// A folder contains no tokenizer that can be read.
     #[error("no vocab.txt and no tokenizer.json in this folder, so it has no WordPiece vocabulary")]
     NoVocabulary,
-    /// A file of a tokenizer is not the JSON object that it should be; where and why.
+    /// A tokenizer file is not a JSON object; the position and the reason.
     #[error("not a JSON object")]
     Json(#[source] serde_json::Error),
-    /// A file describes another tokenizer than BERT's.
+    /// A file describes a tokenizer other than BERT's.
     #[error("`{key}` is {value}; only {only} is supported")]
     Unsupported {
         /// The key in the file.
         key: String,
-        /// Its value as JSON, cut to a line.
+        /// Its value as JSON, cut to one line.
         value: String,
-        /// The value that is supported.
+        /// The supported value.
         only: &'static str,
     },
-    /// A token that the tokenizer finds in the text before the text is split.
+    /// An added token: the tokenizer finds it in the text before the text is split.
     #[error(
         "{token:?} is an added token, which is found anywhere in the text before it is split; that is not supported. \
          Put it in the place of an [unused...] token of vocab.txt, and take it out of the added tokens"
@@ -60,13 +60,13 @@ pub enum VocabularyProblem {
         /// The token.
         token: String,
     },
-    /// A token whose id is not a number, or far above the number of tokens.
+    /// A token id is not a number, or is far above the number of tokens.
     #[error("the id of {token:?} is not a whole number in the range of the vocabulary")]
     NotAnId {
         /// The token.
         token: String,
     },
-    /// Two tokens have one id.
+    /// Two tokens have the same id.
     #[error("{token:?} has id {id}, which another token has, or which is far above the others")]
     IdTwice {
         /// The id.
@@ -74,7 +74,7 @@ pub enum VocabularyProblem {
         /// The second token.
         token: String,
     },
-    /// A token with white space at an end, or a line break in it.
+    /// A token begins or ends with white space, or contains a line break.
     #[error("{token:?} has white space at an end or a line break in it: vocab.txt has no such tokens")]
     NotALine {
         /// The token.
@@ -83,7 +83,7 @@ pub enum VocabularyProblem {
 }
 
 impl VocabularyProblem {
-    /// 4 for a tokenizer that is not BERT's, 3 for a file that is damaged.
+    /// Returns 4 for a tokenizer other than BERT's, 3 for a damaged file.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Unsupported { .. } | Self::AddedToken { .. } | Self::NoVocabulary => 4,
@@ -92,68 +92,68 @@ impl VocabularyProblem {
     }
 }
 
-/// What is wrong with a manifest, with the receipt of a part, or with a file that one of them names.
+/// A problem with a manifest, the receipt of a part, or a file that one of them names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestProblem {
-    /// A folder holds no manifest: no data set, or one that was never finished.
+    /// A folder has no manifest: it is not a data set, or the data set was never finished.
     #[error("no manifest.json in this folder: it is no finished data set")]
     Missing,
-    /// A folder has no parts to merge.
+    /// A folder contains no parts to merge.
     #[error("no parts of a build in this folder")]
     NoParts,
-    /// A manifest is not the JSON that is expected; where and why.
+    /// A manifest is not valid JSON of the expected form; the position and the reason.
     #[error("not a valid manifest")]
     Invalid(#[source] serde_json::Error),
-    /// A part's receipt is not what this program writes; where and why.
+    /// A part's receipt was not written by this program; the position and the reason.
     #[error("not the receipt of a part that this program made")]
     InvalidReceipt(#[source] serde_json::Error),
-    /// A manifest's bytes are not those that were sealed.
+    /// The content of a manifest does not match its checksum.
     #[error("damaged")]
     Seal(#[source] bert_storage::sealed::SealError),
-    /// A manifest of another format version.
+    /// A manifest has another format version.
     #[error("format version {found}, this program reads {expected}")]
     Version {
-        /// Its version.
+        /// Version of the manifest.
         found: u32,
-        /// Ours.
+        /// Version that this program reads.
         expected: u32,
     },
-    /// A manifest names a file outside its own folder; the name in it.
+    /// A manifest names a file outside its own folder; the name.
     #[error("it names {0:?}, which is not a plain file name")]
     UnsafePath(String),
     /// A number in a manifest contradicts another one.
     #[error("{what} is {found}, expected {expected}")]
     Count {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
         /// The number found.
         found: u64,
-        /// The number that would agree.
+        /// The number that would be consistent.
         expected: u64,
     },
-    /// A number in a manifest is outside of the range that a build can give.
+    /// A number in a manifest is outside the range that a build can produce.
     #[error("{what} is {found}, but must be between {least} and {most}")]
     Range {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
         /// The number found.
         found: u64,
-        /// The least that can be.
+        /// The minimum.
         least: u64,
-        /// The most that can be.
+        /// The maximum.
         most: u64,
     },
-    /// A value in a manifest is not the one that goes with its options or its other counts.
+    /// A value in a manifest contradicts its options or its other counts.
     #[error("{0} contradicts the other values")]
     Contradiction(&'static str),
-    /// A build would refuse the options in a manifest; why.
+    /// A build would reject the options in a manifest; the reason.
     #[error("its options are not those of a build")]
     Options(#[source] Box<crate::Error>),
     /// A file that a manifest names is missing.
     #[error("missing, though the manifest names it")]
     FileMissing,
-    /// A file has not the size that its manifest says.
+    /// The size of a file differs from the manifest.
     #[error("{found} bytes, the manifest says {expected}")]
     FileSize {
         /// Bytes found.
@@ -161,7 +161,7 @@ pub enum ManifestProblem {
         /// Bytes expected.
         expected: u64,
     },
-    /// A file has not the digest that its manifest says.
+    /// The digest of a file differs from the manifest.
     #[error("BLAKE3 {found}, the manifest says {expected}")]
     FileDigest {
         /// Digest found.
@@ -171,17 +171,17 @@ pub enum ManifestProblem {
     },
 }
 
-/// What is wrong with a shard.
+/// A problem with a shard.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardProblem {
-    /// A shard cannot be written; what the Parquet writer says.
+    /// A shard cannot be written; the error of the Parquet writer.
     #[error("cannot write this shard")]
     Write(#[source] parquet::errors::ParquetError),
-    /// A shard is not readable as Parquet; what the reader says.
+    /// A shard cannot be read as Parquet; the error of the reader.
     #[error("a damaged shard")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A shard's columns are not those of pre-training data.
+    /// A shard does not have the columns of pre-training data.
     #[error("column {column:?} is {found}, expected {expected}")]
     Column {
         /// The column.
@@ -191,59 +191,59 @@ pub enum ShardProblem {
         /// The type it must have.
         expected: String,
     },
-    /// A row of a shard contradicts itself.
+    /// A row of a shard is inconsistent.
     #[error("row {row}: {problem}")]
     Row {
         /// The row, counted from 0.
         row: u64,
-        /// What is wrong with it.
+        /// The problem with the row.
         problem: RowProblem,
     },
 }
 
 impl ShardProblem {
-    /// The problem of a shard that its reader gave up.
+    /// Returns the problem of a shard whose reader failed.
     pub(crate) fn unreadable(source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Unreadable(Box::new(source))
     }
 }
 
-/// How a row of a shard can contradict itself.
+/// An inconsistency in a row of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowProblem {
     /// A value is null.
     #[error("column {0} holds a null")]
     Null(&'static str),
-    /// A column has another length than the one that it goes with.
+    /// The length of a column does not match the column that it belongs to.
     #[error("{found} {column} for {expected} {of}")]
     Length {
         /// The column.
         column: &'static str,
-        /// Its values.
+        /// Number of its values.
         found: usize,
         /// The other column.
         of: &'static str,
-        /// Its values.
+        /// Number of its values.
         expected: usize,
     },
-    /// A value that its column cannot have: a segment id or a label that is neither 0 nor 1, a sentence without tokens.
+    /// A column has an invalid value: a segment id or a label that is neither 0 nor 1, or a sentence without tokens.
     #[error("{column} holds {value}")]
     Value {
         /// The column.
         column: &'static str,
-        /// What is there.
+        /// The value.
         value: i32,
     },
-    /// A masked position outside the row, or positions not ascending.
+    /// A masked position is outside the row, or the positions are not ascending.
     #[error("masked_lm_positions holds {position}: outside the {tokens} tokens or not ascending")]
     Position {
         /// The position.
         position: i32,
-        /// The row's length.
+        /// Number of tokens of the row.
         tokens: usize,
     },
-    /// A token id outside the vocabulary.
+    /// A token id is outside the vocabulary.
     #[error("token id {id} is outside the vocabulary of {vocabulary}")]
     TokenId {
         /// The id.
@@ -251,7 +251,7 @@ pub enum RowProblem {
         /// Number of tokens of the vocabulary.
         vocabulary: usize,
     },
-    /// The sentences of a document have not the document's tokens.
+    /// The sentence lengths of a document do not add up to its number of tokens.
     #[error("sentence_lengths add up to {sum}, but there are {tokens} input_ids")]
     SentenceSum {
         /// The sum.
@@ -259,43 +259,43 @@ pub enum RowProblem {
         /// Number of tokens.
         tokens: usize,
     },
-    /// `attention_mask` is not ones for the tokens and zeros behind them.
+    /// `attention_mask` is not ones for the tokens followed by zeros.
     #[error("attention_mask holds {value} at position {position}: not ones and then zeros")]
     AttentionMask {
         /// The position.
         position: usize,
-        /// What is there.
+        /// The value.
         value: i8,
     },
-    /// A position behind the tokens has a label.
+    /// A position after the last token has a label.
     #[error("labels holds {label} at position {position}, behind the {tokens} tokens")]
     LabelOfPadding {
         /// The position.
         position: usize,
-        /// What is there.
+        /// The value.
         label: i32,
-        /// The row's length.
+        /// Number of tokens of the row.
         tokens: usize,
     },
-    /// A row without tokens.
+    /// A row has no tokens.
     #[error("no tokens")]
     Empty,
-    /// A row longer than `max_seq_length`.
+    /// A row is longer than `max_seq_length`.
     #[error("{tokens} tokens, more than max_seq_length {limit}")]
     TooLong {
-        /// The row's length.
+        /// Number of tokens of the row.
         tokens: usize,
-        /// The most allowed.
+        /// The maximum.
         limit: usize,
     },
-    /// More masks than `max_predictions_per_seq`; any at all where the loader makes them (the limit is then 0).
+    /// A row has more masks than `max_predictions_per_seq`, or any mask if the loader masks (the limit is then 0).
     #[error(
         "{masks} masked positions, more than {limit} (max_predictions_per_seq, or 0 with dynamic masking)"
     )]
     TooManyMasks {
-        /// The row's masks.
+        /// Number of masks of the row.
         masks: usize,
-        /// The most allowed.
+        /// The maximum.
         limit: usize,
     },
 }

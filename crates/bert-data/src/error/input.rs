@@ -1,10 +1,10 @@
-//! Errors of the text that was named as input.
+//! Errors in the input text.
 
 use std::path::PathBuf;
 
 use bert_storage::shown;
 
-/// What is wrong with the input as a whole.
+/// A problem with the input as a whole.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -17,27 +17,27 @@ pub enum InputError {
          (text with a blank line between them, JSON Lines or Parquet), which are read faster too"
     )]
     TooMany {
-        /// How many there are.
+        /// Number of input files.
         files: usize,
     },
-    /// A document has more tokens than can be counted in 32 bits, in the reference's mode, which cannot cut it.
+    /// A document has more tokens than 32 bits can count, in reference mode, which cannot split it.
     #[error("a document has more than {} tokens; are the empty lines between documents missing?", u32::MAX)]
     DocumentTooLong,
-    /// All inputs together hold not one document with a token.
+    /// No input contains a document with a token.
     #[error("the input holds no text: {files} file(s), {lines} line(s), not one token")]
     NoText {
-        /// How many files were read.
+        /// Number of files read.
         files: usize,
-        /// How many lines they had.
+        /// Number of lines read.
         lines: u64,
     },
-    /// There are documents, but no instance can be made of them.
+    /// There are documents, but no instance can be generated from them.
     #[error(
         "no instance can be made: the only document has {sentences} sentence(s), and one document alone gives no \
          random next sentence; put a blank line between documents, or one sentence on each line (--split-sentences)"
     )]
     NoInstances {
-        /// How many sentences the document has.
+        /// Number of sentences of the document.
         sentences: usize,
     },
     /// There are documents, but none has two sentences, which `--nsp sop` needs.
@@ -46,33 +46,33 @@ pub enum InputError {
          document(s) has one; put a blank line between documents only, or use --split-sentences"
     )]
     NoSentencePairs {
-        /// How many documents there are.
+        /// Number of documents.
         documents: usize,
     },
 }
 
-/// What is wrong with a file, folder or pattern that was named as input.
+/// A problem with a file, folder or pattern that was named as input.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputProblem {
-    /// It changed while it was read.
+    /// The file changed while it was read.
     #[error(
         "this input had {before} bytes when the build began and {after} when it was read: start the same command again \
          when nobody writes to it"
     )]
     Changed {
-        /// Its size when the text was divided.
+        /// Size when the text was divided.
         before: u64,
-        /// Its size when it was read.
+        /// Size when it was read.
         after: u64,
     },
-    /// It does not exist.
+    /// The path does not exist.
     #[error("this input does not exist")]
     Missing,
     /// A pattern matches no file.
     #[error("this input pattern matches no file")]
     PatternMatchesNothing,
-    /// A pattern cannot be read.
+    /// A pattern is invalid.
     #[error("this input pattern is not valid")]
     InvalidPattern(#[source] glob::PatternError),
     /// A name that begins with `~` does not exist.
@@ -80,31 +80,32 @@ pub enum InputProblem {
         "this input does not exist: only a shell puts your home folder for ~, at the beginning of a word; write $HOME"
     )]
     Home,
-    /// A folder that was named as input holds no file.
+    /// A folder that was named as input contains no files.
     #[error("this input folder holds no files (names that begin with . or _ are skipped)")]
     FolderEmpty,
     /// An input is neither a regular file nor a folder.
     #[error("this input is neither a regular file nor a folder")]
     NotAFile,
-    /// A link leads to nothing, or to itself.
+    /// A link points to nothing, or to itself.
     #[error("this link leads to no file: remove it, or bring back the file")]
     DanglingLink,
-    /// A link leads back to a folder that it is in.
+    /// A link points back to a folder that contains it.
     #[error("this link leads back to a folder that it is in: remove it, or name the folders that are meant")]
     LinkLoop,
     /// A file is named twice among the inputs.
     #[error("this input is named twice, or a link leads to it too")]
     Twice,
-    /// The output is below an input folder, or inputs are in the output folder.
+    /// The output is inside an input folder, or inputs are inside the output folder.
     #[error("this output and the input {} are inside each other, so that the output would be read as text: choose another folder", shown(.0))]
     OutputInside(PathBuf),
     /// The vocabulary is among the inputs.
     #[error("this file is the vocabulary and would be read as text too: move it out of the input folder")]
     IsVocabulary,
-    /// A compressed input is damaged or cut off; "gzip", "zstd", "bzip2", "xz", "lzma" or "lzip", and what the decoder says.
+    /// A compressed input is damaged or truncated; "gzip", "zstd", "bzip2", "xz", "lzma" or "lzip", and the decoder's
+    /// error.
     #[error("damaged {0} data")]
     CorruptCompression(&'static str, #[source] std::io::Error),
-    /// A compressed input takes more memory to decompress than is allowed or there is.
+    /// Decompressing the input needs more memory than is allowed or available.
     #[error(
         "{} to decompress it, and more than {} MiB are not used for that: decompress it first ({}), or compress it again \
          with a smaller window ({})",
@@ -119,15 +120,15 @@ pub enum InputProblem {
     Window {
         /// "zstd", "xz", "lzma" or "lzip".
         format: &'static str,
-        /// How much of the text the decoder has to remember, in bytes, where that is known.
+        /// Bytes of text that the decoder has to keep, if known.
         window: Option<u64>,
-        /// The most that is used.
+        /// The maximum.
         limit: u64,
     },
-    /// A compressed input needs a dictionary of its own.
+    /// A compressed input needs a custom dictionary.
     #[error("zstd data that was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)")]
     Dictionary,
-    /// A compressed input grows beyond what text can.
+    /// A compressed input expands by more than text can.
     #[error(
         "{compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it is \
          meant, give it as plain text"
@@ -140,24 +141,24 @@ pub enum InputProblem {
         /// Bytes of the file so far.
         compressed: u64,
     },
-    /// A row of a table is longer than any text should be.
+    /// A row of a table is longer than the limit.
     #[error("row {row} is longer than {limit} bytes")]
     RowTooLong {
         /// The row, counted from 1.
         row: u64,
-        /// The most that is accepted.
+        /// The maximum.
         limit: usize,
     },
-    /// A row of a column of bytes is not UTF-8.
+    /// A row of a binary column is not UTF-8.
     #[error("row {row} is not UTF-8: the column holds something else than text, or text in another encoding")]
     RowNotUtf8 {
         /// The row, counted from 1.
         row: u64,
     },
-    /// A Parquet input is compressed in a way that is not read.
+    /// A Parquet input uses an unsupported compression codec.
     #[error("compressed with {0}; snappy, gzip, zstd, brotli and lz4 are read, and no compression")]
     Codec(&'static str),
-    /// A line is longer than any text should be; the most bytes that are accepted.
+    /// A line is longer than the limit; the maximum number of bytes.
     #[error(
         "the line is longer than {0} bytes; break it between sentences or paragraphs, and write JSON with a row on each \
          line (jq -c)"
@@ -166,80 +167,80 @@ pub enum InputProblem {
     /// A line is not UTF-8, and `--strict-utf8` is on.
     #[error("invalid UTF-8 (without --strict-utf8 it would be replaced and counted)")]
     InvalidUtf8,
-    /// A row of JSON holds half of a surrogate pair, and `--strict-utf8` is on.
+    /// A JSON row contains half of a surrogate pair, and `--strict-utf8` is on.
     #[error(
         "half of a surrogate pair, as \"\\ud83d\" (without --strict-utf8 it would be replaced and counted)"
     )]
     HalfPair,
-    /// Most lines of a file hold carriage returns.
+    /// Most lines of a file contain carriage returns.
     #[error(
         "{returns} of {lines} lines hold carriage returns (\\r), which end lines in files of old Macs; end lines in \\n \
          instead (tr '\\r' '\\n')"
     )]
     CarriageReturns {
-        /// Lines with carriage returns inside.
+        /// Number of lines with carriage returns inside.
         returns: u64,
-        /// Lines that are not blank.
+        /// Number of lines that are not blank.
         lines: u64,
     },
-    /// A row of a table of separated values has more or fewer fields than the header.
+    /// A row of a CSV or TSV file has more or fewer fields than the header.
     #[error(
         "{found} field(s), but the header has {expected}; a separator within a field needs quotes around the field, and \
          tab-separated fields hold neither tabs nor line ends"
     )]
     Fields {
-        /// Fields of the row.
+        /// Number of fields of the row.
         found: u64,
-        /// Fields of the header.
+        /// Number of fields of the header.
         expected: u64,
     },
-    /// A file of separated values ends within quotes.
+    /// A CSV or TSV file ends within quotes.
     #[error("the quote that begins a field in this row is never closed")]
     OpenQuote,
-    /// A line holds a NUL byte, and `--strict-utf8` is on.
+    /// A line contains a NUL byte, and `--strict-utf8` is on.
     #[error("a NUL byte (without --strict-utf8 it would be dropped and counted)")]
     NulByte,
-    /// More than one line in twenty is not UTF-8 or holds a NUL byte.
+    /// More than one line in twenty is not UTF-8 or contains a NUL byte.
     #[error(
         "{bad} of {lines} lines are not UTF-8 text, line {first} the first: convert the file to UTF-8 (iconv), leave it \
          out, or let --lossy-utf8 repair all such lines"
     )]
     NotUtf8Text {
-        /// Lines that are not UTF-8 or hold a NUL byte.
+        /// Number of lines that are not UTF-8 or contain a NUL byte.
         bad: u64,
-        /// Lines so far that are not blank.
+        /// Number of lines so far that are not blank.
         lines: u64,
         /// The first bad line, counted from 1.
         first: u64,
     },
-    /// A file begins as one of a format that is not text.
+    /// A file begins with the signature of a format that is not text.
     #[error("this is {format}: {advice}")]
     KnownFormat {
-        /// What it is, with its article.
+        /// The format, with its article.
         format: &'static str,
-        /// What to do.
+        /// Advice to the user.
         advice: &'static str,
     },
-    /// A file is named like Parquet but is not.
+    /// A file has the name of a Parquet file but other content.
     #[error("no Parquet file: it does not begin with PAR1")]
     NotParquet,
-    /// A Parquet input is damaged, or made in a way that this program cannot read.
+    /// A Parquet input is damaged, or uses features that this program cannot read.
     #[error("not readable as Parquet")]
     Parquet(#[source] parquet::errors::ParquetError),
-    /// Rows of a Parquet input are not readable; how many were read before, and what the reader says.
+    /// Rows of a Parquet input cannot be read; the number of rows read before, and the reader's error.
     #[error("after row {0}: not readable as Parquet")]
     Batch(u64, #[source] arrow_schema::ArrowError),
-    /// A column of a Parquet input is missing or of another type.
+    /// A column of a Parquet input is missing or has another type.
     #[error("column {column:?} is {found}, expected {expected}")]
     Column {
         /// The column.
         column: String,
-        /// Its type, or that it is missing and which columns there are.
+        /// Its type, or the statement that it is missing with a list of the columns.
         found: String,
-        /// What would be accepted.
+        /// The accepted types.
         expected: &'static str,
     },
-    /// A row of a JSON input is not an object; where in the row and why.
+    /// A row of a JSON input is not an object; the position in the row and the reason.
     #[error("not a JSON object (one object on each line is expected)")]
     Json(#[source] serde_json::Error),
     /// A row of a table has no text.
@@ -247,16 +248,16 @@ pub enum InputProblem {
     Text {
         /// The key or column.
         column: String,
-        /// What is there instead.
+        /// The problem with its value.
         problem: TextProblem,
     },
 }
 
-/// What a row of an input has instead of text.
+/// The reason why a row of an input has no usable text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextProblem {
-    /// The key is not there; which keys are, in words.
+    /// The key is missing; the keys that exist, in words.
     #[error("is missing ({0})")]
     Missing(String),
     /// The value is null, and `--strict-rows` is on.

@@ -1,6 +1,6 @@
-//! The errors of this crate: one variant for each way to fail, which says what went wrong and where.
+//! The errors of this crate: one variant for each kind of failure, with the problem and its location.
 //!
-//! [`Error::exit_code`] gives the documented exit codes of the programs: 1 error, 2 usage or configuration, 3 bad or
+//! [`Error::exit_code`] returns the documented exit codes of the programs: 1 error, 2 usage or configuration, 3 bad or
 //! corrupt data, 6 output in use by another process, 75 too early (the same command works later). Applications print
 //! the errors; this crate does not.
 
@@ -18,64 +18,64 @@ pub use input::{InputError, InputProblem, TextProblem};
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where.
+/// A failure of this crate, with its location.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file.
+    /// Reading or writing a file failed.
     #[error(transparent)]
     Storage(#[from] bert_storage::Error),
-    /// Something was lost or made twice: a fault of this program or of the machine.
+    /// Something was lost or duplicated: a bug in this program or a fault of the machine.
     #[error(
         "the law of conservation is broken: {what}{} is {found}, but must be {expected}; nothing was committed",
         pass.map(|pass| format!(" of pass {pass}")).unwrap_or_default()
     )]
     NotConserved {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// In which pass over the text, where it is counted for each.
+        /// The pass over the text, if the quantity is counted for each pass.
         pass: Option<u64>,
-        /// What came out.
+        /// The number found in the output.
         found: u64,
-        /// What went in.
+        /// The number expected from the input.
         expected: u64,
     },
     /// The worker threads could not be started.
     #[error("cannot start {threads} worker threads")]
     Threads {
-        /// How many.
+        /// Number of threads.
         threads: usize,
-        /// Why not.
+        /// The cause.
         source: rayon::ThreadPoolBuildError,
     },
-    /// An option or a configuration file.
+    /// An option or a configuration file is invalid.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The text as a whole.
+    /// The text as a whole cannot be used.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A file, folder or pattern that was named as input.
+    /// A file, folder or pattern that was named as input cannot be used.
     #[error(transparent)]
     InputFile(#[from] Located<InputProblem>),
-    /// The vocabulary.
+    /// The vocabulary cannot be used.
     #[error(transparent)]
     Vocabulary(#[from] Located<VocabularyProblem>),
-    /// The output folder.
+    /// The output folder cannot be used.
     #[error(transparent)]
     Output(#[from] Located<OutputProblem>),
-    /// The parts of a build.
+    /// The parts of a build are missing or inconsistent.
     #[error(transparent)]
     Part(#[from] PartError),
-    /// A shard.
+    /// A shard is damaged or cannot be written.
     #[error(transparent)]
     Shard(#[from] Located<ShardProblem>),
-    /// A manifest, the receipt of a part, or a file that they name.
+    /// A manifest, the receipt of a part, or a file named in one of them is missing or damaged.
     #[error(transparent)]
     Manifest(#[from] Located<ManifestProblem>),
 }
 
 impl Error {
-    /// The documented exit code of a program that ends with this error.
+    /// Returns the documented exit code of a program that ends with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         use InputProblem as P;
@@ -86,7 +86,7 @@ impl Error {
             Self::Threads { .. } | Self::Shard(Located { problem: ShardProblem::Write(_), .. }) => 1,
             Self::Option(_) | Self::Output(_) => 2,
             Self::Vocabulary(error) => error.problem.exit_code(),
-            // The wrong files were named; otherwise what is in them is no good.
+            // Exit code 2 if the wrong files were named; otherwise their content is bad.
             Self::Input(InputError::NoneNamed | InputError::TooMany { .. }) => 2,
             Self::InputFile(error) => match error.problem {
                 P::Missing | P::Home | P::PatternMatchesNothing | P::InvalidPattern(_) => 2,

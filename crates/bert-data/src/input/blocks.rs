@@ -9,32 +9,32 @@ use super::known_format;
 use super::{BLOCK, Format, InputEntry, LONGEST_LINE};
 use crate::error::{InputProblem, Locate, Result};
 
-/// What a compressed file may grow to before it is asked how much it has grown.
+/// Decompressed size in bytes from which the expansion ratio is checked.
 const GROWN: u64 = 64 << 20;
-/// How much larger than itself a compressed file may then be: text is 3 to 20 times as large, a bomb a thousand times.
+/// Maximum expansion ratio of a larger text: text compresses 3 to 20 times, a decompression bomb a thousand times.
 const GROWTH: u64 = 500;
 
-/// Whole lines of one file: every line but a file's last ends in `\n`. Or whole rows of Parquet, CSV or TSV.
+/// Whole lines of one file, where every line but a file's last ends in `\n`; or whole rows of Parquet, CSV or TSV.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Which file, by its place in the list.
+    /// Index of the file in the list of inputs.
     pub file: usize,
-    /// What the lines are.
+    /// Format of the file.
     pub format: Format,
     /// The number of the block's first line or row in its file, counted from 1.
     pub first_line: u64,
     /// The lines, or the rows' texts one after another.
     pub bytes: Vec<u8>,
-    /// Of a table: where each row's text ends in `bytes`.
+    /// For a table: the end of each row's text in `bytes`.
     pub row_ends: Vec<usize>,
-    /// Of Parquet: which rows are null, ascending, counted from 0 in this block.
+    /// For Parquet: the null rows, ascending, counted from 0 in this block.
     pub null_rows: Vec<usize>,
     /// Whether the file ends with this block. A file's last block may be empty.
     pub ends_file: bool,
 }
 
 impl Block {
-    /// The lines without their `\n`, with their numbers.
+    /// Iterates over the lines without their `\n`, with their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = self.bytes.as_slice();
         let mut number = self.first_line;
@@ -52,7 +52,7 @@ impl Block {
         })
     }
 
-    /// The rows' texts of a block of a table with their numbers; none for a null.
+    /// Iterates over the rows of a table: their numbers and texts, `None` for a null row.
     pub fn rows(&self) -> impl Iterator<Item = (u64, Option<&[u8]>)> {
         let starts = std::iter::once(0).chain(self.row_ends.iter().copied());
         let mut nulls = self.null_rows.iter().peekable();
@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-/// Reads one file as blocks.
+/// Reader of one file as blocks.
 pub struct BlockReader {
     path: PathBuf,
     file: usize,
@@ -76,31 +76,31 @@ pub struct BlockReader {
 }
 
 impl BlockReader {
-    /// Opens a file of lines, plain or compressed; `file` is its place in the list.
+    /// Opens a file of lines, plain or compressed; `file` is its index in the list.
     ///
     /// # Errors
-    /// Those of opening and decompressing a file; [`InputProblem::KnownFormat`] for a file that is not text, compressed
-    /// or not.
+    /// The errors of opening and decompressing a file; [`InputProblem::KnownFormat`] for a file that is not text,
+    /// whether compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let source = Source::open(path)?;
         known_format::refuse(path, &source.head, source.compression)?;
         Ok(Self::new(path, file, format, source))
     }
 
-    /// Reads the lines of an open file.
+    /// Returns a reader of the lines of an open file.
     pub(super) fn new(path: &Path, file: usize, format: Format, mut source: Source) -> Self {
         let (path, text) = (path.to_owned(), source.take_text());
         Self { path, file, format, source, text, next_line: 1, text_bytes: 0, done: false }
     }
 
-    /// Reads the values of an open file of JSON as lines.
+    /// Returns a reader of the values of an open JSON file, one value per line.
     pub(super) fn of_values(path: &Path, file: usize, source: Source) -> Self {
         let mut reader = Self::new(path, file, Format::Jsonl, source);
         reader.text = Box::new(JsonValues::new(reader.text));
         reader
     }
 
-    /// The next block, or `None` after the one that ends the file.
+    /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
     /// [`Error::Storage`], [`InputProblem::CorruptCompression`], [`InputProblem::LineTooLong`] or
@@ -111,7 +111,7 @@ impl BlockReader {
         }
         let mut bytes = Vec::with_capacity(BLOCK + BLOCK / 4);
         let mut lines = 0;
-        // Where the line begins that is being read.
+        // Start of the current line.
         let mut line_start = 0;
         let mut line_is_open = false;
         while bytes.len() < BLOCK || line_is_open {
@@ -124,7 +124,7 @@ impl BlockReader {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.source.damaged(&self.path, error)),
             };
-            // Never past the first line end behind the block's size, so that a block ends with a line.
+            // Stop at the first line end after the block size, so that a block ends with a line.
             let room = BLOCK.saturating_sub(bytes.len()).min(available.len());
             let end = available[room..].iter().position(|&byte| byte == b'\n').map(|at| room + at + 1);
             let taken = &available[..end.unwrap_or(available.len())];
@@ -151,7 +151,7 @@ impl BlockReader {
         Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
     }
 
-    /// What was read, once the last block is out.
+    /// Returns the manifest entry of the file; valid after the last block.
     #[must_use]
     pub fn entry(&self) -> InputEntry {
         InputEntry {
@@ -163,19 +163,19 @@ impl BlockReader {
         }
     }
 
-    /// Bytes taken from disk so far.
+    /// Returns the number of bytes read from disk so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.source.bytes_read()
     }
 
-    /// Bytes behind the compressed data that were ignored.
+    /// Returns the number of ignored bytes after the compressed data.
     pub(super) fn ignored(&self) -> u64 {
         self.source.ignored()
     }
 }
 
-/// Refuses text that has grown beyond what text can, out of so many bytes of a file.
+/// Rejects a file of `compressed` bytes whose decompressed size exceeds the maximum expansion ratio.
 pub(crate) fn refuse_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
     if text > GROWN && text / GROWTH > compressed {
         return Err(InputProblem::Bomb { format, text, compressed }.at(path).into());

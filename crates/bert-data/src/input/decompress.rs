@@ -1,8 +1,8 @@
-//! Decompresses gzip, zstd, bzip2, xz, lzma and lzip in bounded memory, as the tools of these names do.
+//! Decompresses gzip, zstd, bzip2, xz, lzma and lzip in bounded memory, with the behaviour of the tools of these names.
 //!
-//! A file may consist of several members, streams or frames. `gzip` and `bzip2` pass over what follows the last one, with
-//! a warning, and so does this module ([`Source::ignored`]). A window or dictionary may take [`MEMORY`] bytes: that is
-//! the largest window of `zstd --long=31`. No more of it is used than there is text.
+//! A file may consist of several members, streams or frames. `gzip` and `bzip2` skip trailing bytes after the last one
+//! with a warning, and so does this module ([`Source::ignored`]). A window or dictionary may take up to [`MEMORY`]
+//! bytes, the largest window of `zstd --long=31`. Memory use never exceeds the size of the text.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -19,22 +19,22 @@ use super::known_format::HEAD;
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::parallel::lock;
 
-/// The most memory that a window or a dictionary may take.
+/// Maximum memory of a window or a dictionary.
 const MEMORY: u64 = 2 << 30;
 /// The base-2 logarithm of the largest zstd window, 2 GiB.
 const WINDOW_LOG: u32 = 31;
-/// What liblzma takes beside the dictionary.
+/// Memory of liblzma in addition to the dictionary.
 const LZMA_STATE: u64 = 1 << 20;
 const BUFFER: usize = 1 << 17;
 
-/// The name of a way to compress, by the first bytes of a file.
+/// Returns the name of the compression format, detected from the first bytes of a file.
 pub(super) fn compression_of(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x1f, 0x8b, ..] => Some("gzip"),
-        // A frame, one of zstd 0.5 to 0.7, or one that is to be skipped, with which pzstd begins.
+        // A frame, a frame of zstd 0.5 to 0.7, or a skippable frame, with which pzstd begins.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x25..=0x27, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some("zstd"),
-        // "BZh", the size of blocks, and the first byte of a block or of the end.
+        // "BZh", the block size, and the first byte of a block or of the end of the stream.
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some("bzip2"),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
         [0x5d, 0, 0, ..] => Some("lzma"),
@@ -43,7 +43,7 @@ pub(super) fn compression_of(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The bytes that came from disk, and what became of them. Behind a lock because a reader may change threads.
+/// The bytes read from disk, and the trailing bytes ignored. Behind a lock because a reader may move between threads.
 #[derive(Default)]
 struct Seen {
     hasher: blake3::Hasher,
@@ -51,11 +51,11 @@ struct Seen {
     ignored: u64,
 }
 
-/// The text of a file, decompressed, with its first bytes at hand.
+/// The decompressed text of a file, with its first bytes available in advance.
 pub(super) struct Source {
-    /// How the file is compressed.
+    /// The compression format of the file.
     pub(super) compression: Option<&'static str>,
-    /// The first bytes of the file, as it is.
+    /// The first bytes of the file as stored.
     pub(super) raw_head: Vec<u8>,
     /// The first bytes of the text.
     pub(super) head: Vec<u8>,
@@ -64,7 +64,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens a file, whatever it holds.
+    /// Opens a file of any content.
     ///
     /// # Errors
     /// [`Error::Storage`] when it cannot be read; [`InputProblem::CorruptCompression`] and
@@ -83,33 +83,33 @@ impl Source {
         Ok(Self { compression, raw_head, head, text, seen })
     }
 
-    /// The text, from its beginning. It can be taken once.
+    /// Returns the text from its beginning; a second call returns empty text.
     pub(super) fn take_text(&mut self) -> Box<dyn BufRead + Send> {
         self.text.take().unwrap_or_else(|| Box::new(io::empty()))
     }
 
-    /// Bytes taken from disk so far.
+    /// Returns the number of bytes read from disk so far.
     pub(super) fn bytes_read(&self) -> u64 {
         lock(&self.seen).bytes
     }
 
-    /// The BLAKE3 digest of the bytes taken from disk so far.
+    /// Returns the BLAKE3 digest of the bytes read from disk so far.
     pub(super) fn digest(&self) -> String {
         lock(&self.seen).hasher.finalize().to_hex().to_string()
     }
 
-    /// How many bytes follow the compressed data and are no part of it.
+    /// Returns the number of trailing bytes that do not belong to the compressed data.
     pub(super) fn ignored(&self) -> u64 {
         lock(&self.seen).ignored
     }
 
-    /// The error of a file that cannot be read, or not be decompressed.
+    /// Returns the error for a file that cannot be read or decompressed.
     pub(super) fn damaged(&self, path: &Path, source: io::Error) -> Error {
         damaged(path, self.compression, &self.raw_head)(source)
     }
 }
 
-/// Counts and digests the bytes that come from disk.
+/// Reader that counts and digests the bytes from disk.
 struct Tee {
     file: Box<dyn Read + Send>,
     seen: Arc<Mutex<Seen>>,
@@ -125,7 +125,7 @@ impl Read for Tee {
     }
 }
 
-/// The bytes of a file, with a look ahead of any length.
+/// The bytes of a file, with a look-ahead of any length.
 struct Raw {
     file: Tee,
     buffer: Vec<u8>,
@@ -137,7 +137,7 @@ impl Raw {
         Self { file, buffer: Vec::with_capacity(BUFFER), start: 0 }
     }
 
-    /// The next bytes: as many as were asked for or more, and fewer only at the end of the file.
+    /// Returns at least `least` next bytes without consuming them; fewer only at the end of the file.
     fn peek(&mut self, least: usize) -> io::Result<&[u8]> {
         while self.buffer.len() - self.start < least {
             self.buffer.drain(..self.start);
@@ -170,7 +170,7 @@ impl BufRead for Raw {
     }
 }
 
-/// Returns the text of a file, of all members or streams one after another.
+/// Returns the text of a file: the concatenation of all members or streams.
 fn decompressed(
     raw: Raw,
     compression: Option<&str>,
@@ -196,7 +196,7 @@ fn decompressed(
     })
 }
 
-/// A decoder of liblzma, which knows itself whether another stream follows.
+/// A decoder of liblzma, which detects by itself whether another stream follows.
 struct OneStream(XzDecoder<Raw>, Arc<Mutex<Seen>>);
 
 impl Read for OneStream {
@@ -210,13 +210,13 @@ impl Read for OneStream {
     }
 }
 
-/// A decoder of one member of a file, which gives back the bytes behind it.
+/// A decoder of one member of a file, which returns the bytes after the member.
 trait Member: Read + Sized {
     fn into_raw(self) -> Raw;
     fn of_raw(raw: Raw) -> Self;
-    /// Whether a member begins with these bytes.
+    /// Returns whether these bytes are the beginning of a member.
     fn begins(head: &[u8]) -> bool;
-    /// What may fill up a file behind its last member.
+    /// The padding byte that may follow the last member.
     const PADDING: Option<u8>;
 }
 
@@ -252,7 +252,7 @@ impl Member for BzDecoder<Raw> {
     }
 }
 
-/// All members of a file, one after another. Other bytes behind a member are passed over and counted.
+/// All members of a file, one after another. Other bytes after a member are skipped and counted.
 struct Members<M> {
     member: Option<M>,
     seen: Arc<Mutex<Seen>>,
@@ -263,7 +263,7 @@ impl<M: Member> Members<M> {
         Self { member: Some(member), seen }
     }
 
-    /// Begins the next member, if there is one.
+    /// Starts the next member, if there is one.
     fn advance(&mut self, mut raw: Raw) -> io::Result<()> {
         while let Some(padding) = M::PADDING {
             let zeros = raw.fill_buf()?.iter().take_while(|&&byte| byte == padding).count();
@@ -275,7 +275,7 @@ impl<M: Member> Members<M> {
         if M::begins(raw.peek(3)?) {
             self.member = Some(M::of_raw(raw));
         } else {
-            // Read all the same, for the digest of the file.
+            // These bytes are still read, because the digest covers the whole file.
             let rest = io::copy(&mut raw, &mut io::sink())?;
             lock(&self.seen).ignored = rest;
         }
@@ -298,7 +298,7 @@ impl<M: Member> Read for Members<M> {
     }
 }
 
-/// Returns the error of a file that cannot be read, or not be decompressed; `head` has its first bytes.
+/// Returns the error for a file that cannot be read or decompressed; `head` contains its first bytes.
 fn damaged(
     path: &Path,
     compression: Option<&'static str>,
@@ -317,7 +317,7 @@ fn damaged(
     }
 }
 
-/// Whether zstd or liblzma says that there is too little memory, or more would be needed than is allowed.
+/// Returns whether an error of zstd or liblzma is about memory: not enough available, or more needed than allowed.
 fn is_of_memory(error: &str) -> bool {
     let error = error.to_lowercase();
     ["too much memory", "not enough memory", "memory limit", "allocate memory"]
@@ -325,11 +325,11 @@ fn is_of_memory(error: &str) -> bool {
         .any(|said| error.contains(said))
 }
 
-/// Returns the bytes of text that a decoder has to remember, where the first bytes of a file say so.
+/// Returns the window size in bytes, if the first bytes of a file contain it.
 fn window_of(format: &str, head: &[u8]) -> Option<u64> {
     match format {
         "zstd" => zstd_window(head),
-        // The last filter of a block is LZMA2: its number, the size of its properties, its dictionary.
+        // The last filter of a block is LZMA2: its id, the size of its properties, its dictionary size.
         "xz" => {
             let header = head.get(12..12 + 4 * (1 + usize::from(*head.get(12)?)))?;
             let at = header.windows(2).position(|pair| pair == [0x21, 1])?;
@@ -341,13 +341,13 @@ fn window_of(format: &str, head: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the window of the first frame of zstd that is not to be skipped (RFC 8878, 3.1.1).
+/// Returns the window of the first zstd frame that is not skippable (RFC 8878, 3.1.1).
 fn zstd_window(mut head: &[u8]) -> Option<u64> {
     while let [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] = head {
         head = rest.get(u32::from_le_bytes([*a, *b, *c, *d]) as usize..)?;
     }
     let &[0x28, 0xb5, 0x2f, 0xfd, descriptor, window, ..] = head else { return None };
-    // A frame of a single segment has its size there, and needs no more than that.
+    // A single-segment frame has its content size there, and needs no more memory than that.
     (descriptor & 0x20 == 0).then(|| {
         let base = 1u64 << (10 + (window >> 3));
         base + base / 8 * u64::from(window & 7)

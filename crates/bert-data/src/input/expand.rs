@@ -1,4 +1,4 @@
-//! Lists the files that inputs name: paths, folders, patterns and URLs.
+//! Lists the files named by the inputs: paths, folders, patterns and URLs.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,22 +17,22 @@ use crate::input::walk::{
     Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, refuse_files_of_tables, table,
 };
 
-/// Bytes of the entry of a file in a manifest, beside its name.
+/// Size in bytes of a file's entry in a manifest, excluding its name.
 const ENTRY: u64 = 224;
-/// What else a manifest may have.
+/// Maximum size of the rest of a manifest.
 const REST: u64 = 32 << 20;
 
-/// Refuses more files than a manifest can name; returns the bytes of their list in it.
+/// Rejects more files than a manifest can list; returns the size of their list in bytes.
 pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
     let bytes = bytes_of_names + ENTRY * files as u64;
     if bytes > LARGEST - REST { Err(InputError::TooMany { files }.into()) } else { Ok(bytes) }
 }
 
-/// Finds the files that the inputs name: each argument's files in bytewise order, arguments in their own order.
+/// Finds the files named by the inputs: each argument's files in bytewise order, arguments in the given order.
 ///
-/// A folder means all files below it whose names do not begin with `.` or `_`; links are followed. A name that exists
-/// is that name, and never a pattern or a list; an argument that names nothing is read as names with commas between
-/// them. A URL means an object, or all objects below its name.
+/// A folder stands for all files below it whose names do not begin with `.` or `_`; links are followed. An existing
+/// name is used literally, never as a pattern or a list; an argument that does not exist is read as a comma-separated
+/// list of names. A URL stands for an object, or for all objects below its name.
 ///
 /// # Errors
 /// [`Error::Input`], naming the argument; [`Error::Storage`] when a folder cannot be read.
@@ -49,7 +49,7 @@ fn find(inputs: &[PathBuf]) -> Result<Walk> {
         let mut walk = Walk::default();
         expand_one(&input, &mut walk)?;
         walk.found.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-        // `**` may lead to a file in more than one way.
+        // `**` may reach a file in more than one way.
         walk.found.dedup();
         all.found.append(&mut walk.found);
         all.left_out.append(&mut walk.left_out);
@@ -57,11 +57,11 @@ fn find(inputs: &[PathBuf]) -> Result<Walk> {
     Ok(all)
 }
 
-/// Returns a note of the names that are skipped in folders and by patterns because they begin with `_`, if there are any
-/// that no known program writes for itself.
+/// Returns a note about the names beginning with `_` that were skipped in folders and patterns, except the files that
+/// known programs write for themselves.
 ///
 /// # Errors
-/// As [`expand`].
+/// The same errors as [`expand`].
 pub fn note_of_left_out(inputs: &[PathBuf]) -> Result<Option<String>> {
     let left_out = find(inputs)?.left_out;
     Ok(left_out.iter().min().map(|first| {
@@ -73,7 +73,7 @@ pub fn note_of_left_out(inputs: &[PathBuf]) -> Result<Option<String>> {
     }))
 }
 
-/// Returns the names of all inputs: an argument that names nothing and has commas is a list.
+/// Returns the names of all inputs; an argument that does not exist and contains commas is a list.
 #[must_use]
 pub fn split_lists(inputs: &[PathBuf]) -> Vec<PathBuf> {
     let mut names = Vec::new();
@@ -86,7 +86,7 @@ pub fn split_lists(inputs: &[PathBuf]) -> Vec<PathBuf> {
     names
 }
 
-/// Splits a list at its commas, but not within a name that exists; of several the longest counts.
+/// Splits a list at its commas, but not inside an existing name; the longest existing name wins.
 fn split_list(list: &str, names: &mut Vec<PathBuf>) {
     let mut rest = Some(list);
     while let Some(text) = rest {
@@ -101,8 +101,8 @@ fn split_list(list: &str, names: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a text is the name of something, or a pattern that matches. No store is asked: a URL ends where something
-/// else is named behind a comma.
+/// Returns whether a text is an existing name or a pattern that matches. Object stores are not queried: a URL ends at a
+/// comma that is followed by another existing name.
 fn names_something(text: &str) -> bool {
     let path = Path::new(text);
     if is_url(path) {
@@ -115,15 +115,15 @@ fn names_something(text: &str) -> bool {
     fs::symlink_metadata(path).is_ok() || path.to_str().is_some_and(|path| is_pattern(path) && matches(path))
 }
 
-/// The first file that is named more than once, if any.
+/// Returns the first file that is named more than once, if any.
 #[must_use]
 pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
     let mut seen = HashSet::new();
     files.iter().find(|file| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf())))
 }
 
-/// Refuses an output that is below an input folder, or in whose folder an input lies: a later command would read it as
-/// text.
+/// Rejects an output inside an input folder, and an output folder that contains an input: a later command would read
+/// the output as text.
 ///
 /// # Errors
 /// [`InputProblem::OutputInside`].
@@ -136,8 +136,9 @@ pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
     for input in split_lists(inputs) {
         let rest = output_is.strip_prefix(real(&input)).ok();
         let is_read = rest.is_some_and(|rest| !rest.iter().any(is_skipped));
-        // A pattern is no folder, and its files are.
-        let matched = if is_url(&input) || is_read { Vec::new() } else { find(std::slice::from_ref(&input))?.found };
+        // A pattern is not a folder, but its files are in folders.
+        let matched =
+            if is_url(&input) || is_read { Vec::new() } else { find(std::slice::from_ref(&input))?.found };
         let mut folders: Vec<&Path> = matched.iter().filter_map(|file| file.parent()).collect();
         folders.dedup();
         if is_read || folders.iter().any(|folder| real(folder).starts_with(&output_is)) {
@@ -147,7 +148,7 @@ pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a vocabulary that is among the inputs.
+/// Rejects a vocabulary that is among the inputs.
 ///
 /// # Errors
 /// [`InputProblem::IsVocabulary`].
@@ -191,7 +192,7 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
     }
 }
 
-/// Finds the objects that a URL names: one, those below a name as below a folder, or those that match a pattern.
+/// Finds the objects that a URL names: one object, all objects below a name, or those that match a pattern.
 fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
     let url = &*with_lower_scheme(url);
     let failed = || Error::io("read", url);
@@ -234,7 +235,7 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
     if walk.found.is_empty() { Err(problem.at(url).into()) } else { Ok(()) }
 }
 
-/// Whether an empty object in a list is the mark of a folder: its real name ends with a slash.
+/// Returns whether an empty object in a listing is a folder marker: its real name ends with a slash.
 fn is_marker(name: &Path) -> Result<bool> {
     match size(name) {
         Ok(_) => Ok(false),
@@ -243,7 +244,7 @@ fn is_marker(name: &Path) -> Result<bool> {
     }
 }
 
-/// [`crate::input::walk::refuse_table`] of the folders of a store.
+/// Applies [`crate::input::walk::refuse_table`] to the folders of an object store.
 fn refuse_tables_of_store(objects: &[(PathBuf, u64)], found: &[PathBuf]) -> Result<()> {
     for (name, _) in objects {
         let part = |of: &str| name.ancestors().find(|path| path.file_name().is_some_and(|part| part == of));
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
     use crate::input::{Format, InputEntry};
 
-    /// What a manifest with as many inputs as are accepted takes: the entries as they are written.
+    /// A manifest with the maximum number of inputs has the expected size.
     #[test]
     fn as_many_inputs_are_accepted_as_a_manifest_can_name() {
         let entry = |path: &str| InputEntry {

@@ -1,8 +1,8 @@
-//! Reads the text of a row of JSON, as Python's `json` reads it.
+//! Extracts the text from a JSON row, with the leniency of Python's `json`.
 //!
-//! Unlike the standard, Python and JavaScript write NaN and Infinity, and half of a surrogate pair where a text was cut
-//! within an emoji; DuckDB reads a comma behind the last value. Such a row is repaired and read again. Only the value of
-//! one key is looked at.
+//! Unlike the standard, Python and JavaScript write NaN and Infinity, and half of a surrogate pair if a text was cut
+//! inside an emoji; DuckDB accepts a comma after the last value. Such a row is repaired and parsed again. Only the
+//! value of one key is read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,21 +13,21 @@ use serde_json::{Map, Value};
 
 use crate::error::{InputProblem, Locate, Result, TextProblem};
 
-/// As many keys are listed where the right one is missing.
+/// Number of keys listed in the error for a missing key.
 const KEYS: usize = 16;
-/// What a half of a surrogate pair becomes: U+FFFD.
+/// Replacement for half of a surrogate pair: U+FFFD.
 const REPLACED: &str = "\\ufffd";
 
 /// The text of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JsonText {
-    /// The text; none for a null.
+    /// The text; `None` for a null.
     pub(crate) text: Option<String>,
-    /// Whether the row held half of a surrogate pair, which was replaced.
+    /// Whether the row contained half of a surrogate pair, which was replaced.
     pub(crate) half_pair: bool,
 }
 
-/// Returns the text of one row of JSON, none for a null; `path`, `line` and `column` are named in errors.
+/// Returns the text of one JSON row, `None` for a null; `path`, `line` and `column` are named in errors.
 ///
 /// # Errors
 /// [`InputProblem::Json`] when the row is not an object; [`InputProblem::Text`] when `column` is missing or not text.
@@ -35,13 +35,13 @@ pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Opt
     read_row(json, path, line, column).map(|row| row.text)
 }
 
-/// [`json_text`], and whether it had to be repaired.
+/// Same as [`json_text`], but also returns whether the row was repaired.
 pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Result<JsonText> {
     let (mut found, mut half_pair) = (find(json, column), false);
     if let Err(error) = found {
         let repaired = repaired(json);
         half_pair = repaired.half_pair;
-        // Where it is no better, the first error counts: its column is right.
+        // If the repaired row fails too, report the first error: its column is right.
         found = match find(&repaired.json, column) {
             Ok(found) => Ok(found),
             Err(_) => Err(error),
@@ -58,7 +58,7 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
     Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
 }
 
-/// Says where the rows are, if they are within a row.
+/// Returns a hint where the rows are, if they are nested inside a row.
 fn rows_within(json: &str, column: &str) -> String {
     let object: Map<String, Value> = serde_json::from_str(&repaired(json).json).unwrap_or_default();
     let is_plain = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -70,7 +70,7 @@ fn rows_within(json: &str, column: &str) -> String {
     inside.map(|path| format!("; one object on each line is expected: jq -c '.{path}'")).unwrap_or_default()
 }
 
-/// Returns names in words: the first of them, and how many more there are.
+/// Returns a list of names in words: the first names, and the number of the others.
 pub(crate) fn listed(names: &[String]) -> String {
     let shown = |name: &String| match name.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", name[..end].escape_debug()),
@@ -89,14 +89,14 @@ fn find(json: &str, column: &str) -> serde_json::Result<Found> {
     deserializer.end().map(|()| found)
 }
 
-/// JSON as the standard wants it.
+/// JSON after repair to conform to the standard.
 pub(crate) struct Repaired<'a> {
     pub(crate) json: Cow<'a, str>,
     pub(crate) half_pair: bool,
 }
 
-/// Returns JSON in which NaN and infinite numbers are nulls, halves of surrogate pairs are U+FFFD, and commas before a
-/// closing bracket are blanks.
+/// Repairs JSON: NaN and infinite numbers become nulls, halves of surrogate pairs U+FFFD, and commas before a closing
+/// bracket blanks.
 pub(crate) fn repaired(json: &str) -> Repaired<'_> {
     let (mut out, mut half_pair) = (String::with_capacity(json.len()), false);
     let mut rest = json;
@@ -129,7 +129,7 @@ pub(crate) fn repaired(json: &str) -> Repaired<'_> {
     Repaired { json: out.into(), half_pair }
 }
 
-/// Copies the string with which some JSON begins. Returns its length there, and whether a half pair was replaced.
+/// Copies the string at the start of some JSON. Returns its length in the input, and whether a half pair was replaced.
 fn copy_string(json: &str, out: &mut String) -> (usize, bool) {
     let (mut at, mut halves) = (1, false);
     out.push('"');
@@ -150,7 +150,7 @@ fn copy_string(json: &str, out: &mut String) -> (usize, bool) {
                 out.push_str(REPLACED);
                 continue;
             }
-            // Whatever is escaped, a quote or a backslash often.
+            // Any other escaped character, often a quote or a backslash.
             ('\\', _) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
             _ => c.len_utf8(),
         };
@@ -160,23 +160,24 @@ fn copy_string(json: &str, out: &mut String) -> (usize, bool) {
     (at, halves)
 }
 
-/// The number of an escape as `\u00e9`, if a text begins with one.
+/// Parses an escape such as `\u00e9` at the start of a text and returns its number.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
-/// What an object has under a key.
+/// The result of looking up a key in an object.
 enum Found {
-    /// The text, none for a null.
+    /// The text; `None` for a null.
     Text(Option<String>),
     /// A value that is not text, in words.
     Other(&'static str),
-    /// Other keys only: these.
+    /// The key is missing; the object has these keys.
     Missing(Vec<String>),
 }
 
-/// Looks for one key of an object and passes over the rest. Of a repeated key the last value counts, as in Python.
+/// Visitor that extracts one key of an object and ignores the rest. The last value of a repeated key wins, as in
+/// Python.
 struct TextOf<'c>(&'c str);
 
 impl<'de> Visitor<'de> for TextOf<'_> {

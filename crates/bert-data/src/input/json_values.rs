@@ -1,16 +1,17 @@
-//! Turns JSON of any layout into JSON Lines: an array of objects, objects one after another, each over many lines.
+//! Converts JSON of any layout to JSON Lines: an array of objects, or a sequence of objects, each possibly over many
+//! lines.
 //!
-//! `json.dump`, pandas, DuckDB and `jq` write such files. Nothing is parsed but strings and brackets, so memory is
-//! bounded; every value becomes a line, and its number is that of the value.
+//! `json.dump`, pandas, DuckDB and `jq` write such files. Only strings and brackets are parsed, so memory is bounded;
+//! every value becomes a line with the number of the value.
 
 use std::io::{self, BufRead, Read};
 
-/// Reads JSON and gives JSON Lines.
+/// Reader that converts JSON to JSON Lines.
 pub(super) struct JsonValues<R> {
     json: R,
     lines: Vec<u8>,
     given: usize,
-    /// How many brackets are open within a value.
+    /// Number of open brackets within a value.
     depth: u64,
     place: Place,
     /// Whether the array around the values is open.
@@ -18,7 +19,7 @@ pub(super) struct JsonValues<R> {
     ended: bool,
 }
 
-/// Where in the JSON the next byte is.
+/// Parser state at the next byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     /// Between values.
@@ -27,7 +28,7 @@ enum Place {
     Inside,
     /// Within a string.
     String,
-    /// Behind a backslash in a string.
+    /// After a backslash in a string.
     Escaped,
     /// Within a number or a word between brackets.
     Word,
@@ -49,7 +50,7 @@ impl<R: BufRead> JsonValues<R> {
                 self.in_array = false;
                 return;
             }
-            // Blanks, the bytes of a byte-order mark, and the record separator of RFC 7464.
+            // White space, the bytes of a byte-order mark, and the record separator of RFC 7464.
             (Place::Between, b',' | b' ' | b'\t' | b'\r' | b'\n' | 0x1e | 0xef | 0xbb | 0xbf) => return,
             (Place::String, b'\\') => Place::Escaped,
             (Place::Escaped, _) => Place::String,
@@ -96,7 +97,7 @@ impl<R: BufRead> BufRead for JsonValues<R> {
             json.iter().for_each(|&byte| self.step(byte));
             self.ended = json.is_empty();
             if self.ended && self.in_array && self.place == Place::Between {
-                // The file is cut off: this row says so.
+                // The file is truncated: this row is not valid JSON and triggers the error.
                 self.lines.extend_from_slice(b"{\n");
             }
         }
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     fn lines(json: &str) -> String {
-        // Buffers of any size end anywhere.
+        // Buffers of any size end at arbitrary positions.
         let read = |size| {
             let mut lines = String::new();
             let json = io::BufReader::with_capacity(size, json.as_bytes());

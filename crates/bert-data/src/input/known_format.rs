@@ -1,15 +1,15 @@
-//! Recognizes files that are not text by their first bytes.
+//! Recognizes non-text files by their first bytes.
 //!
-//! If a build took an archive, an image or a page of HTML for text, it would make training data of garbage, and
-//! nothing would look wrong. [`refuse`] names what such a file is and says what to do with it. A signature of printable
-//! characters counts only where prose cannot begin like that: as a line of its own, or before bytes that no text has.
+//! If a build read an archive, an image or an HTML page as text, it would silently produce garbage training data.
+//! [`refuse`] rejects such a file with the name of its format and advice. A signature of printable characters counts
+//! only where prose cannot begin like that: as a separate line, or before bytes that do not occur in text.
 
 use std::path::Path;
 
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::decompress::compression_of;
 
-/// How many of a file's first bytes are looked at.
+/// Number of bytes of a file that are examined.
 pub(crate) const HEAD: usize = 16 << 10;
 
 const UNPACK: &str = "unpack it first";
@@ -28,10 +28,10 @@ const WIKI: &str =
     "extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)";
 const DOC_TAGS: &str = "its tags would be text; run WikiExtractor with --json, whose JSON Lines are read";
 
-/// A place in a file, the bytes there, what the file then is, and what to do.
+/// An offset in a file, the bytes there, the format, and the advice.
 type Signature = (usize, &'static [u8], &'static str, &'static str);
 
-/// Bytes that no text begins with. The first that fits counts.
+/// Signatures of binary formats. The first match wins.
 const BINARY: &[Signature] = &[
     (0, b"PK\x03\x04", "a ZIP archive (.zip, .docx, .xlsx, .epub, .npz, .pt)", UNPACK),
     (0, b"PK\x05\x06", "an empty ZIP archive", NO_TEXT),
@@ -53,7 +53,7 @@ const BINARY: &[Signature] = &[
     (0, b"AT&TFORM\0", "a DjVu document", EXTRACT),
     (60, b"BOOKMOBI\0", "a Kindle book", EXTRACT),
     (0, b"ARROW1\0\0", "an Arrow file (Feather)", TABLE),
-    // What `save_to_disk` of datasets writes.
+    // Written by `save_to_disk` of datasets.
     (0, b"\xff\xff\xff\xff", "an Arrow stream", TABLE),
     (0, b"Obj\x01", "an Avro file", TABLE),
     (0, b"SEQ\x06", "a Hadoop sequence file", TABLE),
@@ -90,7 +90,7 @@ const BINARY: &[Signature] = &[
     (0, b"\xba\x16\x4f\x2f", "a model of fastText", NO_TEXT),
 ];
 
-/// Printable bytes that name a format where bytes follow that no text has.
+/// Printable signatures, which count only if bytes follow that do not occur in text.
 const PRINTABLE: &[Signature] = &[
     (0, b"%PDF-", "a PDF document", EXTRACT),
     (0, b"ORC", "an ORC file", TABLE),
@@ -105,7 +105,7 @@ const PRINTABLE: &[Signature] = &[
     (0, b"MATLAB 5.0 MAT-file", "a MATLAB file", TABLE),
 ];
 
-/// Beginnings of the first line that is not blank, in small letters, that no prose has.
+/// Beginnings of the first line that is not blank, in lower case, that do not occur in prose.
 const BEGINNINGS: &[(&str, &str, &str)] = &[
     ("version https://git-lfs.github.com/spec/", "a pointer of Git LFS", FETCH),
     ("version https://hawser.github.com/spec/", "a pointer of Git LFS", FETCH),
@@ -124,7 +124,7 @@ const BEGINNINGS: &[(&str, &str, &str)] = &[
     ("<doc id='", "output of WikiExtractor with <doc> tags", DOC_TAGS),
 ];
 
-/// Whole first lines that are not blank, in small letters.
+/// Complete first lines that are not blank, in lower case.
 const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("warc/0.17", "a WARC or WET file of a web archive", ARCHIVE),
     ("warc/0.18", "a WARC or WET file of a web archive", ARCHIVE),
@@ -141,7 +141,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("!<arch>", "an archive of ar", UNPACK),
 ];
 
-/// Refuses a file that begins as a known format that is not text; `head` has its first [`HEAD`] bytes, after
+/// Rejects a file with the signature of a known non-text format; `head` contains the first [`HEAD`] bytes, after
 /// decompression by `compression`.
 ///
 /// # Errors
@@ -172,17 +172,17 @@ fn known(path: &Path, head: &[u8], compression: Option<&str>) -> Option<(&'stati
     })
 }
 
-/// Whether a byte is a control character that no text has, in whatever encoding.
+/// Returns whether a byte is a control character that does not occur in text of any encoding.
 fn is_control(byte: u8) -> bool {
     matches!(byte, 0..=8 | 0x0e..=0x1a | 0x7f)
 }
 
-/// What a file of printable characters is, by how it begins.
+/// Recognizes the format of a file of printable characters by its beginning.
 fn of_text(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let mut lines = head.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty());
     let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-    // Dumps of SQL begin with a line of nothing but the sign of a comment.
+    // SQL dumps begin with a line that contains only the comment sign.
     let line = if first == "--" { &second } else { &first };
     let beginning = BEGINNINGS.iter().find(|(begins, ..)| line.starts_with(begins));
     let whole = || FIRST_LINES.iter().find(|(whole, ..)| line == whole);
@@ -200,19 +200,19 @@ fn of_text(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     of_markup(path, head)
 }
 
-/// Whether a line is a special token of a vocabulary, alone or with its score.
+/// Returns whether a line is a special token of a vocabulary, alone or with its score.
 fn is_token(line: &str) -> bool {
     let word = line.split('\t').next().unwrap_or_default();
     matches!(word, "[pad]" | "[unk]" | "[cls]" | "[sep]" | "[mask]" | "<s>" | "</s>" | "<pad>" | "<unk>")
         || word.strip_prefix("[unused").is_some_and(|rest| rest.ends_with(']'))
 }
 
-/// What a file is that begins as HTML or XML does, which are text to the eye but markup.
+/// Recognizes HTML and XML: readable files that contain markup instead of plain text.
 fn of_markup(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     let lower = head.to_lowercase();
     let mut rest = lower.as_str();
     let mut is_xml = false;
-    // Declarations and comments come before the first element.
+    // Declarations and comments precede the first element.
     loop {
         let end = match rest {
             _ if rest.starts_with("<?xml") => "?>",
@@ -238,7 +238,7 @@ fn of_markup(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What a file of bytes that are not text is, by how its first bytes hang together, or else by its name.
+/// Recognizes the format of a binary file by the structure of its first bytes, or else by its name.
 fn of_structure(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)> {
     let eight = head.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
@@ -247,13 +247,13 @@ fn of_structure(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)
     if eight.is_some_and(|length| length < 100 << 20) && head[8..].starts_with(b"{\"") {
         return Some(("a model (safetensors)", NO_TEXT));
     }
-    // The first piece of a protocol buffer: two lengths, then the name of a special token.
+    // The first piece of a protocol buffer: two lengths, then a special token.
     if let [0x0a, _, 0x0a, length, word @ ..] = head
         && word.get(..usize::from(*length)).is_some_and(|word| word.starts_with(b"<") && word.ends_with(b">"))
     {
         return Some(("a model of SentencePiece", TOKENS));
     }
-    // The length of a record, its sum, and a protocol buffer.
+    // The length of a record, its checksum, and a protocol buffer.
     if eight.is_some_and(|length| (8..1 << 32).contains(&length)) && head.get(12) == Some(&0x0a) {
         return Some(("a TFRecord file", TABLE));
     }
@@ -269,13 +269,13 @@ fn of_structure(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)
     }
 }
 
-/// Whether a file begins with the header of a tar archive of any age: its sum is right.
+/// Returns whether a file begins with a tar header of any version: its checksum is right.
 fn is_tar(head: &[u8]) -> bool {
     let Some(header) = head.get(..512) else { return false };
     let field = header[148..156].split(|byte| *byte == 0 || *byte == b' ').find(|part| !part.is_empty());
     let said = field.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
-    // The field itself counts as blanks.
+    // The checksum field itself counts as blanks.
     said == Some(sum(&header[..148]) + 8 * u32::from(b' ') + sum(&header[156..]))
 }
 

@@ -1,7 +1,7 @@
 //! Checks that lines are text: UTF-8 without NUL bytes.
 //!
-//! A bad line here and there is repaired and counted. A file in which more than one line in twenty is bad is refused:
-//! it has another encoding or is not text. The count of a file does not depend on threads.
+//! A few bad lines are repaired and counted. A file with more than one bad line in twenty is rejected, because it has
+//! another encoding or is not text. The counts of a file do not depend on the number of threads.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,15 +10,15 @@ use crate::error::{InputProblem, Locate, Result};
 use crate::input::Block;
 use crate::input::remarks::{Remark, Remarks};
 
-/// One in so many lines of a file may be bad.
+/// At most one line in this number may be bad.
 const GOOD_PER_BAD: u64 = 20;
-/// From so many lines on a file is refused before its end, where more than half of them are bad.
+/// Minimum number of lines before a file can be rejected early, when more than half of them are bad.
 const ENOUGH: u64 = 20;
 
-/// One in so many lines of text may begin with a tag before it is said.
+/// A remark is made if more than one line of text in this number begins with a tag.
 const TEXTS_PER_TAG: u64 = 4;
 
-/// What to do with lines that are not text.
+/// Policy for lines that are not text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadLines {
     /// Repair and count them; refuse a file with many of them.
@@ -31,7 +31,7 @@ pub enum BadLines {
 }
 
 impl BadLines {
-    /// What two flags ask for, of which at most one is set.
+    /// Returns the policy selected by two flags, of which at most one is set.
     #[must_use]
     pub fn of(strict_utf8: bool, lossy_utf8: bool) -> Self {
         match (strict_utf8, lossy_utf8) {
@@ -42,29 +42,29 @@ impl BadLines {
     }
 }
 
-/// The lines of a file so far, or of a block of it.
+/// Counts of the lines of a file so far, or of one block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineCheck {
     /// Lines that are not blank.
     lines: u64,
-    /// Those of them that are not UTF-8 or hold a NUL.
+    /// Number of these lines that are not UTF-8 or contain a NUL.
     pub(crate) bad: u64,
-    /// Whether a NUL is among them.
+    /// Whether one of the bad lines contains a NUL.
     nul: bool,
-    /// The number of the first bad one.
+    /// Number of the first bad line.
     first: u64,
-    /// Texts that are not blank: lines, or rows of tables.
+    /// Number of texts that are not blank: lines, or rows of tables.
     pub(crate) texts: u64,
-    /// Lines of text with carriage returns inside.
+    /// Number of lines of text with carriage returns inside.
     returns: u64,
-    /// Lines of text that begin with a tag.
+    /// Number of lines of text that begin with a tag.
     tags: u64,
-    /// Rows of JSON with half of a surrogate pair.
+    /// Number of JSON rows with half of a surrogate pair.
     half_pairs: u64,
 }
 
 impl LineCheck {
-    /// The lines of a block of text or JSON.
+    /// Checks the lines of a block of text or JSON.
     pub(crate) fn of(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
         let mut check = Self::default();
         for (number, line) in block.lines().take_while(|_| !block.format.has_rows()) {
@@ -73,7 +73,7 @@ impl LineCheck {
         Ok(check)
     }
 
-    /// The text of a line, with U+FFFD for what is not UTF-8. NULs stay: the tokenizer drops both.
+    /// Returns the text of a line, with U+FFFD for invalid UTF-8. NULs are kept: the tokenizer drops both.
     pub(crate) fn decode<'a>(
         &mut self,
         line: &'a [u8],
@@ -94,14 +94,14 @@ impl LineCheck {
         Ok(text)
     }
 
-    /// Looks at a line of text, without its end, for what other line ends and markup leave there.
+    /// Checks a line of text, without its end, for carriage returns and markup.
     pub(crate) fn look_at_text(&mut self, line: &[u8]) {
         self.returns += u64::from(line.contains(&b'\r'));
         let is_tag = matches!(line.trim_ascii_start(), [b'<', b'/' | b'a'..=b'z' | b'A'..=b'Z', ..]);
         self.tags += u64::from(is_tag && line.contains(&b'>'));
     }
 
-    /// Counts a row of JSON that held half of a surrogate pair, if it did, or refuses it.
+    /// Counts a JSON row with half of a surrogate pair, or rejects it.
     pub(crate) fn see_half_pair(
         &mut self,
         half_pair: bool,
@@ -115,7 +115,7 @@ impl LineCheck {
         Ok(())
     }
 
-    /// Adds the lines that follow.
+    /// Adds the counts of the following lines.
     fn add(&mut self, next: Self) {
         if self.bad == 0 {
             self.first = next.first;
@@ -129,8 +129,8 @@ impl LineCheck {
         self.half_pairs += next.half_pairs;
     }
 
-    /// Adds the lines of the next block and refuses a file with too many bad ones. Behind its last block this returns what
-    /// the user should know of the file, and begins with the next one.
+    /// Adds the counts of the next block, and rejects a file with too many bad lines. After the last block of a file
+    /// this returns the remarks on the file and resets the counts.
     pub(crate) fn add_block(
         &mut self,
         block: Self,
@@ -152,8 +152,9 @@ impl LineCheck {
         Ok(remarks)
     }
 
-    /// Refuses a file with too many bad lines, or with carriage returns inside most of its lines: in the end more than one in twenty, before it more than half. A single
-    /// line is no reason, unless it holds a NUL, which no encoding of text but UTF-16 and UTF-32 has.
+    /// Rejects a file with too many bad lines or with carriage returns inside most of its lines. The limit is one line
+    /// in twenty at the end of the file, and half of the lines before it. A single bad line is accepted unless it
+    /// contains a NUL, which occurs only in UTF-16 and UTF-32.
     fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
         let many = match at_end {
             true => self.bad * GOOD_PER_BAD > self.lines,

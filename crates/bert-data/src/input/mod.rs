@@ -1,10 +1,10 @@
 //! Finds the input files and reads them as blocks of whole lines.
 //!
-//! [`expand`] lists the files that paths, folders and patterns name, each argument's files in bytewise order.
-//! [`BlockReader`] reads a file as [`Block`]s in bounded memory and gives its size, line count and digest. Plain and
-//! compressed text, JSON and tables are told apart by what they hold. A block is bytes, neither decoded nor split.
-//! [`table`] reads files whose rows are documents. As in the reference, only `\n` ends a line. Unlike there, inputs are
-//! sorted and a missing one is an error.
+//! [`expand`] lists the files named by paths, folders and patterns, each argument's files in bytewise order.
+//! [`BlockReader`] reads a file as [`Block`]s in bounded memory and returns its size, line count and digest. Plain
+//! text, compressed text, JSON and tables are recognized by their content. A block contains bytes that are neither
+//! decoded nor split. [`table`] reads files whose rows are documents. As in the reference, only `\n` ends a line.
+//! Unlike the reference, inputs are sorted and a missing input is an error.
 
 mod blocks;
 mod decompress;
@@ -39,22 +39,23 @@ use crate::input::known_format::HEAD;
 use crate::input::recognize::{Head, Layout};
 use crate::parallel::pool;
 
-/// How much text a block holds before it is closed at the next line end.
+/// Minimum size of a full block; it ends at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
-/// The longest line that is accepted: far above any text, far below any memory.
+/// Maximum length of a line: far longer than any real text, and far smaller than memory.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
-/// How many objects are asked about at a time.
+/// Number of concurrent object-store requests.
 const AT_ONCE: usize = 32;
 
-/// What an input file holds, after decompression.
+/// Format of an input file after decompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// Lines of text, a blank line between documents.
     #[default]
     Text,
-    /// JSON: objects on a line each, in an array or one after another; one document in one of the values of each.
+    /// JSON: one object per line, an array of objects, or a sequence of objects; each object has a document in one
+    /// value.
     Jsonl,
     /// Parquet: one document in each row of a text column.
     Parquet,
@@ -65,13 +66,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Recognizes a file by what it holds, after decompression: Parquet, JSON, a table of separated values, or else text.
-    /// Its name (`.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv`, also with the ending of a way to compress behind it) counts
-    /// where that leaves a doubt.
+    /// Recognizes a file by its content after decompression: Parquet, JSON, CSV, TSV, or else text. Ambiguous content
+    /// is decided by its name (`.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv`, optionally followed by a compression
+    /// suffix).
     ///
     /// # Errors
-    /// [`Error::Storage`](crate::Error::Storage) and those of decompression; [`InputProblem::NotParquet`] for a file that
-    /// has only the name of one; [`InputProblem::KnownFormat`].
+    /// [`Error::Storage`](crate::Error::Storage) and the errors of decompression; [`InputProblem::NotParquet`] for a
+    /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
         Ok(match Opened::of(path)? {
             Opened::Parquet => Self::Parquet,
@@ -82,22 +83,22 @@ impl Format {
         })
     }
 
-    /// Whether blocks hold rows, and not lines.
+    /// Returns whether blocks contain rows instead of lines.
     #[must_use]
     pub fn has_rows(self) -> bool {
         matches!(self, Self::Parquet | Self::Csv | Self::Tsv)
     }
 
-    /// Whether each row is a document of running text.
+    /// Returns whether each row is a document of running text.
     #[must_use]
     pub fn is_table(self) -> bool {
         self != Self::Text
     }
 }
 
-/// An input file, open and recognized.
+/// An input file, opened and recognized.
 enum Opened {
-    /// Parquet, which is opened in its own way.
+    /// A Parquet file, which is opened separately.
     Parquet,
     /// Text in some layout.
     Text(Box<Source>, Layout),
@@ -107,7 +108,7 @@ impl Opened {
     /// Opens and recognizes a file.
     ///
     /// # Errors
-    /// Those of [`Format::of`].
+    /// The errors of [`Format::of`].
     fn of(path: &Path) -> Result<Self> {
         let source = Source::open(path)?;
         if source.raw_head.starts_with(b"PAR1") {
@@ -124,7 +125,7 @@ impl Opened {
     }
 }
 
-/// One input file as it was read; part of the manifest.
+/// The properties of one input file as it was read; part of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputEntry {
@@ -132,21 +133,21 @@ pub struct InputEntry {
     pub path: String,
     /// Its size on disk.
     pub bytes: u64,
-    /// What it holds.
+    /// Its format.
     #[serde(default)]
     pub format: Format,
-    /// Its lines, after decompression; of Parquet its rows.
+    /// Its number of lines after decompression; for Parquet, its number of rows.
     pub lines: u64,
     /// The BLAKE3 digest of its bytes on disk.
     pub blake3: String,
 }
 
-/// Asks something of each file, many at a time. Of several errors the one of the first file is returned.
+/// Calls `ask` for each file, many at a time. If several calls fail, the error of the first file is returned.
 pub(crate) fn each_file<T: Send>(
     files: &[PathBuf],
     ask: impl Fn(&Path) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    // A store is waited for; a disk gives at once what is to be decompressed.
+    // Object-store requests wait on the network; local files use the processor for decompression.
     let at_once = match files.iter().any(|file| is_url(file)) {
         true => AT_ONCE,
         false => std::thread::available_parallelism().map_or(1, usize::from),
@@ -158,10 +159,10 @@ pub(crate) fn each_file<T: Send>(
     asked.into_iter().collect()
 }
 
-/// Returns whether files hold the text that was read, in the same order, wherever they lie now.
+/// Returns whether files contain the text that was read, in the same order, regardless of their location.
 ///
 /// # Errors
-/// [`Error::Storage`], also once `stop` is set, and those of [`Format::of`].
+/// [`Error::Storage`], also once `stop` is set, and the errors of [`Format::of`].
 pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf], stop: &AtomicBool) -> Result<bool> {
     if read.len() != files.len() {
         return Ok(false);

@@ -1,7 +1,7 @@
 //! Finds the files that a pattern matches: `*`, `?` and `[...]` within a name, `**` for any folders.
 //!
-//! As in a shell, names that begin with a dot are matched by a pattern that begins with one. The same holds for `_`.
-//! Names need not be UTF-8: what is not matches `?` and `*`.
+//! As in a shell, a name that begins with a dot matches only a pattern that begins with a dot. The same holds for `_`.
+//! Names need not be UTF-8: invalid bytes match `?` and `*`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,24 +12,24 @@ use glob::{Pattern, PatternError};
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::walk::{Kind, Walk, is_skipped, kind};
 
-/// Returns whether a path has characters of a pattern.
+/// Returns whether a path contains pattern characters.
 pub(super) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// Returns the pattern in which brackets mean themselves.
+/// Returns the pattern with its brackets escaped.
 fn with_plain_brackets(pattern: &str) -> String {
     pattern.chars().map(|char| if "[]".contains(char) { format!("[{char}]") } else { char.into() }).collect()
 }
 
-/// Collects the files that a pattern matches. Where it matches none as it is, its brackets mean themselves.
+/// Collects the files that a pattern matches. If it matches none, its brackets are taken literally.
 ///
 /// # Errors
-/// [`InputProblem::PatternMatchesNothing`], [`InputProblem::InvalidPattern`], and those of [`Walk`].
+/// [`InputProblem::PatternMatchesNothing`], [`InputProblem::InvalidPattern`], and the errors of [`Walk`].
 pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
     let found = collect_as_it_is(pattern, walk)?;
     if walk.found.is_empty() && pattern.contains('[') {
-        // The first answer is the one that counts.
+        // An error is reported from the first attempt only.
         let _ = collect_as_it_is(&with_plain_brackets(pattern), walk)?;
     }
     match found {
@@ -53,19 +53,19 @@ fn collect_as_it_is(pattern: &str, walk: &mut Walk) -> Result<Result<(), Pattern
             other => start.push(other),
         }
     }
-    // `**` at the end means all files below.
+    // `**` at the end stands for all files below.
     if let Some(Part::Folders) = parts.last() {
         parts.push(Part::Pattern(Pattern::new("*").expect("a pattern")));
     }
     matching(&start, &parts, walk).map(Ok)
 }
 
-/// A pattern between two slashes.
+/// The part of a pattern between two slashes.
 enum Part {
     /// A name without special characters.
     Name(String),
     Pattern(Pattern),
-    /// `**`: this folder and all below.
+    /// `**`: this folder and all folders below it.
     Folders,
 }
 
@@ -79,10 +79,10 @@ impl Part {
     }
 }
 
-/// Collects what matches below a folder.
+/// Collects the matches below a folder.
 fn matching(folder: &Path, parts: &[Part], walk: &mut Walk) -> Result<()> {
     let Some((part, rest)) = parts.split_first() else { return Ok(()) };
-    // A name that exists is that name.
+    // An existing name is used literally.
     let name = match part {
         Part::Name(name) => Some(name.as_str()),
         Part::Pattern(pattern) => Some(pattern.as_str()),
@@ -115,7 +115,7 @@ fn matching(folder: &Path, parts: &[Part], walk: &mut Walk) -> Result<()> {
     })
 }
 
-/// Takes a path that matches up to here.
+/// Adds a path that matches so far: collects a file, or continues in a folder.
 fn take(path: PathBuf, rest: &[Part], walk: &mut Walk) -> Result<()> {
     match (rest.is_empty(), kind(&path)?) {
         (true, Kind::File) => walk.found.push(path),
@@ -125,7 +125,7 @@ fn take(path: PathBuf, rest: &[Part], walk: &mut Walk) -> Result<()> {
     Ok(())
 }
 
-/// Whether a pattern asks for names that are skipped otherwise.
+/// Returns whether a pattern explicitly begins with the character for which a name would be skipped.
 pub(super) fn begins_alike(pattern: &str, name: &OsStr) -> bool {
     pattern.as_bytes().first() == name.as_encoded_bytes().first()
 }

@@ -1,4 +1,4 @@
-//! Recognizes JSON and tables of separated values among files of text, by what they hold and then by their names.
+//! Distinguishes JSON, CSV and TSV from plain text, first by content and then by file name.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,24 +7,24 @@ use serde::de::IgnoredAny;
 
 use super::json::repaired;
 
-/// How the text of a file is laid out.
+/// Layout of the text of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// Lines of text.
     Lines,
-    /// An object of JSON on each line.
+    /// One JSON object per line.
     JsonLines,
-    /// Objects of JSON in an array, or over several lines.
+    /// JSON objects in an array, or over several lines.
     JsonValues,
-    /// Values between which this byte stands, with a header.
+    /// Values separated by this byte, with a header.
     Separated(u8),
 }
 
 /// The beginning of the text of a file.
 pub(super) struct Head<'a> {
-    /// Complete lines, without a byte-order mark, and of the last one as much as there is.
+    /// Complete lines, without a byte-order mark; the last line may be cut.
     text: &'a str,
-    /// Whether that is the whole file.
+    /// Whether this is the whole file.
     is_whole: bool,
 }
 
@@ -33,14 +33,14 @@ impl<'a> Head<'a> {
         Self { text: text.trim_start_matches('\u{feff}'), is_whole }
     }
 
-    /// The lines that are there to their ends.
+    /// Iterates over the complete lines.
     fn lines(&self) -> impl Iterator<Item = &'a str> {
         let end = if self.is_whole { self.text.len() } else { self.text.rfind('\n').map_or(0, |at| at + 1) };
         self.text[..end].lines()
     }
 }
 
-/// Returns the layout of a file that is not Parquet and of no known format.
+/// Returns the layout of a file that is not Parquet or another known format.
 pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let packed = [".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lz"];
@@ -62,7 +62,7 @@ pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
     separator(head).map_or(Layout::Lines, Layout::Separated)
 }
 
-/// The layout of JSON, if it is some. A text may begin with a bracket or a sample of JSON.
+/// Returns the layout of JSON, or `None` if the text is not JSON. Plain text may begin with a bracket or a JSON sample.
 fn json(head: &Head<'_>, is_named: bool) -> Option<Layout> {
     let text = head.text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{1e}');
     let is_array = text.starts_with('[');
@@ -83,7 +83,7 @@ fn json(head: &Head<'_>, is_named: bool) -> Option<Layout> {
         return (is_named || good >= bad).then_some(Layout::JsonLines);
     }
     let first_is_whole = head.is_whole || text.contains('\n');
-    // Of one line that is cut nothing more is known.
+    // A single line that is cut gives no more information.
     match first_value(text, is_named) {
         Value::Bad => None,
         Value::Cut if !is_array && !first_is_whole => Some(Layout::JsonLines),
@@ -91,7 +91,7 @@ fn json(head: &Head<'_>, is_named: bool) -> Option<Layout> {
     }
 }
 
-/// The JSON value with which a text begins.
+/// The JSON value at the start of a text.
 #[derive(Clone, Copy, PartialEq)]
 enum Value {
     Whole,
@@ -99,7 +99,7 @@ enum Value {
     Bad,
 }
 
-/// What the first value is; bad where others do not follow it that are JSON too, unless `first_decides`.
+/// Classifies the first value; it is bad if the text after it is not JSON, unless `first_decides`.
 fn first_value(text: &str, first_decides: bool) -> Value {
     let text = repaired(text);
     let mut first = None;
@@ -117,7 +117,7 @@ fn first_value(text: &str, first_decides: bool) -> Value {
     first.unwrap_or(Value::Bad)
 }
 
-/// The byte of these that is most frequent in the first line, the first of them where none is there.
+/// Returns the candidate byte that is most frequent in the first line; the first candidate if none occurs.
 fn most_frequent(head: &Head<'_>, bytes: &[u8]) -> u8 {
     let header = head.text.lines().next().unwrap_or_default();
     let count = |byte: u8| header.bytes().filter(|&b| b == byte).count();
@@ -125,8 +125,8 @@ fn most_frequent(head: &Head<'_>, bytes: &[u8]) -> u8 {
     found.copied().filter(|&byte| count(byte) > 0).unwrap_or(bytes[0])
 }
 
-/// What stands between values, where a file without the name of a table is one beyond doubt: each line has as many tabs
-/// as the first; or the first line names columns, and there are as many values in each row.
+/// Returns the separator of a file that is clearly a table even without the name of one: each line has as many tabs as
+/// the first; or the first line contains column names, and each row has the same number of values.
 fn separator(head: &Head<'_>) -> Option<u8> {
     let lines: Vec<&str> = head.lines().collect();
     let [first, rest @ ..] = lines.as_slice() else { return None };
@@ -140,7 +140,7 @@ fn separator(head: &Head<'_>) -> Option<u8> {
     b",;|".iter().copied().find(|&separator| is_header(first, separator) && rows_agree(head, separator))
 }
 
-/// Whether a line is names of columns: different words without blanks around them.
+/// Returns whether a line consists of column names: distinct words without blanks around them.
 fn is_header(line: &str, separator: u8) -> bool {
     let fields: Vec<&str> =
         line.trim_end().split(char::from(separator)).map(|name| name.trim_matches('"')).collect();
@@ -155,12 +155,12 @@ fn is_header(line: &str, separator: u8) -> bool {
     fields.len() > 1 && different.len() == fields.len() && fields.iter().all(is_name)
 }
 
-/// Whether at least two rows follow the header, each with as many values.
+/// Returns whether at least two rows follow the header, each with the same number of values.
 fn rows_agree(head: &Head<'_>, separator: u8) -> bool {
     let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(head.text.as_bytes());
     let mut good: Vec<bool> = reader.byte_records().map(|row| row.is_ok()).collect();
     if !head.is_whole {
-        // It may be cut.
+        // The last row may be cut.
         good.pop();
     }
     good.len() >= 2 && good.into_iter().all(|good| good)

@@ -1,29 +1,29 @@
-//! Remarks on input files that were read but may hold something else than was meant.
+//! Remarks on input files that were read but may have unintended content.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What was seen in a file.
+/// A kind of observation about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Remark {
-    /// No token.
+    /// The file contains no token.
     NoText,
-    /// Bytes behind the compressed data; how many.
+    /// Trailing bytes after the compressed data; counts bytes.
     IgnoredBytes,
-    /// Carriage returns within lines; in how many.
+    /// Carriage returns inside lines; counts lines.
     CarriageReturns,
-    /// Halves of surrogate pairs in JSON; in how many rows.
+    /// Halves of surrogate pairs in JSON; counts rows.
     HalfSurrogates,
-    /// Lines that begin with a tag; how many.
+    /// Lines that begin with a tag; counts lines.
     Tags,
-    /// Comma- or tab-separated values, read by the default column; how many rows.
+    /// CSV or TSV read by the default column; counts rows.
     Table,
 }
 
-/// In how many files something was seen, how often, and where first.
+/// Number of files with an observation, its total count, and the first file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seen {
@@ -32,26 +32,26 @@ struct Seen {
     first: String,
 }
 
-/// All remarks on some files.
+/// All remarks on a set of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remarks(BTreeMap<Remark, Seen>);
 
 impl Remarks {
-    /// Whether there are none.
+    /// Returns whether there are no remarks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is none of this kind.
+    /// Returns whether there is no remark of this kind.
     pub(crate) fn is_without(&self, remark: Remark) -> bool {
         !self.0.contains_key(&remark)
     }
 
-    /// Notes what was seen in a file, unless that was nothing.
+    /// Adds an observation about a file, unless its count is zero.
     pub(crate) fn see(&mut self, remark: Remark, path: &Path, count: u64) {
         if count > 0 {
-            // Its name alone: where it lies decides nothing.
+            // Only the file name: the location must not affect the output.
             let first = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.add_one(remark, Seen { files: 1, count, first });
         }
@@ -66,17 +66,17 @@ impl Remarks {
         seen.count = seen.count.saturating_add(more.count);
     }
 
-    /// Adds the remarks on the files behind these.
+    /// Adds the remarks on later files.
     pub(crate) fn add(&mut self, other: Self) {
         other.0.into_iter().for_each(|(remark, seen)| self.add_one(remark, seen));
     }
 
-    /// Forgets the names of files.
+    /// Removes the names of files.
     pub(crate) fn clear_names(&mut self) {
         self.0.values_mut().for_each(|seen| seen.first.clear());
     }
 
-    /// The remarks in words.
+    /// Iterates over the remarks as sentences.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(remark, seen)| sentence(*remark, seen))
     }

@@ -1,8 +1,8 @@
-//! Reads tables of comma- or tab-separated values: a header, and one document in a column of each row.
+//! Reads CSV and TSV tables: a header, and one document in a column of each row.
 //!
-//! CSV is read by the crate `csv`: a field in quotes may hold separators and line ends. A row of another length than the
-//! header is refused, for its text would be another column's. Tab-separated files know no quotes, as for `finetune`;
-//! only a field whose inner quotes are doubled loses them.
+//! CSV is parsed by the crate `csv`: a quoted field may contain separators and line ends. A row with another number of
+//! fields than the header is rejected, because its text could come from the wrong column. TSV files have no quoting, as
+//! for `finetune`; a field loses its outer quotes only if its inner quotes are doubled.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read};
@@ -18,12 +18,12 @@ use super::json::listed;
 use super::{BLOCK, Block, Format, InputEntry, LONGEST_LINE};
 use crate::error::{InputProblem, Locate, Result};
 
-/// What the reader may hold of the file beyond a row.
+/// Number of bytes that the reader may buffer beyond a row.
 const AHEAD: usize = 1 << 16;
-/// The most rows of a block.
+/// Maximum number of rows per block.
 const ROWS: usize = 1 << 16;
 
-/// Reads the text column of a table of separated values as blocks.
+/// Reader of the text column of a CSV or TSV table as blocks.
 pub struct SeparatedReader {
     path: PathBuf,
     file: usize,
@@ -31,14 +31,14 @@ pub struct SeparatedReader {
     source: Source,
     rows: csv::Reader<Limited>,
     limits: Limits,
-    /// Where the text is in a row.
+    /// Index of the text column.
     column: usize,
     rows_read: u64,
     text_bytes: u64,
     done: bool,
-    /// Whether fields may be in quotes.
+    /// Whether fields may be quoted.
     knows_quotes: bool,
-    /// Where the last row begins, if its last field has several lines.
+    /// First line of the last row, if its last field has several lines.
     many_lines: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl SeparatedReader {
     /// Reads the header and finds the text column.
     ///
     /// # Errors
-    /// [`InputProblem::Column`] where there is none of this name; those of [`Self::next_block`].
+    /// [`InputProblem::Column`] if there is no column of this name; the errors of [`Self::next_block`].
     pub(super) fn new(
         path: &Path,
         file: usize,
@@ -55,7 +55,7 @@ impl SeparatedReader {
         column: &str,
     ) -> Result<Self> {
         let tabs = separator == b'\t';
-        // Where all names are in quotes, so are the values.
+        // If the header is quoted, so are the values.
         let head = source.head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source.head);
         let knows_quotes = !tabs || head.starts_with(b"\"");
         let limits = Limits::default();
@@ -97,11 +97,11 @@ impl SeparatedReader {
         Ok(reader)
     }
 
-    /// The next block of whole rows, or `None` after the one that ends the file.
+    /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
     /// # Errors
     /// [`InputProblem::Fields`], [`InputProblem::OpenQuote`], [`InputProblem::RowTooLong`], [`InputProblem::Bomb`], and
-    /// those of decompression.
+    /// the errors of decompression.
     pub(super) fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -133,7 +133,7 @@ impl SeparatedReader {
         Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
     }
 
-    /// What was read, once the last block is out.
+    /// Returns the manifest entry of the file; valid after the last block.
     pub(super) fn entry(&self) -> InputEntry {
         InputEntry {
             path: self.path.to_string_lossy().into_owned(),
@@ -148,12 +148,12 @@ impl SeparatedReader {
         self.source.bytes_read()
     }
 
-    /// Bytes behind compressed data that were ignored, and rows that were read by the column of this name.
+    /// Returns the number of ignored bytes after compressed data, and the number of rows read.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.source.ignored(), self.rows_read)
     }
 
-    /// Refuses a file that ends within a field in quotes, which is most of the file then.
+    /// Rejects a file that ends within a quoted field, which then usually spans most of the file.
     fn refuse_open_quote(&self) -> Result<()> {
         match self.many_lines {
             Some(line) if self.knows_quotes && self.limits.quotes.load(Relaxed) % 2 == 1 => {
@@ -179,7 +179,7 @@ impl SeparatedReader {
     }
 }
 
-/// Returns a field without its quotes where those within it are doubled, as pandas and DuckDB write them.
+/// Returns a field without its outer quotes if its inner quotes are doubled, as pandas and DuckDB write them.
 fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
     let inside = field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or_default();
     let inside = String::from_utf8_lossy(inside);
@@ -190,7 +190,7 @@ fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// How much of the file a row may still take, and how many quotes there were. Shared with the reader within `csv`.
+/// The bytes that a row may still take, and the number of quotes so far. Shared with the reader inside `csv`.
 #[derive(Clone, Default)]
 struct Limits {
     left: Arc<AtomicU64>,
@@ -203,12 +203,12 @@ impl Limits {
     }
 }
 
-/// A row is longer than any text.
+/// The error of a row that exceeds the maximum length.
 #[derive(Debug, thiserror::Error)]
 #[error("the row is too long")]
 struct TooLong;
 
-/// A reader that gives no more than a row may take.
+/// Reader that stops at the maximum length of a row.
 struct Limited {
     text: Box<dyn BufRead + Send>,
     limits: Limits,

@@ -1,8 +1,8 @@
 //! Reads tables of text: JSON, Parquet, CSV and TSV, where one row is one document.
 //!
-//! Such files come from `datasets` and from exports of Wikipedia. Only the column with the text is looked at.
-//! [`InputReader`] reads every kind of input as [`Block`]s in bounded memory. [`json_text`] gives the text of a row of
-//! JSON. The reference reads plain text only.
+//! Such files come from `datasets` and from exports of Wikipedia. Only the text column is read. [`InputReader`] reads
+//! every kind of input as [`Block`]s in bounded memory. [`json_text`] returns the text of a JSON row. The reference
+//! reads plain text only.
 
 use std::path::{Path, PathBuf};
 
@@ -25,15 +25,15 @@ use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, 
 use crate::parquet::open::{Batches, ParquetFile};
 use bert_storage::{digest_file, open_file};
 
-/// Rows that are decoded at a time: an article has some kilobytes.
+/// Number of rows decoded at a time; an article has a few kilobytes.
 const ROWS: usize = 64;
-/// Rows of one block at most: where they are short or null.
+/// Maximum number of rows of a block, reached if rows are short or null.
 const ROWS_OF_BLOCK: usize = 1 << 16;
-/// Fewer rows are decoded at a time where pages are so large that this many bytes could come out: a row may be as large
-/// as its page.
+/// Maximum number of bytes that a decoded batch may produce: fewer rows are decoded at a time if pages are large,
+/// because a row may be as large as its page.
 const BYTES: u64 = 256 << 20;
 
-/// Reads one input file of any format as blocks.
+/// Reader of one input file of any format as blocks.
 pub enum InputReader {
     /// A file of lines: text or JSON.
     Lines(BlockReader),
@@ -44,10 +44,10 @@ pub enum InputReader {
 }
 
 impl InputReader {
-    /// Opens a file; `file` is its place in the list, `text_column` the column of tables but JSON.
+    /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
     ///
     /// # Errors
-    /// Those of [`Format::of`] and [`RowReader::open`]; [`InputProblem::Column`].
+    /// The errors of [`Format::of`] and [`RowReader::open`]; [`InputProblem::Column`].
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         let (source, layout) = match Opened::of(path)? {
             Opened::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
@@ -63,10 +63,10 @@ impl InputReader {
         })
     }
 
-    /// The next block, or `None` after the one that ends the file.
+    /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// Those of [`BlockReader::next_block`] and [`RowReader::next_block`].
+    /// The errors of [`BlockReader::next_block`] and [`RowReader::next_block`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Lines(reader) => reader.next_block(),
@@ -75,7 +75,7 @@ impl InputReader {
         }
     }
 
-    /// What was read, once the last block is out.
+    /// Returns the manifest entry of the file; valid after the last block.
     ///
     /// # Errors
     /// [`Error::Storage`] when a Parquet file cannot be read again for its digest.
@@ -87,7 +87,7 @@ impl InputReader {
         }
     }
 
-    /// Bytes of the file that the blocks so far were made from; of Parquet by its share of the rows.
+    /// Returns the number of bytes of the file behind the blocks so far; for Parquet, in proportion to the rows.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         match self {
@@ -97,7 +97,7 @@ impl InputReader {
         }
     }
 
-    /// What the user should know of the file, once the last block is out; `text_column` is the one that was named.
+    /// Returns the remarks on the file, once the last block is read; `text_column` is the requested column.
     pub(crate) fn remarks(&self, path: &Path, text_column: &str) -> Remarks {
         let mut remarks = Remarks::default();
         let (ignored, rows) = match self {
@@ -106,13 +106,13 @@ impl InputReader {
             Self::Separated(reader) => reader.counts(),
         };
         remarks.see(Remark::IgnoredBytes, path, ignored);
-        // Who names a column knows that there are columns.
+        // A user who names a column knows that the file is a table.
         remarks.see(Remark::Table, path, if text_column == TEXT_COLUMN { rows } else { 0 });
         remarks
     }
 }
 
-/// Reads the text column of a Parquet file as blocks.
+/// Reader of the text column of a Parquet file as blocks.
 pub struct RowReader {
     path: PathBuf,
     file: usize,
@@ -138,7 +138,7 @@ impl RowReader {
         let groups = builder.metadata().row_groups();
         let rows = groups.iter().map(|group| group.num_rows().max(0) as u64).sum();
         let root = match check_column(builder.schema().fields(), column) {
-            // A writer that saw no row may have chosen any type.
+            // A writer without rows may have chosen any type.
             Err(_) if rows == 0 => None,
             checked => {
                 checked.map_err(|problem| problem.at(path))?;
@@ -161,7 +161,7 @@ impl RowReader {
         Ok(Self { path, file, batches, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
     }
 
-    /// The next block of whole rows, or `None` after the one that ends the file.
+    /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
     /// # Errors
     /// [`InputProblem::Batch`], [`InputProblem::RowTooLong`], [`InputProblem::RowNotUtf8`], [`InputProblem::Bomb`].
@@ -178,7 +178,7 @@ impl RowReader {
             };
             let (path, rows) = (&self.path, self.rows_read);
             let batch = batch.map_err(|source| InputProblem::Batch(rows, source).at(path))?;
-            // None has no row.
+            // Without columns, the batch has no text.
             let Some(column) = batch.columns().first() else { continue };
             for at in 0..column.len() {
                 let text =
@@ -215,7 +215,7 @@ impl RowReader {
     }
 }
 
-/// Refuses a column that is missing, there twice, or neither text nor all null.
+/// Rejects a text column that is missing, duplicated, or neither text nor all null.
 fn check_column(fields: &Fields, column: &str) -> Result<(), InputProblem> {
     let names = |is_listed: fn(&DataType) -> bool| {
         let listed = fields.iter().filter(|field| is_listed(field.data_type()));
@@ -237,7 +237,7 @@ fn check_column(fields: &Fields, column: &str) -> Result<(), InputProblem> {
     Err(InputProblem::Column { column: column.to_owned(), found, expected: "text (see --text-column)" })
 }
 
-/// Whether a column holds text. Old writers (Impala, Hive, Spark) do not say that their bytes are UTF-8.
+/// Returns whether a column contains text. Old writers (Impala, Hive, Spark) do not mark their bytes as UTF-8.
 fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8 | DataType::Binary)
 }

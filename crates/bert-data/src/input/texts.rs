@@ -9,18 +9,18 @@ use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::{Block, Format};
 use crate::tokenization::python_str::{is_python_space, python_strip};
 
-/// Which lines and rows are refused, and where the text of a row stands.
+/// Rules for rejecting lines and rows, and the column of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextRules<'a> {
-    /// As the 2018 script takes line ends.
+    /// Whether to treat line ends as the 2018 script does.
     pub(crate) reference: bool,
     pub(crate) bad_lines: BadLines,
     pub(crate) strict_rows: bool,
     pub(crate) text_column: &'a str,
 }
 
-/// Shows `see` the text of each line or row of a block that is not null, and whether it is a row; returns what the lines
-/// were and how many rows were null. Empty lines of JSON, the last one often, are no rows.
+/// Calls `see` with the text of each line or row of a block that is not null, and whether it is a row. Returns the line
+/// counts and the number of null rows. Empty lines in JSON, such as the last one, do not count as rows.
 pub(crate) fn each_text(
     block: &Block,
     path: &Path,
@@ -42,7 +42,7 @@ pub(crate) fn each_text(
     if block.format.has_rows() {
         for (number, row) in block.rows() {
             let row = match block.format {
-                // Its reader has looked at it.
+                // The Parquet reader has already checked the text.
                 Format::Parquet => row.map(String::from_utf8_lossy),
                 _ => row.map(|row| lines.decode(row, (path, number), rules.bad_lines)).transpose()?,
             };
@@ -73,11 +73,11 @@ pub(crate) fn each_text(
     Ok((lines, null_rows))
 }
 
-/// The byte-order mark, which some programs write at the beginning of a file. Where such files are joined, it is at the
-/// beginning of a line.
+/// The byte-order mark, which some programs write at the start of a file. After joining such files, it occurs at the
+/// start of a line.
 const MARK: char = '\u{feff}';
 
-/// Takes off line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the
+/// Removes line ends and byte-order marks. The reference's reader deletes every `\r` and leaves the mark to the
 /// tokenizer.
 fn tidy(raw: &[u8], reference: bool) -> Cow<'_, [u8]> {
     if reference {
@@ -91,7 +91,7 @@ fn tidy(raw: &[u8], reference: bool) -> Cow<'_, [u8]> {
     raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw).into()
 }
 
-/// Refuses a row that is null or blank.
+/// Rejects a row that is null or blank.
 fn refuse_empty(text: Option<&str>, (path, row): (&Path, u64), column: &str) -> Result<()> {
     let problem = match text {
         None => TextProblem::Null,

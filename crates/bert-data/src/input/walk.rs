@@ -1,4 +1,5 @@
-//! Collects the files below a folder: follows links, skips hidden names, refuses tables whose folder holds deleted rows.
+//! Collects the files below a folder: follows links, skips hidden names, rejects tables whose folder keeps deleted
+//! rows.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -8,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, InputProblem, Locate, Result};
 
-/// Files that Spark, Hive and dask write for themselves.
+/// Files that Spark, Hive and dask write for their own use.
 const MARKERS: [&str; 6] =
     ["_SUCCESS", "_metadata", "_common_metadata", "_temporary", "_spark_metadata", "_impala_insert_staging"];
 
-/// Files that were found, in no order.
+/// The files found, in no particular order.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) found: Vec<PathBuf>,
-    /// Skipped names that begin with `_` and that no known program writes for itself.
+    /// Skipped names that begin with `_`, except files that known programs write for their own use.
     pub(crate) left_out: Vec<PathBuf>,
-    /// The real paths of the folders that the present one is in, and its own.
+    /// The real paths of the current folder and the folders that contain it.
     above: Vec<PathBuf>,
 }
 
@@ -26,7 +27,7 @@ impl Walk {
     /// Collects the files below a folder.
     ///
     /// # Errors
-    /// [`InputProblem::KnownFormat`] for a table; those of [`Walk::inside`].
+    /// [`InputProblem::KnownFormat`] for a table; the errors of [`Walk::inside`].
     pub(crate) fn collect(&mut self, folder: &Path) -> Result<()> {
         refuse_table(folder)?;
         self.inside(folder, |walk, name, path| {
@@ -42,7 +43,7 @@ impl Walk {
         })
     }
 
-    /// Notes that a path is skipped, unless it is hidden or a marker.
+    /// Records that a path is skipped, unless it is hidden or a marker.
     pub(super) fn leave_out(&mut self, name: &OsStr, path: PathBuf) {
         if name.as_encoded_bytes().starts_with(b"_") && !MARKERS.iter().any(|marker| name == *marker) {
             self.left_out.push(path);
@@ -52,7 +53,7 @@ impl Walk {
     /// Visits the names in a folder and their paths.
     ///
     /// # Errors
-    /// [`InputProblem::LinkLoop`] where the folder is inside itself; [`Error::Storage`]; those of `visit`.
+    /// [`InputProblem::LinkLoop`] if the folder is inside itself; [`Error::Storage`]; the errors of `visit`.
     pub(super) fn inside(
         &mut self,
         folder: &Path,
@@ -68,7 +69,7 @@ impl Walk {
         let entries = fs::read_dir(here).map_err(failed())?;
         let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
         let mut names = names.map_err(failed())?;
-        // So that of several problems always the same one is named.
+        // Sorted, so that the same problem is reported every time.
         names.sort_unstable();
         for name in names {
             visit(self, &name, folder.join(&name))?;
@@ -78,7 +79,7 @@ impl Walk {
     }
 }
 
-/// What can be read.
+/// Kind of a readable path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -88,14 +89,14 @@ pub(super) enum Kind {
 /// Returns whether a path is a file or a folder; links are followed.
 ///
 /// # Errors
-/// [`InputProblem::Missing`], [`InputProblem::DanglingLink`], [`InputProblem::NotAFile`]; [`Error::Storage`] where the
-/// system does not say what it is.
+/// [`InputProblem::Missing`], [`InputProblem::DanglingLink`], [`InputProblem::NotAFile`]; [`Error::Storage`] if the
+/// system cannot tell.
 pub(super) fn kind(path: &Path) -> Result<Kind> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Kind::Folder),
         Ok(metadata) if metadata.is_file() => Ok(Kind::File),
         Ok(_) => Err(InputProblem::NotAFile.at(path).into()),
-        // A link to itself is no better than one to nothing.
+        // A link to itself counts as dangling.
         Err(_) if fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink()) => {
             Err(InputProblem::DanglingLink.at(path).into())
         }
@@ -108,14 +109,14 @@ pub(super) fn kind(path: &Path) -> Result<Kind> {
     }
 }
 
-/// Whether a name is skipped in folders, as by Spark and Hive: it begins with `.` or `_`. A folder of a partition
-/// (`_year=2020`) is not.
+/// Returns whether a name in a folder is skipped, as by Spark and Hive: it begins with `.` or `_`. Partition folders
+/// (`_year=2020`) are not skipped.
 pub(super) fn is_skipped(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".") || (name.starts_with(b"_") && !name.contains(&b'='))
 }
 
-/// Refuses a folder of a table that keeps the files of deleted rows, and says in a log which files count.
+/// Rejects the folder of a table that keeps files of deleted rows and lists the valid files in a log.
 ///
 /// # Errors
 /// [`InputProblem::KnownFormat`].
@@ -134,7 +135,8 @@ pub(super) fn refuse_table(folder: &Path) -> Result<()> {
     }
 }
 
-/// Whether a file of the folder `metadata` is one that Iceberg writes: `v1.metadata.json`, `00000-....metadata.json`.
+/// Returns whether a file in the folder `metadata` is written by Iceberg: `v1.metadata.json`,
+/// `00000-....metadata.json`.
 pub(super) fn is_iceberg_metadata(name: &str) -> bool {
     let Some(name) = name.strip_suffix(".metadata.json") else { return false };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -142,14 +144,14 @@ pub(super) fn is_iceberg_metadata(name: &str) -> bool {
         || name.split_once('-').is_some_and(|(number, _)| digits(number))
 }
 
-/// The error of a table.
+/// Returns the error for a table.
 pub(super) fn table(format: &'static str, folder: &Path) -> Error {
     let advice = "its folder also holds the files of deleted rows. Export the rows that count to Parquet, as with \
                   DuckDB: COPY (SELECT * FROM delta_scan('TABLE')) TO 'text.parquet' (iceberg_scan for Iceberg)";
     InputProblem::KnownFormat { format, advice }.at(folder).into()
 }
 
-/// Refuses files that were named or matched one by one and are part of a table.
+/// Rejects files that were named or matched individually and belong to a table.
 ///
 /// # Errors
 /// [`InputProblem::KnownFormat`].
@@ -157,7 +159,7 @@ pub(super) fn refuse_files_of_tables(files: &[PathBuf]) -> Result<()> {
     let mut folders: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
     folders.dedup();
     for folder in folders {
-        // Above the folders of partitions (`year=2020`).
+        // Look above partition folders (`year=2020`).
         let is_partition =
             |folder: &&Path| folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='));
         let above = folder.ancestors().find(|folder| !is_partition(folder)).unwrap_or(folder);
@@ -170,7 +172,7 @@ pub(super) fn refuse_files_of_tables(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the absolute path of what may not exist yet, with the links of the part that exists followed.
+/// Returns the absolute path of a name that may not exist yet, with links resolved in the existing part.
 pub(super) fn real_path(path: &Path) -> PathBuf {
     let path: Cow<'_, Path> = std::path::absolute(path).map_or(Cow::Borrowed(path), Cow::Owned);
     let existing = path.ancestors().find_map(|part| Some((part, fs::canonicalize(part).ok()?)));

@@ -1,46 +1,46 @@
-//! Counts the tokens of the text that stand in no instance.
+//! Counts the tokens of the text that occur in no instance.
 //!
-//! Truncation cuts the ends of long pairs, at random and anew in every pass, and some rules leave text out. A token
-//! that every pass leaves out is lost to the model. The makers of instances note which tokens they show ([`Shown`]).
-//! [`Coverage`] puts these notes together and counts the rest. A large text is sampled, so the notes stay small.
+//! Truncation cuts the ends of long pairs at random in every pass, and some rules omit text. A token that every pass
+//! omits is never seen by the model. The generators of instances record the tokens that they use ([`Shown`]).
+//! [`Coverage`] merges these records and counts the rest. A large text is sampled, so the records stay small.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens up to which every one is looked at.
+/// Number of tokens up to which the whole text is examined.
 const MOST: u64 = 1 << 18;
-/// Tokens that are looked at or left out together.
+/// Number of tokens of a block, the unit of sampling.
 const STRETCH: u64 = 1 << 12;
 
-/// Which tokens of a text are looked at: those of stretches at equal distances.
+/// The sampled tokens of a text: every `every`-th block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
     tokens: u64,
-    /// Of so many stretches one is looked at.
+    /// Every `every`-th block is sampled.
     every: u64,
 }
 
-/// Tokens that instances show, of those that are looked at and counted over them: stretches that ascend and do not
-/// touch.
+/// Sampled token positions that occur in some instance, as sorted, disjoint ranges (numbered over the sampled tokens
+/// only).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Shown(Vec<(u32, u32)>);
 
-/// The tokens of a text that were shown, a bit for each that is looked at.
+/// The covered tokens of a text, one bit for each sampled token.
 #[derive(Debug)]
 pub(crate) struct Coverage {
     looked: Looked,
     bits: Vec<u64>,
 }
 
-/// What was found.
+/// The result of the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Unseen {
-    /// Tokens that were looked at.
+    /// Number of sampled tokens.
     pub(crate) of: u64,
-    /// Those of them that no instance shows.
+    /// Number of sampled tokens that occur in no instance.
     pub(crate) tokens: u64,
 }
 
@@ -52,23 +52,23 @@ impl Unseen {
 }
 
 impl Looked {
-    /// At a text of so many tokens.
+    /// Samples a text with this number of tokens.
     pub(crate) fn new(tokens: u64) -> Self {
         Self::with_stretches(tokens, MOST / STRETCH)
     }
 
-    /// At so many stretches at most.
+    /// Samples at most `most` blocks.
     fn with_stretches(tokens: u64, most: u64) -> Self {
         Self { tokens, every: tokens.div_ceil(STRETCH).div_ceil(most).max(1) }
     }
 
-    /// How many tokens are looked at.
+    /// Returns the number of sampled tokens.
     fn count(&self) -> u64 {
         let (full, rest) = (self.tokens / STRETCH, self.tokens % STRETCH);
         full.div_ceil(self.every) * STRETCH + if full.is_multiple_of(self.every) { rest } else { 0 }
     }
 
-    /// Notes tokens of a document, before which so many stand in the text, as shown.
+    /// Records tokens of a document as covered; `before` is the number of tokens before the document in the text.
     pub(crate) fn show(&self, before: u64, tokens: Range<usize>, shown: &mut Shown) {
         let (mut start, last) = (before + tokens.start as u64, before + tokens.end as u64);
         while start < last {
@@ -91,7 +91,7 @@ impl Shown {
         }
     }
 
-    /// Brings the notes into their order.
+    /// Sorts and merges the records.
     pub(crate) fn tidy(&mut self) {
         self.0.sort_unstable();
         for (start, end) in std::mem::take(&mut self.0) {
@@ -106,7 +106,7 @@ impl Shown {
 }
 
 impl Coverage {
-    /// Of a text of so many tokens, none of them shown.
+    /// Creates the coverage of a text with this number of tokens, none of them covered.
     pub(crate) fn new(tokens: u64) -> Self {
         Self::of(Looked::new(tokens))
     }
@@ -115,7 +115,7 @@ impl Coverage {
         Self { looked, bits: vec![0; looked.count().div_ceil(64) as usize] }
     }
 
-    /// Puts notes in. What is outside, which only a forged note has, is passed over.
+    /// Adds records. Positions outside the sample, which occur only in forged records, are ignored.
     pub(crate) fn add(&mut self, shown: &Shown) {
         for &(start, end) in &shown.0 {
             for at in start..end.min(self.looked.count() as u32) {
@@ -124,7 +124,7 @@ impl Coverage {
         }
     }
 
-    /// The tokens that are shown, as notes.
+    /// Returns the covered tokens as records.
     pub(crate) fn shown(&self) -> Shown {
         let mut shown = Shown::default();
         for (word, at) in self.bits.iter().zip((0u32..).step_by(64)) {
@@ -133,7 +133,7 @@ impl Coverage {
         shown
     }
 
-    /// Counts the tokens that are not shown.
+    /// Counts the tokens that are not covered.
     pub(crate) fn unseen(&self) -> Unseen {
         let (of, shown) =
             (self.looked.count(), self.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>());

@@ -1,8 +1,8 @@
-//! Makes instances in keyed mode, as a pure function of seed, pass and document.
+//! Generates instances in keyed mode, as a pure function of seed, pass and document.
 //!
 //! Each (pass, document) has its own stream for pairs, and each (pass, document, instance) its own stream for masks. So
-//! a document's instances can be made on any thread or machine, and one instance can be masked without the others. The
-//! reference has one serial generator.
+//! a document's instances can be generated on any thread or machine, and one instance can be masked without the others.
+//! The reference has one serial generator.
 
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Masking, RandomMode};
@@ -13,7 +13,7 @@ use crate::instance::pairs::{Instance, Pair, PairRules, draw_pairs};
 use crate::tokenization::vocabulary::Vocabulary;
 use bert_random::{Domain, Stream};
 
-/// Makes the instances of one document in one pass; keeps its buffers from one to the next.
+/// Generator of the instances of one document in one pass; reuses its buffers.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedInstances {
     seed: u64,
@@ -24,11 +24,11 @@ pub(crate) struct KeyedInstances {
 }
 
 impl KeyedInstances {
-    /// Makes the instances in a pass of the document at a place, whose number in the order of the text addresses the
-    /// draws. Hands `emit` each, and the pair that it was made of.
+    /// Generates the instances of a document in a pass; the document's number in the order of the text addresses the
+    /// draws. Calls `emit` with each instance and the pair that it was made from.
     ///
     /// # Errors
-    /// Those of `emit`.
+    /// The errors of `emit`.
     pub(crate) fn make(
         &mut self,
         documents: &Documents,
@@ -46,7 +46,7 @@ impl KeyedInstances {
         })
     }
 
-    /// The row of one pair, which is number `number` of its document and pass.
+    /// Returns the row of pair number `number` of its document and pass.
     fn row(&mut self, documents: &Documents, masks: &Stream, number: u64, pair: Pair) -> &Instance {
         pair.fill(documents, &self.rules, &mut self.instance);
         if self.masking == Masking::Static {
@@ -56,18 +56,18 @@ impl KeyedInstances {
     }
 }
 
-/// The stream of the masks of a document's instances in one pass: each has the branch of its number.
+/// Returns the mask stream of a document in one pass; instance `n` uses branch `n`.
 pub(crate) fn mask_stream(seed: u64, pass: u64, document: u64) -> Stream {
     Stream::new(seed, Domain::Masks, &[pass, document])
 }
 
-/// The stream of a document's pairs in one pass.
+/// Returns the pair stream of a document in one pass.
 pub(crate) fn pair_stream(seed: u64, pass: u64, document: u64) -> Stream {
     Stream::new(seed, Domain::Pairs, &[pass, document])
 }
 
 impl ResolvedConfig {
-    /// How pairs are made with these options.
+    /// Returns the pair rules for these options.
     pub(crate) fn pair_rules(&self, vocabulary: &Vocabulary) -> PairRules {
         PairRules {
             max_seq_length: self.max_seq_length,
@@ -79,7 +79,7 @@ impl ResolvedConfig {
         }
     }
 
-    /// How tokens are masked with these options.
+    /// Returns the masker for these options.
     pub(crate) fn masker(&self, vocabulary: &Vocabulary) -> Masker {
         let rules = MaskRules {
             masked_lm_prob: self.masked_lm_prob,
@@ -92,8 +92,8 @@ impl ResolvedConfig {
         Masker::new(vocabulary, rules)
     }
 
-    /// The maker of instances with these options, in keyed mode. Those of stored documents, which are only counted,
-    /// are masked too.
+    /// Returns the keyed-mode generator of instances for these options. Instances of stored documents, which are only
+    /// counted, are masked too.
     pub(crate) fn keyed(&self, vocabulary: &Vocabulary) -> KeyedInstances {
         KeyedInstances {
             seed: self.random_seed,

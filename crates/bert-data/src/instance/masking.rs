@@ -4,14 +4,14 @@
 //!
 //! Whole-word masking outside reference mode: a word is a piece with the `##` pieces after it *within its segment*.
 //! (The reference joins a `##` piece that begins B to the last word of A.) One decision is made for all pieces of a
-//! word (80 % `[MASK]`, 10 % kept, 10 % random pieces), so no word is half hidden. An ideograph that continues a word,
-//! as a segmenter found ([`crate::tokenization::word_marks`]), counts as a `##` piece. As in the reference, a word that
-//! would exceed the budget is passed over, which makes long words a little rarer among the masked.
+//! word (80 % `[MASK]`, 10 % kept, 10 % random pieces), so no word is half hidden. An ideograph that continues a word
+//! according to the segmenter ([`crate::tokenization::word_marks`]) counts as a `##` piece. As in the reference, a word
+//! that would exceed the budget is skipped, so long words are masked slightly less often.
 //!
 //! Spans (`max_ngram` above 1) have 1 to N adjacent words of one segment. A length n is drawn with weight 1/n, and one
 //! decision is made for a whole span. As in `_masking_ngrams` of tensorflow/models (after ALBERT), spans that overlap a
-//! chosen one or would exceed the budget are passed over. So the budget is used up to the last token whenever the words
-//! that are left allow it.
+//! chosen span or would exceed the budget are skipped. So the whole budget is used whenever the remaining words allow
+//! it.
 
 use crate::config::predictions::number_to_predict;
 use crate::instance::ngram_spans::Spans;
@@ -20,25 +20,25 @@ use crate::tokenization::vocabulary::{TokenId, Vocabulary, is_special_token};
 use crate::tokenization::word_marks::IdSpace;
 use bert_random::Random;
 
-/// How tokens are masked.
+/// Rules for masking tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaskRules {
-    /// Share of the tokens to mask.
+    /// Fraction of the tokens to mask.
     pub masked_lm_prob: f64,
-    /// Most masked tokens.
+    /// Maximum number of masked tokens.
     pub max_predictions_per_seq: usize,
-    /// Whole words instead of single pieces.
+    /// Mask whole words instead of single pieces.
     pub do_whole_word_mask: bool,
-    /// Most words of a span; above 1 the units are whole words.
+    /// Maximum number of words in a span; above 1 the units are whole words.
     pub max_ngram: usize,
     /// Replace tokens by tokens that are neither special nor `[unused...]`.
     pub random_word_skip_special: bool,
-    /// The 2018 script's rules and its order of draws.
+    /// Use the 2018 script's rules and its order of draws.
     pub reference: bool,
 }
 
 impl Default for MaskRules {
-    /// Those of the builder's defaults: 15 % and at most 20 single pieces.
+    /// Returns the default rules of the builder: 15 % and at most 20 single pieces.
     fn default() -> Self {
         Self {
             masked_lm_prob: 0.15,
@@ -51,7 +51,7 @@ impl Default for MaskRules {
     }
 }
 
-/// What becomes of a chosen token.
+/// Replacement of a chosen token.
 enum Fate {
     Mask,
     Keep,
@@ -68,7 +68,7 @@ fn draw_fate<R: Random>(random: &mut R) -> Fate {
     }
 }
 
-/// Masks instances; keeps its buffers from one to the next.
+/// Masks instances; reuses its buffers.
 #[derive(Clone, Debug)]
 pub struct Masker {
     rules: MaskRules,
@@ -76,9 +76,9 @@ pub struct Masker {
     mask: TokenId,
     cls: TokenId,
     sep: TokenId,
-    /// For each plain id whether its token begins with `##`.
+    /// For each plain id, whether its token begins with `##`.
     continues: Vec<bool>,
-    /// What random replacements are drawn from; empty for the whole vocabulary.
+    /// The ids for random replacements; empty for the whole vocabulary.
     replacements: Vec<TokenId>,
     /// The sets of positions that are masked together: first position and number of tokens.
     candidates: Vec<(u32, u32)>,
@@ -88,7 +88,7 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// A masker over a vocabulary.
+    /// Creates a masker for a vocabulary.
     #[must_use]
     pub fn new(vocabulary: &Vocabulary, rules: MaskRules) -> Self {
         let tokens = vocabulary.tokens().iter().zip(0..);
@@ -107,7 +107,7 @@ impl Masker {
         }
     }
 
-    /// Masks an instance that is not masked yet; its ids lose their marks.
+    /// Masks an unmasked instance and removes the word marks from its ids.
     pub fn mask<R: Random>(&mut self, instance: &mut Instance, random: &mut R) {
         self.find_candidates(instance);
         instance.tokens.iter_mut().for_each(|id| *id = self.ids.unmarked(*id).0);
@@ -117,7 +117,7 @@ impl Masker {
         instance.masked_lm_ids.extend(self.chosen.iter().map(|&(_, id)| id));
     }
 
-    /// Whether a token goes on with the word before it: a `##` piece, or a marked one.
+    /// Returns whether a token continues the word before it: a `##` piece, or a marked token.
     fn continues(&self, id: TokenId) -> bool {
         self.continues.get(id as usize).is_none_or(|continues| *continues)
     }
@@ -160,7 +160,7 @@ impl Masker {
                 break;
             }
             if !rules.reference {
-                // The same uniform order as a shuffle, drawn only as far as it is used.
+                // The same uniform order as a shuffle, but drawn only as far as needed.
                 let other = next + random.below(self.candidates.len() - next);
                 self.candidates.swap(next, other);
             }
@@ -191,8 +191,8 @@ impl Masker {
         }
     }
 
-    /// Decides over the tokens of one set. In the reference a set may reach over a `[SEP]`, and each token is
-    /// decided for itself.
+    /// Chooses replacements for the tokens of one set. In the reference a set may span a `[SEP]`, and each token is
+    /// decided separately.
     fn hide<R: Random>(&mut self, tokens: &mut [TokenId], first: u32, count: u32, random: &mut R) {
         let mut fate = draw_fate(random);
         let mut hidden = 0;

@@ -1,5 +1,5 @@
-//! Makes instances of documents: sentence pairs, then masks. In keyed mode every draw has an address, so any thread or
-//! machine can make any instance.
+//! Generates instances from documents: sentence pairs, then masks. In keyed mode every draw has an address, so any
+//! thread or machine can generate any instance.
 
 pub(crate) mod coverage;
 pub mod keyed;

@@ -11,12 +11,12 @@ use bert_random::Random;
 pub(crate) struct Spans {
     /// At `n - 1`: the first words of the spans of `n` words that were not drawn yet.
     starts: Vec<Vec<u32>>,
-    /// For each word whether it is in a span that was taken.
+    /// For each word, whether it belongs to a drawn span.
     taken: Vec<bool>,
 }
 
 impl Spans {
-    /// All spans of up to `max_ngram` words that stand side by side.
+    /// Collects all spans of up to `max_ngram` adjacent words.
     pub(crate) fn fill(&mut self, words: &[(u32, u32)], max_ngram: usize) {
         self.taken.clear();
         self.taken.resize(words.len(), false);
@@ -35,14 +35,14 @@ impl Spans {
         }
     }
 
-    /// A random span of at most `room` tokens that overlaps none drawn before; `None` when there is none left.
+    /// Draws a random span of at most `room` tokens that overlaps no span drawn before; returns `None` if none is left.
     pub(crate) fn draw<R: Random>(
         &mut self,
         room: usize,
         words: &[(u32, u32)],
         random: &mut R,
     ) -> Option<Range<usize>> {
-        // n words have n tokens at least, and the room only shrinks.
+        // n words have at least n tokens, and the room only shrinks.
         self.starts.truncate(room);
         while let Some(at) = draw_length(&self.starts, random) {
             let place = random.below(self.starts[at].len());
@@ -58,7 +58,7 @@ impl Spans {
     }
 }
 
-/// Draws a number of words less one, `n` words with weight 1/n, among those of which there are spans.
+/// Draws n - 1 for a span length of n words, with weight 1/n among the lengths that still have spans.
 fn draw_length<R: Random>(starts: &[Vec<u32>], random: &mut R) -> Option<usize> {
     let weight = |at: usize| if starts[at].is_empty() { 0.0 } else { 1.0 / (at + 1) as f64 };
     let total: f64 = (0..starts.len()).map(weight).sum();
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn spans_are_of_neighbours_only_and_drawn_once() {
-        // Words at 1, 2-3, 4 and, behind a gap, 6.
+        // Words at 1, 2-3, 4 and, after a gap, 6.
         let words = [(1, 1), (2, 2), (4, 1), (6, 1)];
         let mut spans = Spans::default();
         spans.fill(&words, 3);

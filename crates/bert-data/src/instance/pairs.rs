@@ -1,15 +1,15 @@
-//! Makes sentence pairs of documents.
+//! Generates sentence pairs from documents.
 //!
-//! A [`Pair`] says where A and B lie; B follows A or comes from another document. [`Pair::fill`] makes it an
-//! [`Instance`], `[CLS] A [SEP] B [SEP]`, and needs no draws. The caller masks each instance as it comes, because the
-//! reference draws an instance's masks before the next pair. Ports `create_instances_from_document` and
+//! A [`Pair`] gives the positions of A and B; B follows A or comes from another document. [`Pair::fill`] turns it into
+//! an [`Instance`], `[CLS] A [SEP] B [SEP]`, without random draws. The caller masks each instance immediately, because
+//! the reference draws an instance's masks before the next pair. Ports `create_instances_from_document` and
 //! `truncate_seq_pair`, draw by draw.
 //!
-//! [`Nsp`] has two more kinds of pairs. Without next sentences (`off`), an instance is one segment `[CLS] A [SEP]` of
-//! consecutive sentences. A sentence that does not fit is cut and continues in the next instance, so every token is
-//! used once. With sentence order (`sop`, as in ALBERT), A and B are always consecutive, and swapped in half of the
-//! instances. Then a document of one sentence gives no instance, and neither does a single sentence left over at a
-//! document's end.
+//! [`Nsp`] has two more kinds of pairs. Without next sentence prediction (`off`), an instance is one segment `[CLS] A
+//! [SEP]` of consecutive sentences. A sentence that does not fit is split and continues in the next instance, so every
+//! token is used once. With sentence order prediction (`sop`, as in ALBERT), A and B are always consecutive, and
+//! swapped in half of the instances. Then a document of one sentence gives no instance, and neither does a single
+//! remaining sentence at a document's end.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::tokenization::vocabulary::TokenId;
 use bert_random::Random;
 
-/// One sentence pair: a row of the training data, before it is masked and afterwards.
+/// One sentence pair: a row of the training data, before or after masking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     /// Token ids with `[CLS]` and `[SEP]` (`input_ids`).
@@ -35,26 +35,26 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Number of tokens of `[CLS] A [SEP]`.
+    /// Returns the number of tokens of `[CLS] A [SEP]`.
     #[must_use]
     pub fn first_segment_tokens(&self) -> usize {
         self.segment_ids.partition_point(|&segment| segment == 0)
     }
 }
 
-/// Where the segments of an instance lie.
+/// Positions of the segments of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     a: Segment,
-    /// Without tokens where there is one segment only.
+    /// Empty if there is only one segment.
     b: Segment,
-    /// Whether B was drawn from elsewhere.
+    /// Whether B was drawn from another document.
     b_elsewhere: bool,
     /// Whether B does not follow A in the text: it is random, or the two are swapped.
     pub is_random_next: bool,
 }
 
-/// Consecutive tokens of a document, by the document's place among those of the corpus.
+/// Consecutive tokens of a document, identified by its index in the corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) document: u32,
@@ -67,23 +67,23 @@ impl Segment {
         Self { document: document as u32, start: tokens.start as u32, tokens: tokens.len() as u16 }
     }
 
-    /// Its tokens, by their places in the document.
+    /// Returns the range of its tokens in the document.
     pub(crate) fn range(&self) -> Range<usize> {
         self.start as usize..self.start as usize + usize::from(self.tokens)
     }
 }
 
-/// How pairs are made.
+/// Rules for generating pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairRules {
-    /// Most tokens of an instance.
+    /// Maximum number of tokens of an instance.
     pub max_seq_length: usize,
-    /// Probability that a document's instances are made short.
+    /// Probability that a document's instances get a shorter target length.
     pub short_seq_prob: f64,
-    /// The 2018 script's rules: another document is sought in ten draws, and the same one taken if they all fail.
-    /// Otherwise one exact draw among the others; in a corpus of one document, only pairs that follow each other.
+    /// Use the 2018 script's rules: ten draws for another document, and the same document if all fail. Otherwise one
+    /// exact draw among the other documents; a corpus of one document gives only consecutive pairs.
     pub reference: bool,
-    /// What the segments are.
+    /// Relation between the segments.
     pub nsp: Nsp,
     /// `[CLS]`.
     pub cls: TokenId,
@@ -92,8 +92,8 @@ pub struct PairRules {
 }
 
 impl PairRules {
-    /// How many tokens of text an instance of a document may have, and how many it shall have in this pass. One draw
-    /// for each document and pass: truncation is to the former, the latter is only a rough target.
+    /// Returns the maximum and the target number of text tokens of an instance. There is one draw for each document and
+    /// pass; truncation uses the maximum, and the target is only approximate.
     fn lengths<R: Random>(&self, special: usize, random: &mut R) -> (usize, usize) {
         let most_tokens = self.max_seq_length - special;
         if random.chance(self.short_seq_prob) {
@@ -106,7 +106,7 @@ impl PairRules {
 /// Draws all pairs of one document in one pass and hands each to `emit`, together with the source of draws.
 ///
 /// # Errors
-/// Those of `emit`.
+/// The errors of `emit`.
 pub fn draw_pairs<R: Random>(
     documents: &Documents,
     index: usize,
@@ -119,7 +119,7 @@ pub fn draw_pairs<R: Random>(
         return cut_single_segments(document, index, rules, random, emit);
     }
     let (most_tokens, target) = rules.lengths(3, random);
-    // One document gives no random next: its pairs are then all taken from consecutive text.
+    // A single document gives no random next sentence: all its pairs are consecutive text.
     let alone = rules.nsp == Nsp::Sop || (documents.len() == 1 && !rules.reference);
     let (mut start, mut i) = (0, 0);
     while i < document.sentences() {
@@ -135,7 +135,7 @@ pub fn draw_pairs<R: Random>(
             if b_elsewhere {
                 let wanted = target.saturating_sub(a.len());
                 (other, b) = random_next(documents, index, rules.reference, wanted, random);
-                // The unused segments are put back, so that they do not go to waste.
+                // The unused segments are put back, so that they are used by a later pair.
                 i -= segments - a_end;
             }
             truncate_seq_pair(&mut a, &mut b, most_tokens, random);
@@ -152,7 +152,7 @@ pub fn draw_pairs<R: Random>(
     Ok(())
 }
 
-/// Instances of one segment: the document's tokens, cut at every target.
+/// Generates instances of one segment: the document's tokens, split at every target length.
 fn cut_single_segments<R: Random>(
     document: Document<'_>,
     index: usize,
@@ -169,7 +169,7 @@ fn cut_single_segments<R: Random>(
     Ok(())
 }
 
-/// Text from another document: from a random sentence on, until there is enough or the document ends.
+/// Returns text of another document: from a random sentence to the target length or the end of the document.
 fn random_next<R: Random>(
     documents: &Documents,
     index: usize,
@@ -219,24 +219,24 @@ fn truncate_seq_pair<R: Random>(
 }
 
 impl Pair {
-    /// Number of tokens of the instance, `[CLS]` and `[SEP]` included.
+    /// Returns the number of tokens of the instance, including `[CLS]` and `[SEP]`.
     #[must_use]
     pub fn instance_tokens(&self) -> usize {
         let special = if self.b.tokens == 0 { 2 } else { 3 };
         usize::from(self.a.tokens) + usize::from(self.b.tokens) + special
     }
 
-    /// The segments that are not empty.
+    /// Iterates over the segments that are not empty.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + use<> {
         [self.a, self.b].into_iter().filter(|segment| segment.tokens > 0)
     }
 
-    /// Number of tokens that come from the document that the pair was drawn for.
+    /// Returns the number of tokens from the document that the pair was drawn for.
     pub(crate) fn own_tokens(&self) -> u64 {
         u64::from(self.a.tokens) + if self.b_elsewhere { 0 } else { u64::from(self.b.tokens) }
     }
 
-    /// Makes the instance of this pair. No draws.
+    /// Fills `instance` with this pair. Makes no random draws.
     pub fn fill(&self, documents: &Documents, rules: &PairRules, instance: &mut Instance) {
         let tokens = &mut instance.tokens;
         tokens.clear();

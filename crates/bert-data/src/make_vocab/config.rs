@@ -9,22 +9,22 @@ use crate::input::line_check::BadLines;
 use crate::input::texts::TextRules;
 use crate::tokenization::settings::TokenizerSettings;
 
-/// Different words that are counted: those of some tens of gigabytes of text.
+/// Maximum number of distinct words that are counted; enough for some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;
-/// Fewer words are no text to train on.
+/// Minimum value of `max_words`.
 const LEAST_WORDS: usize = 1000;
 
-/// How to train a vocabulary.
+/// Options for training a vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct VocabConfig {
-    /// Number of tokens, specials and alphabet included; fewer come out when the text has no more to merge.
+    /// Number of tokens, including special tokens and the alphabet; smaller if the text has no more pairs to merge.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().vocab_size))]
     pub vocab_size: usize,
 
-    /// Two pieces are merged only if they stand together at least so often.
+    /// Minimum number of occurrences of a pair before it is merged.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().min_frequency))]
     pub min_frequency: u64,
 
@@ -36,34 +36,34 @@ pub struct VocabConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
     pub strip_accents: Option<bool>,
 
-    /// Take each ideograph as a word of its own.
+    /// Treat each ideograph as a separate word.
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = VocabConfig::default().tokenize_chinese_chars, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub tokenize_chinese_chars: bool,
 
-    /// Most characters of the alphabet, the most frequent ones; words with others are unknown. Default: 1000, and more until
-    /// they make up 99.99 % of the text (Chinese takes some 7000), but not more than half of --vocab-size. Room that merged
-    /// pieces do not fill goes to the other characters.
+    /// Maximum number of characters in the alphabet, the most frequent first; words with other characters become [UNK].
+    /// Default: 1000, or more until they cover 99.99 % of the text (about 7000 for Chinese), but at most half of
+    /// --vocab-size. Room that merged pieces do not fill is used for further characters.
     #[cfg_attr(feature = "cli", arg(long))]
     pub limit_alphabet: Option<usize>,
 
-    /// Different words to count, some 300 bytes of memory each. Where the text has more, the rarest are forgotten on the
-    /// way and a note says how many; their characters are counted all the same.
+    /// Maximum number of distinct words to count, about 300 bytes of memory each. If the text has more, the rarest
+    /// words are dropped and a note gives their number; their characters are still counted.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().max_words))]
     pub max_words: usize,
 
-    /// Refuse the first line that is not UTF-8 instead of repairing up to one line in twenty of a file.
+    /// Reject the first line that is not UTF-8, instead of repairing up to one line in twenty of a file.
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_utf8: bool,
 
-    /// Repair all lines that are not UTF-8, however many of a file they are.
+    /// Repair all lines that are not UTF-8, regardless of their number.
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "strict_utf8"))]
     pub lossy_utf8: bool,
 
-    /// Refuse null and empty rows of JSON, Parquet, CSV and TSV instead of skipping them.
+    /// Reject null and empty rows of JSON, Parquet, CSV and TSV, instead of skipping them.
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
-    /// The key or column with the text of JSON, Parquet, CSV and TSV.
+    /// Key or column of JSON, Parquet, CSV and TSV that contains the text.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().text_column, value_name = "NAME"))]
     #[setters(into)]
     pub text_column: String,
@@ -106,7 +106,7 @@ impl VocabConfig {
         Ok(())
     }
 
-    /// How the text is normalized.
+    /// Returns how the text is normalized.
     #[must_use]
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {

@@ -1,9 +1,8 @@
-//! Byte-pair encoding: merges the most frequent pair of adjacent pieces into one piece, again and again.
+//! Byte-pair encoding: repeatedly merges the most frequent pair of adjacent pieces into one piece.
 //!
-//! The rules are those of `BpeTrainer` of the `tokenizers` crate, and the vocabularies are the same, token by token.
-//! That trainer counts pairs in 32 bits, which overflow on some gigabytes of text, and takes 32 bytes for each
-//! character of each word. Here counts have 64 bits and a character takes 4 bytes. Nothing depends on the order of a
-//! hash map.
+//! The rules follow `BpeTrainer` of the `tokenizers` crate, and the vocabularies are identical, token by token. That
+//! trainer counts pairs in 32 bits, which overflow on some gigabytes of text, and needs 32 bytes for each character of
+//! each word. Here counts have 64 bits and a character needs 4 bytes. Nothing depends on the order of a hash map.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,14 +10,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 use ahash::AHashMap;
 use compact_str::CompactString;
 
-/// What a piece that continues a word begins with.
+/// Prefix of a piece that continues a word.
 pub(super) const CONTINUES: &str = "##";
 
-/// Two pieces, one behind the other.
+/// Two adjacent pieces.
 type Pair = (u32, u32);
 
-/// A pair that may be merged: how often it stood in the text when it was entered, and in which words. Of equally
-/// frequent pairs the older pieces come first; of entries of one pair, the first.
+/// A pair that may be merged: its count when it was added, and the words that contain it. Ties between pairs go to the
+/// older pieces; ties between entries of one pair to the first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     count: u64,
@@ -30,12 +29,12 @@ struct Candidate {
 /// The words as pieces, in one list.
 struct Words {
     pieces: Vec<u32>,
-    /// Where each word begins in `pieces`, and how many pieces it has by now.
+    /// Start of each word in `pieces`, and its current number of pieces.
     places: Vec<(usize, u8)>,
     counts: Vec<u64>,
 }
 
-/// The tokens and the number of each.
+/// The tokens and their ids.
 struct Tokens {
     tokens: Vec<String>,
     ids: AHashMap<CompactString, u32>,
@@ -49,7 +48,7 @@ impl Tokens {
         })
     }
 
-    /// The token of a pair that is merged.
+    /// Returns the token for a merged pair.
     fn joined(&mut self, (left, right): Pair) -> u32 {
         let [left, right] = [left, right].map(|id| self.tokens[id as usize].as_str());
         let joined = format!("{left}{}", right.strip_prefix(CONTINUES).unwrap_or(right));
@@ -57,8 +56,9 @@ impl Tokens {
     }
 }
 
-/// Adds merged pieces to the first tokens, until there are `size` or no pair stands together `min_frequency` times. The
-/// first tokens have every character of the words, and every one that continues a word with [`CONTINUES`] before it.
+/// Adds merged pieces to the first tokens, until there are `size` tokens or no pair occurs `min_frequency` times. The
+/// first tokens must contain every character of the words, and with the prefix [`CONTINUES`] every character that
+/// continues a word.
 pub(super) fn merge(
     words: &[(CompactString, u64)],
     first: Vec<String>,
@@ -84,7 +84,7 @@ pub(super) fn merge(
             break;
         }
         let new = tokens.joined(pair);
-        // In the order of pairs.
+        // Sorted by pair.
         let mut formed: BTreeMap<Pair, Vec<u32>> = BTreeMap::new();
         for word in top.words {
             let count = words.counts[word as usize] as i64;
@@ -106,7 +106,7 @@ pub(super) fn merge(
     tokens.tokens
 }
 
-/// Adds a word that may be the last one already.
+/// Adds a word unless it is already the last one.
 fn add_word(words: &mut Vec<u32>, word: u32) {
     if words.last() != Some(&word) {
         words.push(word);
@@ -141,7 +141,7 @@ impl Words {
         &self.pieces[start..start + usize::from(length)]
     }
 
-    /// All pairs with their counts, and the candidates that they are.
+    /// Returns all pairs with their counts, and the merge candidates.
     fn pairs(&self) -> (AHashMap<Pair, i64>, Vec<Candidate>) {
         let mut counts: AHashMap<Pair, i64> = AHashMap::new();
         let mut words: AHashMap<Pair, Vec<u32>> = AHashMap::new();
@@ -152,7 +152,7 @@ impl Words {
                 add_word(words.entry(pair).or_default(), word);
             }
         }
-        // Pairs are all different: which one is entered first does not matter.
+        // The pairs are distinct, so the order of insertion does not matter.
         let candidates = words.into_iter().map(|(pair, mut words)| {
             words.shrink_to_fit();
             let count = counts[&pair].max(0) as u64;
@@ -162,7 +162,8 @@ impl Words {
         (counts, candidates)
     }
 
-    /// Merges a pair wherever it stands in a word, and tells `changed` which pairs are there once less or more for it.
+    /// Merges a pair wherever it occurs in a word, and calls `changed` with each pair whose count rises or falls by
+    /// one.
     fn merge(&mut self, word: u32, (left, right): Pair, new: u32, mut changed: impl FnMut(Pair, i64)) {
         let (start, length) = self.places[word as usize];
         let pieces = &mut self.pieces[start..start + usize::from(length)];
@@ -203,13 +204,13 @@ mod tests {
     #[test]
     fn the_most_frequent_pair_is_merged_first() {
         let words = [("abc", 5), ("bc", 4), ("ab", 1)];
-        // a ##b stands together 6 times, ##b ##c 5 times, b ##c 4 times; then ab ##c 5 times.
+        // a ##b occurs 6 times, ##b ##c 5 times, b ##c 4 times; then ab ##c 5 times.
         assert_eq!(merged(&words, &LETTERS, 99, 1), ["ab", "abc", "bc"]);
         assert_eq!(merged(&words, &LETTERS, 99, 5), ["ab", "abc"]);
         assert_eq!(merged(&words, &LETTERS, 6, 1), ["ab"]);
     }
 
-    /// A pair that stands together 2^33 + 1 times is more frequent than one that does twice.
+    /// A pair with 2^33 + 1 occurrences is more frequent than a pair with two.
     #[test]
     fn counts_do_not_wrap() {
         let words = [("ab", (1 << 33) + 1), ("ba", 2)];

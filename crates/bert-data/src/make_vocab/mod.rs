@@ -1,12 +1,12 @@
 //! Trains a WordPiece vocabulary on text. The same text gives the same bytes every time.
 //!
 //! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged
-//! pieces in the order of merging, the most frequent pair first. Where the text has no more pairs to merge, as text of
-//! ideographs, the characters that the alphabet left out follow as far as there is room. Words are split as the reference's tokenizer splits
-//! them. The reference publishes vocabularies, but not the program that made them.
+//! pieces in the order of merging, the most frequent pair first. If the text has no more pairs to merge, such as text
+//! of ideographs, the remaining room is filled with characters that the alphabet left out. Words are split as in the
+//! reference's tokenizer. The reference publishes vocabularies, but not the program that generated them.
 //!
-//! Memory: [`VocabConfig::max_words`] bounds the different words that are counted and trained on, at about 300 bytes
-//! each. Each thread holds some blocks of text beside them.
+//! Memory: [`VocabConfig::max_words`] limits the number of distinct words that are counted and trained on, at about 300
+//! bytes each. In addition, each thread holds a few blocks of text.
 
 mod config;
 mod merges;
@@ -35,13 +35,13 @@ use crate::tokenization::{Tokenizer, basic_tokens};
 use merges::CONTINUES;
 use word_counts::WordCounts;
 
-/// The characters that every alphabet may have, and the share of the text up to which it has more.
+/// Default minimum size of the alphabet, and the fraction of the text up to which it grows.
 const ALPHABET: usize = 1000;
 const COVERED: (u128, u128) = (9_999, 10_000);
 
-/// Trains a vocabulary on text; the inputs are those that [`crate::build`] takes. `progress` is told the bytes
-/// taken from disk and the bytes there are; merging, which follows, takes seconds. Where words had to be forgotten, the
-/// text is read once more, for its exact share of `[UNK]`.
+/// Trains a vocabulary on text; accepts the same inputs as [`crate::build`]. `progress` receives the bytes read from
+/// disk and the total bytes; merging, which follows, takes seconds. If words had to be dropped, the text is read again
+/// to compute its exact fraction of `[UNK]`.
 ///
 /// # Errors
 /// Errors of reading, [`InputError::NoText`], [`OptionError::VocabularyTooSmall`].
@@ -81,7 +81,7 @@ pub fn train_vocabulary(
     Ok(trained)
 }
 
-/// The text to train on, and who works on it.
+/// The training text, and the settings and threads that process it.
 struct Text<'a> {
     files: &'a [PathBuf],
     config: &'a VocabConfig,
@@ -89,8 +89,8 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Works on each block of all files, on all threads, and hands the results to `take` in the order of the text.
-    /// Returns the number of lines, and a report of those that were repaired and of null rows.
+    /// Processes each block of all files on all threads, and passes the results to `take` in the order of the text.
+    /// Returns the number of lines, and a report of repaired lines and null rows.
     fn each_block<R: Send>(
         &self,
         work: impl Fn(&Block, &Path) -> Result<(R, (LineCheck, u64))> + Sync,
@@ -130,7 +130,7 @@ impl Text<'_> {
         Ok((source.inputs.iter().map(|input| input.lines).sum(), read))
     }
 
-    /// How many tokens the text becomes under a vocabulary, and how many of them are `[UNK]`.
+    /// Returns the number of tokens of the text under a vocabulary, and how many of them are `[UNK]`.
     fn tokenized(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
         let vocabulary = vocabulary_of(tokens)?;
         let tokenizer = Tokenizer::new(&vocabulary, self.config.tokenizer_settings());
@@ -155,7 +155,7 @@ fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
     Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))
 }
 
-/// Trains on counted words; the order in which they lie in the map changes nothing.
+/// Trains on counted words; the order of the map does not matter.
 ///
 /// # Errors
 /// [`OptionError::VocabularyTooSmall`].
@@ -192,7 +192,7 @@ fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<
     Ok(TrainedVocabulary { tokens, report })
 }
 
-/// The words of which every character is in a sorted alphabet, sorted.
+/// Returns the words that consist only of characters of a sorted alphabet, sorted.
 fn spelled(counts: &WordCounts, alphabet: &[char]) -> Vec<(CompactString, u64)> {
     let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
     let words = counts.words.iter().filter(|(word, _)| is_spelled(word));
@@ -202,7 +202,7 @@ fn spelled(counts: &WordCounts, alphabet: &[char]) -> Vec<(CompactString, u64)> 
 }
 
 /// Adds characters that the alphabet left out, the most frequent first, until the vocabulary is full. Returns whether
-/// there was room for one.
+/// any was added.
 fn add_characters(
     tokens: &mut Vec<String>,
     used: &mut Vec<char>,
@@ -225,9 +225,9 @@ fn add_characters(
     added > 0
 }
 
-/// How many tokens the words become, each as often as it stands in the text.
+/// Returns the number of tokens of the words, weighted by their counts.
 fn pieces(words: &[(CompactString, u64)], tokens: &[String], config: &VocabConfig) -> Result<u64> {
-    // The words are normalized already, and ideographs are parted where they shall be.
+    // The words are already normalized and split at ideographs.
     let settings = TokenizerSettings {
         do_lower_case: false,
         strip_accents: None,
@@ -245,9 +245,9 @@ fn pieces(words: &[(CompactString, u64)], tokens: &[String], config: &VocabConfi
 
 /// The characters of a text.
 struct Alphabet {
-    /// Those that words to train on may have, sorted.
+    /// The characters that training words may contain, sorted.
     used: Vec<char>,
-    /// The others, the most frequent first, ties by code point.
+    /// The other characters, the most frequent first, ties by code point.
     left: Vec<char>,
 }
 
@@ -266,8 +266,8 @@ impl Alphabet {
     }
 }
 
-/// How many of the characters, in this order, an alphabet has unless told otherwise: [`ALPHABET`], and more until they
-/// make up [`COVERED`] of the text, but not more than take half of the vocabulary.
+/// Returns the default size of the alphabet: [`ALPHABET`], and more until the characters, in this order, cover
+/// [`COVERED`] of the text, but at most half of the vocabulary.
 fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
     let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
     let (mut covered, mut tokens) = (0, 0);
@@ -281,7 +281,8 @@ fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize)
     order.len()
 }
 
-/// Special tokens, of which `[PAD]` is 0, alphabet, and continuations of the characters that continue a word somewhere.
+/// Returns the special tokens (`[PAD]` has id 0), the alphabet, and the continuations of characters that continue some
+/// word.
 fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
     let continuations = alphabet.iter().filter(|c| counts.characters[c].inside > 0);
     SPECIAL
@@ -292,7 +293,7 @@ fn first_tokens(counts: &WordCounts, alphabet: &[char]) -> Vec<String> {
         .collect()
 }
 
-/// The tokens of one character.
+/// Returns the tokens of one character.
 fn first_tokens_of(counts: &WordCounts, c: char) -> Vec<String> {
     let inside = counts.characters[&c].inside > 0;
     std::iter::once(c.to_string()).chain(inside.then(|| format!("{CONTINUES}{c}"))).collect()

@@ -1,4 +1,4 @@
-//! Reports in words what vocabulary training saw in the text and what it left out.
+//! Reports what vocabulary training found in the text and what it left out.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use serde::Serialize;
 
 use crate::input::remarks::Remarks;
 
-/// A vocabulary and what the text it was trained on is under it.
+/// A vocabulary, with statistics of its training text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainedVocabulary {
     /// The tokens in the order of their ids.
     pub tokens: Vec<String>,
-    /// What was seen and what was left out.
+    /// Statistics of the training text.
     pub report: VocabReport,
 }
 
-/// What was seen in the text of a vocabulary and what was left out.
+/// Statistics of the training text of a vocabulary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VocabReport {
-    /// Tokens that the text becomes.
+    /// Number of tokens of the text.
     pub text_tokens: u64,
-    /// Those of them that are `[UNK]`.
+    /// Number of these tokens that are `[UNK]`.
     pub unknown_tokens: u64,
-    /// Different characters of the text.
+    /// Number of distinct characters of the text.
     pub characters: usize,
-    /// Those of them that are not in the vocabulary.
+    /// Number of these characters that are not in the vocabulary.
     pub dropped_characters: usize,
-    /// Occurrences of rare words that were not counted, for [`max_words`](super::VocabConfig::max_words).
+    /// Occurrences of rare words that were not counted because of [`max_words`](super::VocabConfig::max_words).
     pub forgotten_words: u64,
-    /// Lines that were not UTF-8, or held a NUL byte, and were repaired.
+    /// Number of lines that were not UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
-    /// Rows of tables that are null; left out.
+    /// Number of null rows of tables, which are skipped.
     pub null_rows: u64,
-    /// What the user should know of the files.
+    /// Remarks on the files for the user.
     pub remarks: Remarks,
 }
 
 impl VocabReport {
-    /// Share of the text's tokens that are `[UNK]`.
+    /// Returns the fraction of the text's tokens that are `[UNK]`.
     #[must_use]
     pub fn unknown_share(&self) -> f64 {
         self.unknown_tokens as f64 / self.text_tokens.max(1) as f64

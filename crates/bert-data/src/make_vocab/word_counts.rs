@@ -1,15 +1,15 @@
 //! Counts the words and characters of a text in bounded memory.
 //!
-//! Characters are counted exactly, and so are words up to a limit of different ones. Beyond it the rarest words are
-//! forgotten, and the number of their occurrences is kept.
+//! Characters are counted exactly, and so are words up to a maximum number of distinct words. Beyond it the rarest
+//! words are dropped, and only the number of their occurrences is kept.
 
 use ahash::AHashMap;
 use compact_str::CompactString;
 
-/// Longer words are `[UNK]` to the tokenizer and teach nothing.
+/// Maximum length of a word; longer words are `[UNK]` to the tokenizer and useless for training.
 const LONGEST_WORD: usize = 200;
 
-/// How often a character begins a word, and how often it stands within one.
+/// Number of times that a character begins a word, and that it occurs inside a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) first: u64,
@@ -21,9 +21,9 @@ pub(super) struct Places {
 pub(super) struct WordCounts {
     pub(super) words: AHashMap<CompactString, u64>,
     pub(super) characters: AHashMap<char, Places>,
-    /// Occurrences of words that are too long.
+    /// Number of occurrences of words that are too long.
     pub(super) too_long: u64,
-    /// Occurrences that were forgotten.
+    /// Number of occurrences of dropped words.
     pub(super) forgotten: u64,
 }
 
@@ -52,7 +52,7 @@ impl WordCounts {
         }
     }
 
-    /// Adds the counts of the text that follows, and forgets rare words where there are more than `most`.
+    /// Adds the counts of the following text, and drops rare words if there are more than `most`.
     pub(super) fn add(&mut self, next: Self, most: usize) {
         for (word, count) in next.words {
             *self.words.entry(word).or_default() += count;
@@ -69,7 +69,7 @@ impl WordCounts {
         }
     }
 
-    /// Forgets the rarest words, so that at most `keep` remain; of equally frequent ones all or none.
+    /// Drops the rarest words, so that at most `keep` remain; words with equal counts are all kept or all dropped.
     fn forget(&mut self, keep: usize) {
         let mut counts: Vec<u64> = self.words.values().copied().collect();
         let (_, &mut rare, _) = counts.select_nth_unstable_by(keep, |a, b| b.cmp(a));

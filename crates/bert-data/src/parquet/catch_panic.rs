@@ -1,8 +1,8 @@
 //! Turns a panic of another crate into an error.
 //!
-//! Decoders panic on some bytes, and a driver's runtime panics where the driver is missing. [`contained`] gives the
-//! message of such a panic; nothing is printed, and the program goes on. What the work held must not be used again. Do
-//! not use it for our own code, whose panics are bugs.
+//! Decoders panic on some bytes, and a driver's runtime panics if the driver is missing. [`contained`] returns the
+//! message of such a panic; nothing is printed, and the program continues. Values used by the panicked work must not be
+//! used again. Do not use it for the code of this workspace, whose panics are bugs.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,10 +13,10 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` on this thread; other threads panic as ever.
+/// Runs `work` on this thread and catches its panics silently; other threads are not affected.
 ///
 /// # Errors
-/// The message of its panic, if it panics.
+/// The message of the panic.
 pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET_INSIDE: Once = Once::new();
     QUIET_INSIDE.call_once(|| {

@@ -1,9 +1,9 @@
 //! Opens Parquet files from any source in bounded memory.
 //!
-//! The `parquet` crate reserves the memory that the lists of a footer and the headers of pages ask for, before it sees
-//! what follows. So these numbers are read first: those of the footer here ([`Compact`]), those of pages in
-//! [`crate::parquet::pages`]. A file that asks for too much is refused. The crate also panics on some damaged pages;
-//! [`contained`] makes an error of that.
+//! The `parquet` crate allocates the memory that the lists of a footer and the page headers ask for, before it reads
+//! their content. So these numbers are checked first: in the footer here ([`Compact`]), in page headers by
+//! [`crate::parquet::pages`]. A file that asks for too much is rejected. The crate also panics on some damaged pages;
+//! [`contained`] turns that into an error.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,27 +26,27 @@ use crate::parquet::thrift::{Compact, Field, wrong};
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
-/// The largest footer: that of a hundred thousand column chunks.
+/// Maximum size of a footer, enough for a hundred thousand column chunks.
 const LARGEST_FOOTER: u64 = 16 << 20;
-/// The most row groups: the format counts them in 16 bits.
+/// Maximum number of row groups: the format counts them in 16 bits.
 const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
-/// The most columns, groups of them counted too.
+/// Maximum number of columns, including groups of columns.
 const MOST_COLUMNS: u64 = 1 << 16;
-/// How deep columns may be in each other; the reader calls itself for each level.
+/// Maximum nesting depth of columns; the reader recurses for each level.
 const DEEPEST_COLUMN: usize = 64;
-/// The bytes behind the footer: its length and `PAR1`.
+/// Number of bytes after the footer: its length and `PAR1`.
 const TAIL: u64 = 8;
 
-/// An open file, and what its columns promise.
+/// An open file, and the sizes that its columns declare.
 pub(crate) struct ParquetFile {
-    /// Makes readers.
+    /// Builder of readers.
     pub(crate) builder: ParquetRecordBatchReaderBuilder<File>,
-    /// The size of the largest page of the columns that were looked at, decompressed.
+    /// Decompressed size of the largest page of the examined columns.
     pub(crate) largest_page: u64,
 }
 
 impl ParquetFile {
-    /// Opens a file; of the columns for which `is_read` holds, every page is looked at.
+    /// Opens a file, and checks every page of the columns for which `is_read` returns true.
     pub(crate) fn open(file: File, is_read: impl Fn(&str) -> bool) -> Result<Self> {
         check_footer(&file)?;
         // The Parquet types alone decide; an embedded Arrow schema could ask for views and dictionaries.
@@ -75,11 +75,11 @@ impl ParquetFile {
     }
 }
 
-/// Reads batches; a panic of the decoder is an error, and the last thing that comes out.
+/// Reader of batches; a panic of the decoder becomes an error and ends the iteration.
 pub(crate) struct Batches(Option<ParquetRecordBatchReader>);
 
 impl Batches {
-    /// Of what a builder was told to read.
+    /// Returns a reader of the batches that a builder selects.
     pub(crate) fn of(builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
         let reader = contained(|| builder.build()).unwrap_or_else(|panic| Err(gave_up(&panic)))?;
         Ok(Self(Some(reader)))
@@ -103,7 +103,7 @@ fn gave_up(panic: &str) -> ParquetError {
     ParquetError::General(format!("the decoder gave up: {panic}"))
 }
 
-/// Refuses a footer that promises more than it can hold.
+/// Rejects a footer that declares more than it can contain.
 fn check_footer(file: &File) -> Result<()> {
     let size = file.len();
     let Some(end) = size.checked_sub(TAIL) else {
@@ -133,15 +133,15 @@ fn check_footer(file: &File) -> Result<()> {
     walked.map_err(|error| refused(format!("the footer is damaged: {error}")))
 }
 
-/// Refuses a schema with too many columns, with columns too deep in each other, or with an element that has more
-/// children than there are: the reader reserves room for them. It is a list in which each element is followed by its
-/// children.
+/// Rejects a schema with too many columns, with columns nested too deeply, or with an element that has more children
+/// than elements follow: the reader reserves room for them. The schema is a list in which each element is followed by
+/// its children.
 fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
     let elements = footer.structs(schema)?;
     if elements > MOST_COLUMNS {
         return Err(wrong(format!("{elements} columns")));
     }
-    // How many children are to come, of the elements that the next one is in.
+    // Number of children still to come, for each element around the next one.
     let mut open: Vec<u64> = Vec::new();
     let mut promised = 0u64;
     for _ in 0..elements {
@@ -175,13 +175,13 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
     Ok(())
 }
 
-/// Whether a column chunk says that it begins with a dictionary where none can be. Old writers say 0, the place of
-/// `PAR1`; Arrow's reader ignores such a place too.
+/// Returns whether a column chunk claims to begin with a dictionary at an impossible offset. Old writers store 0, the
+/// offset of `PAR1`; Arrow's reader ignores such an offset too.
 fn has_false_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     chunk.dictionary_page_offset().is_some_and(|at| at <= 0 || at >= chunk.data_page_offset())
 }
 
-/// The metadata of a file without the places of dictionaries that are none.
+/// Returns the metadata of a file without impossible dictionary offsets.
 fn without_false_dictionaries(metadata: &Arc<ParquetMetaData>) -> Result<Arc<ParquetMetaData>> {
     if !metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).any(has_false_dictionary) {
         return Ok(Arc::clone(metadata));
@@ -198,7 +198,7 @@ fn without_false_dictionaries(metadata: &Arc<ParquetMetaData>) -> Result<Arc<Par
     Ok(Arc::new(ParquetMetaData::new(metadata.file_metadata().clone(), groups)))
 }
 
-/// Where a column chunk begins, and its length; inside the file.
+/// Returns the start and the length of a column chunk, checked to be inside the file.
 fn place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     match (u64::try_from(start), u64::try_from(chunk.compressed_size())) {
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with one column, `text`.
+    /// Returns a file with one column, `text`.
     fn written(texts: &[&str], set: impl Fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder) -> Vec<u8> {
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
         let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
@@ -243,7 +243,7 @@ mod tests {
         ParquetFile::open(on_disk(bytes), |_| true).map(|_| ()).unwrap_err().to_string()
     }
 
-    /// A file that ends with these bytes as its footer.
+    /// Returns a file that ends with these bytes as its footer.
     fn with_footer(footer: &[u8]) -> Vec<u8> {
         [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
     }
@@ -293,7 +293,7 @@ mod tests {
         assert!(said(&with_footer(&[0x19, 0x31, 1, 1, 1, 0])).contains("a list of truth values"));
     }
 
-    /// A footer with a schema of elements that have so many children each.
+    /// Returns a footer with a schema whose elements have these numbers of children.
     fn with_schema(children: &[u8]) -> Vec<u8> {
         let element = |&children: &u8| [0x48, 1, b'a', 0x15, 2 * children, 0];
         let elements = children.iter().flat_map(element);
@@ -311,7 +311,7 @@ mod tests {
                 .contains("columns 65 deep in each other")
         );
         assert!(said(&with_schema(&[1; 100_000])).contains("100000 columns"));
-        // Sixty groups beside each other, each with a column, are two deep.
+        // Sixty groups next to each other, each with a column, have depth two.
         assert!(!damaged(&[[60].as_slice(), &[1, 0].repeat(60)].concat()), "wide");
     }
 
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Among all single flips are some that make the crate panic; every one ends as an error or as rows.
+    /// Some single bit flips make the crate panic; each flip ends as an error or as rows.
     #[test]
     fn a_decoder_that_panics_is_an_error() {
         let texts = ["one", "two", "one", "one"];

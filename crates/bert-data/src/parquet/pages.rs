@@ -1,8 +1,9 @@
-//! Looks at the pages of a column chunk before the `parquet` crate decodes them, and refuses what would take too much memory.
+//! Checks the pages of a column chunk before the `parquet` crate decodes them, and rejects pages that would take too
+//! much memory.
 //!
-//! The header of a page says how many bytes come out of it. The crate's decoders of Snappy, zstd and LZ4 blocks stop
-//! there; those of gzip, Brotli and LZ4 frames give whatever comes out. So pages of these are decompressed here once,
-//! into nothing, until they exceed what their header says.
+//! The header of a page gives its decompressed size. The crate's decoders of Snappy, zstd and LZ4 blocks stop there;
+//! the decoders of gzip, Brotli and LZ4 frames return any number of bytes. So pages of these codecs are first
+//! decompressed here, discarding the output, until they exceed the size in their header.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,28 +16,28 @@ use crate::parquet::thrift::Compact;
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
-/// The largest page, decompressed: four of the longest rows. Writers make pages of 1 MiB, some of 100 MB.
+/// Maximum decompressed size of a page: four of the longest rows. Writers use pages of 1 MiB, some of 100 MB.
 const LARGEST_PAGE: u64 = 256 << 20;
-/// The largest header of a page: some numbers and two values.
+/// Maximum size of a page header: some numbers and two values.
 const LARGEST_HEADER: u64 = 1 << 20;
-/// A file may hold this number of values whatever its size.
+/// Number of values that any file may contain, regardless of its size.
 const FEW_VALUES: u64 = 64 << 20;
-/// A file may hold this number of values for each of its bytes: our shards have two.
+/// Number of values that a file may contain for each of its bytes; shards of this workspace have two.
 const VALUES_OF_A_BYTE: u64 = 500;
-/// Bytes that the decoder of Brotli asks for at a time.
+/// Number of bytes that the Brotli decoder reads at a time.
 const BROTLI_INPUT: usize = 1 << 16;
-/// How a stream of Brotli begins that asks for a window of up to 1 GiB at once, which RFC 7932 does not know.
+/// First byte of a Brotli stream with a window of up to 1 GiB, an extension of RFC 7932.
 const LARGE_WINDOW: u8 = 0x11;
 
 /// The numbers in the header of a page.
 #[derive(Debug, Default)]
 struct PageHeader {
-    /// Bytes of the page, decompressed; -1 where the header does not say it.
+    /// Decompressed size of the page; -1 if the header does not contain it.
     decompressed: i64,
-    /// Bytes of the page as it is stored; -1 where the header does not say it.
+    /// Stored size of the page; -1 if the header does not contain it.
     stored: i64,
     values: i64,
-    /// Bytes of the levels that precede the values and are never compressed: in pages of the second kind.
+    /// Number of bytes of the uncompressed levels before the values, in version 2 data pages.
     levels: i64,
     is_compressed: bool,
 }
@@ -53,7 +54,7 @@ impl PageHeader {
                     1 => inner.number(field).map(|number| page.values = number),
                     _ => inner.skip(field),
                 })?,
-                // A data page of the second kind.
+                // A version 2 data page.
                 8 => header.fields_of(field, |inner, field| match field.id {
                     1 => inner.number(field).map(|number| page.values = number),
                     5 | 6 => {
@@ -70,11 +71,11 @@ impl PageHeader {
     }
 }
 
-/// Returns the size of the largest page of a column chunk, decompressed, by the headers of all.
+/// Returns the decompressed size of the largest page of a column chunk, according to the page headers.
 ///
 /// # Errors
-/// A damaged header, a page that is too large or becomes larger than its header says, more values than a file of its
-/// size has.
+/// A damaged header, a page that is too large or decompresses to more than its header says, or more values than a file
+/// of its size may contain.
 pub(crate) fn look_at_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
     let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
     while at < end {
@@ -108,7 +109,7 @@ pub(crate) fn look_at_pages(file: &File, start: u64, length: u64, codec: Compres
     Ok(largest)
 }
 
-/// Refuses a page of which more than `limit` bytes come out. What is damaged is left to the decoder.
+/// Rejects a page that decompresses to more than `limit` bytes. Damage is left to the decoder.
 fn refuse_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<()> {
     let is_more = match codec {
         Compression::GZIP(_) => is_longer(flate2::read::MultiGzDecoder::new(stored), limit),
@@ -120,7 +121,7 @@ fn refuse_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<
             }
             is_longer(brotli::Decompressor::new(first[..read].chain(stored), BROTLI_INPUT), limit)
         }
-        // Either blocks, as Hadoop writes them, or a frame, as Arrow did once.
+        // Either blocks, as Hadoop writes them, or a frame, as Arrow formerly did.
         Compression::LZ4 => is_longer(lz4_flex::frame::FrameDecoder::new(stored), limit),
         _ => false,
     };
@@ -134,7 +135,7 @@ fn is_longer(bytes: impl Read, limit: u64) -> bool {
     io::copy(&mut bytes.take(limit + 1), &mut io::sink()).is_ok_and(|length| length > limit)
 }
 
-/// The error of a file that is not read.
+/// Returns the error for a rejected file.
 pub(crate) fn refused(what: String) -> ParquetError {
     ParquetError::General(what)
 }
@@ -181,7 +182,7 @@ mod tests {
         assert!(said.contains("a window above 16 MiB"), "{said}");
     }
 
-    /// A page of 64 bytes by its header; `second` gives it three bytes of levels that are not compressed.
+    /// Returns a page with a decompressed size of 64 bytes; `second` makes it version 2, with three bytes of levels.
     fn page(stored: &[u8], second: bool) -> Vec<u8> {
         let length = stored.len() + if second { 3 } else { 0 };
         let zigzag = [(2 * length) as u8 & 0x7f | 0x80, (length >> 6) as u8];

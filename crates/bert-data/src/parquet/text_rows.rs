@@ -1,6 +1,6 @@
-//! Reads chosen columns of a Parquet file as text, row by row, whatever plain type they have.
+//! Reads chosen columns of a Parquet file as text, row by row, for any plain type.
 //!
-//! Numbers and truth values are given as they are printed; a null has no text. Corpora are read as blocks instead
+//! Numbers and booleans are returned in their printed form; a null has no text. Corpora are read as blocks instead
 //! ([`crate::input::table`]).
 
 use std::fs::{self, File};
@@ -15,14 +15,14 @@ use parquet::arrow::ProjectionMask;
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::parquet::open::{Batches, ParquetFile};
 
-/// Rows that are decoded at a time.
+/// Number of rows decoded at a time.
 const ROWS: usize = 1024;
 
 /// Calls `each` with the number of every row, from 1, and its values of the columns that `choose` picks from all names.
 ///
 /// # Errors
 /// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Batch`], [`InputProblem::Column`] for a column of
-/// lists, structures or bytes; those of `choose` and `each`.
+/// lists, structures or bytes; the errors of `choose` and `each`.
 pub fn text_rows<E: From<Error>>(
     path: &Path,
     choose: impl FnOnce(&[String]) -> std::result::Result<Vec<usize>, E>,
@@ -60,7 +60,7 @@ pub fn text_rows<E: From<Error>>(
 }
 
 fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
-    // Asked before opening: to open a pipe without a writer would wait for ever.
+    // Checked before opening: opening a pipe without a writer would block forever.
     if !fs::metadata(path).map_err(Error::io("read", path))?.is_file() {
         return Err(InputProblem::NotParquet.at(path).into());
     }
@@ -73,7 +73,7 @@ fn is_plain(kind: &DataType) -> bool {
     kind.is_integer() || kind.is_floating() || matches!(kind, T::Utf8 | T::Binary | T::Boolean | T::Null)
 }
 
-/// Returns a value of a column that [`is_plain`]. Old writers do not say that their bytes are UTF-8.
+/// Returns a value of a column that [`is_plain`]. Old writers do not mark their bytes as UTF-8.
 fn text(column: &dyn Array, row: usize) -> Result<Option<String>, FromUtf8Error> {
     if column.is_null(row) || *column.data_type() == DataType::Null {
         return Ok(None);

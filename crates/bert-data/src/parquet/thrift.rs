@@ -1,11 +1,11 @@
 //! Reads Thrift's compact protocol, as far as Parquet's footers and page headers need it ([`crate::parquet::open`]).
 //!
-//! [`Compact`] gives the fields of a struct one by one: numbers, lengths of lists, or nothing where a field is skipped.
-//! It reads at most a given number of bytes. A length beyond the bytes that are left is an error.
+//! [`Compact`] returns the fields of a struct one by one: numbers, list lengths, or nothing for a skipped field. It
+//! reads at most a given number of bytes. A length greater than the number of bytes left is an error.
 
 use std::io::{self, ErrorKind, Read};
 
-/// How deep structs and lists may be in each other.
+/// Maximum nesting depth of structs and lists.
 const DEPTH: usize = 32;
 
 const STOP: u8 = 0;
@@ -30,7 +30,7 @@ pub(crate) struct Field {
     kind: u8,
 }
 
-/// Reads values one after another.
+/// Reader of consecutive values.
 pub(crate) struct Compact<R> {
     input: R,
     limit: u64,
@@ -38,12 +38,12 @@ pub(crate) struct Compact<R> {
 }
 
 impl<R: Read> Compact<R> {
-    /// Over an input of which at most `limit` bytes may be read.
+    /// Creates a reader of at most `limit` bytes of an input.
     pub(crate) fn new(input: R, limit: u64) -> Self {
         Self { input, limit, left: limit }
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     pub(crate) fn position(&self) -> u64 {
         self.limit - self.left
     }
@@ -60,7 +60,7 @@ impl<R: Read> Compact<R> {
         Ok(())
     }
 
-    /// [`Compact::fields`] of a field that must be a struct.
+    /// Calls [`Compact::fields`] on a field that must be a struct.
     pub(crate) fn fields_of(
         &mut self,
         field: Field,
@@ -82,7 +82,7 @@ impl<R: Read> Compact<R> {
         Ok(Some(Field { id: *id, kind }))
     }
 
-    /// The value of a field that must be a number.
+    /// Returns the value of a field that must be a number.
     pub(crate) fn number(&mut self, field: Field) -> io::Result<i64> {
         match field.kind {
             I16 | I32 | I64 => self.signed(),
@@ -90,7 +90,7 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Returns the value of a field that must be a truth value.
+    /// Returns the value of a field that must be a boolean.
     pub(crate) fn truth(&self, field: Field) -> io::Result<bool> {
         match field.kind {
             TRUE => Ok(true),
@@ -99,7 +99,7 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Passes over a field that must be a list; returns its length.
+    /// Skips a field that must be a list; returns its length.
     pub(crate) fn list(&mut self, field: Field) -> io::Result<u64> {
         match field.kind {
             LIST => self.skip_list(DEPTH),
@@ -107,8 +107,8 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Begins to read a field that must be a list of structs; returns its length. Each must then be read by
-    /// [`Compact::fields`].
+    /// Starts reading a field that must be a list of structs; returns its length. The caller must then read each struct
+    /// with [`Compact::fields`].
     pub(crate) fn structs(&mut self, field: Field) -> io::Result<u64> {
         let (length, kind) = match field.kind {
             LIST => self.list_head()?,
@@ -121,7 +121,7 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Passes over the value of a field.
+    /// Skips the value of a field.
     pub(crate) fn skip(&mut self, field: Field) -> io::Result<()> {
         self.skip_value(field.kind, DEPTH)
     }
@@ -160,8 +160,8 @@ impl<R: Read> Compact<R> {
         Ok(length)
     }
 
-    /// The length of a list, and the type of what is in it. Each takes a byte at least, so that no more can follow than
-    /// bytes are left.
+    /// Returns the length of a list and the type of its items. Each item takes at least one byte, so the length cannot
+    /// exceed the number of bytes left.
     fn list_head(&mut self) -> io::Result<(u64, u8)> {
         let head = self.byte()?;
         let length = match head >> 4 {
@@ -189,10 +189,10 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Passes over `length` times values of some types.
+    /// Skips `length` groups of values of these types.
     fn skip_values(&mut self, kinds: &[u8], length: u64, depth: usize) -> io::Result<()> {
         self.bounded(length)?;
-        // They would take no byte of their own, in the reader that comes after us.
+        // The `parquet` crate would read them without consuming a byte.
         if length > 0 && kinds.iter().any(|kind| matches!(*kind, TRUE | FALSE)) {
             return Err(wrong("a list of truth values".to_owned()));
         }
@@ -245,7 +245,7 @@ fn unexpected(id: i64, kind: u8, wanted: &str) -> io::Error {
     wrong(format!("field {id} of type {kind} where a {wanted} is expected"))
 }
 
-/// The error of bytes that cannot be right.
+/// Returns the error for invalid bytes.
 pub(crate) fn wrong(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }

@@ -1,10 +1,11 @@
 //! Writes documents as row groups of Parquet shards (`--layout documents`) and reads them back, every row checked.
 //!
-//! A row is a document. The documents of a data set stand in the order of its pass 0, which is random and computed
+//! A row is a document. The documents of a data set are in the order of pass 0, which is random and reproducible
 //! (`dataset::document_groups`), so any row group is a sample of the text.
 //!
-//! Size: the ids are written plainly and left to zstd, which finds repeated phrases. On the bench corpus (1.85 million
-//! tokens) this takes 2.6 MB. A dictionary takes 2.8 MB; byte-stream split takes 2.65 MB, and fewer readers know it.
+//! Size: the ids are written with plain encoding and compressed by zstd, which finds repeated phrases. On the bench
+//! corpus (1.85 million tokens) this takes 2.6 MB. A dictionary takes 2.8 MB; byte-stream split takes 2.65 MB, and
+//! fewer readers support it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,16 +30,16 @@ use crate::tokenization::word_marks::IdSpace;
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];
 
-/// Tokens of one record batch on its way to the file, roughly.
+/// Approximate number of tokens per record batch when writing.
 const BATCH_TOKENS: usize = 1 << 16;
-/// Bytes of one page: zstd finds more in large ones.
+/// Size of a page in bytes: zstd compresses large pages better.
 const PAGE: usize = 1 << 20;
-/// Documents of one record batch that is read: few, because a document may be a book.
+/// Number of documents per record batch when reading: few, because a document may be a book.
 pub(crate) const READ_AT_ONCE: usize = 32;
 
-/// The columns: `input_ids: list<int32>`, the tokens of a document without special ones, and `sentence_lengths:
-/// list<int32>`, how many of them each sentence has; nothing is nullable, nothing is empty. Where
-/// a segmenter found words, `continues_word: list<bool>` follows, one for each token.
+/// Returns the schema of documents: `input_ids: list<int32>`, the tokens of a document without special tokens, and
+/// `sentence_lengths: list<int32>`, the number of tokens of each sentence; nothing is nullable, nothing is empty. With
+/// a segmenter, `continues_word: list<bool>` follows, one value for each token.
 #[must_use]
 pub fn document_schema() -> SchemaRef {
     let list = |name: &str| Field::new(name, DataType::List(element(DataType::Int32)), false);
@@ -60,19 +61,19 @@ fn properties(footer: Vec<KeyValue>) -> WriterProperties {
         .build()
 }
 
-/// How documents of such ids are written.
+/// Returns how documents with ids of this space are written.
 pub(crate) fn document_form(ids: IdSpace) -> ShardForm {
     ShardForm { schema: stored_schema(ids), properties }
 }
 
-/// Encodes row groups of documents; each thread has its own.
+/// Encoder of row groups of documents; each thread has its own.
 pub(crate) struct DocumentEncoder {
     encoder: GroupEncoder,
     batch: DocumentBatch,
 }
 
 impl DocumentEncoder {
-    /// An encoder of documents of such ids.
+    /// Creates an encoder of documents with ids of this space.
     pub(crate) fn new(ids: IdSpace) -> Result<Self> {
         let encoder = GroupEncoder::new(&document_form(ids))?;
         Ok(Self { encoder, batch: DocumentBatch { space: ids, ..DocumentBatch::default() } })
@@ -121,7 +122,7 @@ impl DocumentBatch {
         self.counts.push(document.tokens());
     }
 
-    /// The documents so far as a batch; the builder is empty afterwards.
+    /// Returns the documents so far as a batch and empties the builder.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut this = std::mem::replace(self, Self { space: self.space, ..Self::default() });
         let mut marks = Vec::new();

@@ -31,7 +31,7 @@ pub fn read_shard(path: &Path) -> Result<ShardRows> {
     let second = file.metadata.schema().fields().get(1);
     let is_hf = second.is_some_and(|field| field.name() == HF_COLUMNS[1]);
     let columns = if is_hf { Columns::Hf } else { Columns::Reference };
-    // No manifest says whether there are marks.
+    // Without a manifest it is not known whether the shard has word marks.
     if is_hf || file.check_columns(&row_schema(columns, true)).is_err() {
         file.check_columns(&row_schema(columns, false))?;
     }
@@ -40,7 +40,7 @@ pub fn read_shard(path: &Path) -> Result<ShardRows> {
     Ok(rows)
 }
 
-/// An open shard whose footer is known.
+/// An open shard whose footer was read.
 pub struct ShardFile {
     path: PathBuf,
     file: File,
@@ -67,8 +67,8 @@ impl ShardFile {
         Ok(Self { path: path.to_owned(), file, metadata, starts })
     }
 
-    /// Columns must have the right names, order and types. Nullable ones pass: other writers make them so, and nulls are
-    /// looked for in the rows.
+    /// Checks that the columns have the right names, order and types. Nullable columns are accepted, because other
+    /// writers produce them; nulls are checked for in the rows.
     pub(crate) fn check_columns(&self, expected: &Schema) -> Result<()> {
         fn describe(kind: &DataType) -> String {
             match kind {
@@ -95,33 +95,33 @@ impl ShardFile {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.starts[self.groups()]
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The first row of a row group and the one behind its last.
+    /// Returns the range of the rows of a row group.
     ///
     /// # Panics
-    /// When there is no such row group.
+    /// If there is no such row group.
     #[must_use]
     pub fn rows_of(&self, group: usize) -> Range<u64> {
         self.starts[group]..self.starts[group + 1]
     }
 
-    /// The row group with a row of the shard.
+    /// Returns the row group that contains a row of the shard.
     pub(crate) fn group_of(&self, row: u64) -> usize {
         assert!(row < self.rows(), "row {row} of {}", self.rows());
         self.starts.partition_point(|&start| start <= row) - 1
     }
 
-    /// The rows of a row group, so many at once.
+    /// Returns the rows of a row group in batches of a given size.
     pub(crate) fn batches(
         &self,
         group: usize,
@@ -135,7 +135,7 @@ impl ShardFile {
             .map(|batch| batch.map_err(|source| ShardProblem::unreadable(source).at(&self.path).into())))
     }
 
-    /// Appends the instances of a row group, each checked for itself.
+    /// Appends the instances of a row group, each row checked by itself.
     pub(crate) fn append_rows(&self, group: usize, columns: Columns, rows: &mut ShardRows) -> Result<()> {
         let before = rows.len();
         for batch in self.batches(group, BATCH)? {
@@ -149,7 +149,7 @@ impl ShardFile {
         Ok(())
     }
 
-    /// The error of a row of a row group; it is named by its place in the shard.
+    /// Returns the error for a row of a row group, numbered within the shard.
     pub(crate) fn wrong(&self, group: usize, row: u64, problem: RowProblem) -> Error {
         let row = self.rows_of(group).start.saturating_add(row);
         ShardProblem::Row { row, problem }.at(&self.path).into()

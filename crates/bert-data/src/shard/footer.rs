@@ -1,4 +1,4 @@
-//! The entries in a shard's Parquet footer, which identify the shard where its manifest is not at hand.
+//! The entries in a shard's Parquet footer, which identify the shard without its manifest.
 //!
 //! | key | value |
 //! |---|---|
@@ -17,7 +17,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::config::resolved::ResolvedConfig;
 
-/// What all shards of a data set say.
+/// The footer entries that all shards of a data set share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footer {
     config: String,
@@ -27,13 +27,13 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// Of a data set with these options and the vocabulary of this digest.
+    /// Creates the entries for a data set with these options and the digest of its vocabulary.
     pub(crate) fn new(config: &ResolvedConfig, vocabulary: String) -> Self {
         let (random_seed, shards) = (config.random_seed, config.num_shards);
         Self { config: config.digest(), vocabulary, random_seed, shards }
     }
 
-    /// The entries of one of them.
+    /// Returns the entries of one shard.
     pub(crate) fn of_shard(&self, shard: usize) -> Vec<KeyValue> {
         let entry = |key: &str, value: String| KeyValue::new(format!("bert.{key}"), value);
         vec![
@@ -46,12 +46,12 @@ impl Footer {
     }
 }
 
-/// Columns that have a 0 or a 1 for each token: their least and greatest values would say nothing, and take 4 % of the
-/// time of a build.
+/// Columns that contain 0 or 1 for each token: their minimum and maximum would be useless, and take 4 % of the time of
+/// a build.
 const FLAGS: [&str; 3] = ["segment_ids", "token_type_ids", "attention_mask"];
 
-/// The properties that all shards have: who wrote them, in the form that Parquet readers take apart, and the least and
-/// greatest value of each column chunk, by which they skip some.
+/// Returns the properties that all shards share: the program name in the form that Parquet readers parse, and the
+/// minimum and maximum of each column chunk, which lets readers skip some.
 pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder {
     let path = |flag: &str| ColumnPath::new([flag, "list", "element"].map(String::from).to_vec());
     FLAGS
@@ -68,9 +68,9 @@ pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder
 /// The version of the format that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
 
-/// The version of everything that is drawn for a data set, and of what a half-finished build keeps of it.
+/// The version of all random draws for a data set, and of the content of an unfinished build.
 ///
-/// Raise it with every change by which the same options and text give other rows (another order of draws, another rule
-/// for pairs or masks), or by which a work folder holds something else. A build goes on only under the version that it
-/// was begun with. 2: sentences longer than an instance are used in pieces. 3: rows are made bucket by bucket.
+/// Raise it with every change by which the same options and text give different rows (another order of draws, another
+/// rule for pairs or masks), or by which a work folder changes. A build continues only with the version that it was
+/// started with. 2: sentences longer than an instance are used in pieces. 3: rows are generated bucket by bucket.
 pub const STREAMS_VERSION: u32 = 3;

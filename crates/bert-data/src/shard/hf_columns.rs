@@ -1,9 +1,8 @@
-//! The columns that `transformers` trains from (`--columns hf`): makes Arrow record batches of rows, and rows of
-//! batches.
+//! The columns that `transformers` trains from (`--columns hf`): converts rows to Arrow record batches and back.
 //!
 //! The names are the arguments of `BertForPreTraining.forward`. Every row is padded to `max_seq_length`, because the
-//! default collator of `Trainer` stacks rows as they are. Nothing is lost: positions and ids of the masked tokens
-//! follow from `labels`, the length from `attention_mask`.
+//! default collator of `Trainer` stacks rows unchanged. Nothing is lost: positions and ids of the masked tokens follow
+//! from `labels`, the length from `attention_mask`.
 
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{HF_COLUMNS, ListColumn, first_null, hf_schema, int32, list_array};
 use crate::tokenization::vocabulary::TokenId;
 
-/// The label of a token that is not masked; PyTorch's cross entropy leaves it out.
+/// The label of a token that is not masked; PyTorch's cross entropy ignores it.
 pub const NO_LABEL: i32 = -100;
 
-/// `count` rows as a record batch, padded to `length` tokens with the id `pad`.
+/// Returns `count` rows as a record batch, padded to `length` tokens with the id `pad`.
 pub(crate) fn hf_batch<'a>(
     rows: impl Iterator<Item = Row<'a>>,
     count: usize,
@@ -91,7 +90,7 @@ pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(),
     Ok(())
 }
 
-/// Where the padding begins: the mask is ones, then zeros.
+/// Returns the start of the padding: the mask must be ones, then zeros.
 fn padded_from(mask: &[i8]) -> Result<usize, RowProblem> {
     let tokens = mask.iter().take_while(|&&value| value == 1).count();
     match mask[tokens..].iter().position(|&value| value != 0) {
@@ -103,7 +102,7 @@ fn padded_from(mask: &[i8]) -> Result<usize, RowProblem> {
     }
 }
 
-/// Positions and ids of the masked tokens; padding has none.
+/// Returns positions and ids of the masked tokens; padding must have none.
 fn masks_of(
     labels: &[i32],
     tokens: usize,

@@ -1,4 +1,5 @@
-//! Packs a [`Instance`] into bytes for scratch files, on its way to a shard. No lasting file has this format.
+//! Packs an [`Instance`] into bytes for scratch files, before it is written to a shard. No permanent file has this
+//! format.
 
 use crate::documents::id_width::Width;
 use crate::documents::tally::Tally;
@@ -18,7 +19,7 @@ pub(crate) fn pack(row: &Instance, width: Width, out: &mut Vec<u8>) {
     width.put(&row.masked_lm_ids, out);
 }
 
-/// Counts the packed rows that begin at these places of `bytes`.
+/// Counts the packed rows that start at these offsets of `bytes`.
 pub(crate) fn tally_of(bytes: &[u8], width: Width, starts: &[u32]) -> Tally {
     let mut tally = Tally::default();
     let rows = starts.iter().map(|&start| PackedRow::first_of(&bytes[start as usize..], width));
@@ -26,7 +27,7 @@ pub(crate) fn tally_of(bytes: &[u8], width: Width, starts: &[u32]) -> Tally {
     tally
 }
 
-/// A packed row, looked at.
+/// A view of a packed row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedRow<'a> {
     bytes: &'a [u8],
@@ -34,14 +35,14 @@ pub(crate) struct PackedRow<'a> {
 }
 
 impl<'a> PackedRow<'a> {
-    /// The row that begins `bytes`.
+    /// Returns the row at the start of `bytes`.
     pub(crate) fn first_of(bytes: &'a [u8], width: Width) -> Self {
         let row = Self { bytes, width };
         let length = HEAD + row.number(0) * width.bytes() + row.number(2) * (2 + width.bytes());
         Self { bytes: &bytes[..length], width }
     }
 
-    /// The packed form.
+    /// Returns the packed form.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

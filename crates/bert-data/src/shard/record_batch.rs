@@ -1,5 +1,5 @@
-//! Makes Arrow record batches of rows, and rows of batches, with the columns of [`schema`], without padding, or with those
-//! that `transformers` wants ([`crate::shard::hf_columns`]).
+//! Converts rows to Arrow record batches and back, either with the columns of [`schema`], without padding, or with the
+//! columns of `transformers` ([`crate::shard::hf_columns`]).
 //!
 //! The reference pads every field; here input mask and mask weights follow from the lengths.
 
@@ -19,17 +19,17 @@ use crate::shard::schema::{
 use crate::tokenization::vocabulary::TokenId;
 use crate::tokenization::word_marks::IdSpace;
 
-/// As which columns rows are stored.
+/// The columns in which rows are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowColumns {
-    /// Those of the reference, and marks of words where the ids have such.
+    /// The columns of the reference, and word marks if the ids have them.
     Reference(IdSpace),
-    /// Those of `transformers`, padded to a length with an id.
+    /// The columns of `transformers`, padded to a length with an id.
     Hf { length: usize, pad: TokenId },
 }
 
 impl RowColumns {
-    /// The columns of the shards.
+    /// Returns the schema of the shards.
     pub(crate) fn schema(self) -> SchemaRef {
         match self {
             Self::Reference(ids) => with_marks(schema(), ids.word_marks),
@@ -37,7 +37,7 @@ impl RowColumns {
         }
     }
 
-    /// The ids of rows that become such columns.
+    /// Returns the id space of the stored rows.
     pub(crate) fn ids(self) -> IdSpace {
         match self {
             Self::Reference(ids) => ids,
@@ -45,7 +45,7 @@ impl RowColumns {
         }
     }
 
-    /// Rows as a batch.
+    /// Returns rows as a batch.
     pub(crate) fn batch(self, rows: &ShardRows) -> Result<RecordBatch, ArrowError> {
         if let Self::Hf { length, pad } = self {
             return hf_batch(rows.iter(), rows.len(), length, pad);

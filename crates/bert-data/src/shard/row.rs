@@ -13,18 +13,18 @@ pub struct Row<'a> {
     pub input_ids: &'a [TokenId],
     /// 0 or 1 for each token.
     pub segment_ids: &'a [i8],
-    /// Positions of the masked tokens, ascending; none in a stored row where the loader makes the masks.
+    /// Positions of the masked tokens, ascending; none in a stored row if the loader masks.
     pub masked_lm_positions: &'a [u32],
     /// The original ids at these positions.
     pub masked_lm_ids: &'a [TokenId],
     /// 1 when B is random or, with sentence order, when the segments are swapped; else 0.
     pub next_sentence_label: i8,
-    /// For each token whether a segmenter found it to go on with the word before it; nothing where that is not stored.
+    /// Whether each token continues the word before it, according to the segmenter; empty if that is not stored.
     pub continues_word: &'a [bool],
 }
 
 impl<'a> Row<'a> {
-    /// An instance as a row; its ids must have no marks.
+    /// Returns an instance as a row; its ids must have no marks.
     pub(crate) fn of(instance: &'a Instance) -> Self {
         Self {
             input_ids: &instance.tokens,
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Copies the row into an instance, ids marked where a segmenter found a word to go on.
+    /// Copies the row into an instance and marks the ids that continue a word.
     pub(crate) fn copy_to(&self, ids: IdSpace, instance: &mut Instance) {
         let Instance { tokens, segment_ids, masked_lm_positions, masked_lm_ids, is_random_next } = instance;
         self.input_ids.clone_into(tokens);
@@ -66,27 +66,27 @@ pub struct ShardRows {
     pub(super) masked_lm_ids: Vec<TokenId>,
     pub(super) mask_ends: Vec<u64>,
     pub(super) next_sentence_labels: Vec<i8>,
-    /// As many as `input_ids`, or none.
+    /// Same length as `input_ids`, or empty.
     pub(super) continues_word: Vec<bool>,
 }
 
 impl ShardRows {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.next_sentence_labels.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.next_sentence_labels.is_empty()
     }
 
-    /// One row.
+    /// Returns one row.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// If there is no such row.
     #[must_use]
     pub fn row(&self, index: usize) -> Row<'_> {
         let range = |ends: &[u64]| {
@@ -104,7 +104,7 @@ impl ShardRows {
         }
     }
 
-    /// All rows in order.
+    /// Iterates over all rows in order.
     pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
         (0..self.len()).map(|index| self.row(index))
     }
@@ -124,7 +124,7 @@ impl ShardRows {
         checked.map_err(|(row, problem)| ShardProblem::Row { row, problem }.at(path).into())
     }
 
-    /// [`ShardRows::check`] of the rows from `first` on; the error is the number of a row and what is wrong with it.
+    /// Same as [`ShardRows::check`] from row `first`; the error is the number of a row and its problem.
     pub(crate) fn check_from(
         &self,
         first: usize,
@@ -150,13 +150,13 @@ impl ShardRows {
         Ok(())
     }
 
-    /// Whether the rows have marks of words.
+    /// Returns whether the rows have word marks.
     #[must_use]
     pub fn has_marks(&self) -> bool {
         !self.continues_word.is_empty()
     }
 
-    /// Takes all rows away and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.input_ids.clear();
         self.segment_ids.clear();
@@ -168,7 +168,7 @@ impl ShardRows {
         self.continues_word.clear();
     }
 
-    /// Appends an instance whose ids are of this space; marks of words become a column.
+    /// Appends an instance with ids of this space; word marks become a column.
     pub(crate) fn push_instance(&mut self, instance: &Instance, ids: IdSpace) {
         let first = self.input_ids.len();
         self.push(Row::of(instance));
@@ -187,7 +187,7 @@ impl ShardRows {
     }
 }
 
-/// Checks what must hold of a row wherever it comes from. A negative number of a file is beyond 31 bits here.
+/// Checks the rules for any row, regardless of its source. A negative number in a file exceeds 31 bits here.
 pub(crate) fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
     let tokens = row.input_ids.len();
     if tokens == 0 {

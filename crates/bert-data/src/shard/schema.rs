@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub const COLUMNS: [&str; 5] =
     ["input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_label"];
 
-/// The column behind the others where tokens are stored without masks and a segmenter found the words.
+/// The last column, present if tokens are stored without masks and a segmenter found the words.
 pub const MARKS: &str = "continues_word";
 
 pub(crate) fn element(kind: DataType) -> FieldRef {
@@ -22,14 +22,14 @@ pub(crate) fn element(kind: DataType) -> FieldRef {
     Arc::new(Field::new("element", kind, false))
 }
 
-/// The columns: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
+/// Returns the schema: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
 /// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
 #[must_use]
 pub fn schema() -> SchemaRef {
     schema_of(COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int32, DataType::Int32])
 }
 
-/// Four lists of these types, and a label.
+/// Returns the schema of four lists of these types and a label.
 fn schema_of(names: [&str; 5], lists: [DataType; 4]) -> SchemaRef {
     let lists = lists.map(|kind| DataType::List(element(kind)));
     let kinds = lists.into_iter().chain([DataType::Int8]);
@@ -37,8 +37,8 @@ fn schema_of(names: [&str; 5], lists: [DataType; 4]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// These columns, and where tokens have marks, [`MARKS`] behind them: `continues_word: list<bool>`, one for each of
-/// `input_ids`.
+/// Returns these columns, followed by [`MARKS`] if tokens have marks: `continues_word: list<bool>`, one value for each
+/// of `input_ids`.
 pub(crate) fn with_marks(columns: SchemaRef, marks: bool) -> SchemaRef {
     if !marks {
         return columns;
@@ -52,16 +52,16 @@ pub(crate) fn with_marks(columns: SchemaRef, marks: bool) -> SchemaRef {
 pub const HF_COLUMNS: [&str; 5] =
     ["input_ids", "token_type_ids", "attention_mask", "labels", "next_sentence_label"];
 
-/// The columns: `input_ids: list<int32>` (behind the tokens the id of `[PAD]`), `token_type_ids: list<int8>` (0 and 1,
-/// behind the tokens 0), `attention_mask: list<int8>` (1 for tokens, 0 behind them), `labels: list<int32>` (the
-/// original id of a masked token, else -100), all of `max_seq_length`, and `next_sentence_label: int8` (1 = B is
-/// random). Nothing is nullable.
+/// Returns the schema: `input_ids: list<int32>` (padded with the id of `[PAD]`), `token_type_ids: list<int8>` (0 and 1,
+/// padded with 0), `attention_mask: list<int8>` (1 for tokens, 0 for padding), `labels: list<int32>` (the original id
+/// of a masked token, else -100), all of length `max_seq_length`, and `next_sentence_label: int8` (1 = B is random).
+/// Nothing is nullable.
 #[must_use]
 pub fn hf_schema() -> SchemaRef {
     schema_of(HF_COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int8, DataType::Int32])
 }
 
-/// The columns of a shard of instances.
+/// Returns the columns of a shard of instances.
 pub(crate) fn row_schema(columns: Columns, marks: bool) -> SchemaRef {
     let columns = match columns {
         Columns::Reference => schema(),
@@ -70,7 +70,7 @@ pub(crate) fn row_schema(columns: Columns, marks: bool) -> SchemaRef {
     with_marks(columns, marks)
 }
 
-/// A column of lists of these lengths.
+/// Returns a column of lists of these lengths.
 pub(crate) fn list_array(
     values: ArrayRef,
     lengths: impl IntoIterator<Item = usize>,
@@ -79,7 +79,7 @@ pub(crate) fn list_array(
     Ok(Arc::new(ListArray::try_new(item, offsets, values, None)?))
 }
 
-/// Ids or positions as `int32`.
+/// Returns ids or positions as `int32`.
 pub(crate) fn int32(values: &[u32]) -> ArrayRef {
     Arc::new(Int32Array::new(ScalarBuffer::from(Buffer::from_slice_ref(values)), None))
 }
@@ -91,28 +91,28 @@ pub(crate) struct ListColumn<'a, T> {
 }
 
 impl<'a, T: ArrowNativeType> ListColumn<'a, T> {
-    /// Column `at` of a batch, whose numbers are of the Parquet type `P` and taken for `T`, of the same size.
+    /// Returns column `at` of a batch, whose numbers have the Parquet type `P` and are read as `T`, of the same size.
     pub(crate) fn of<P: ArrowPrimitiveType>(batch: &'a RecordBatch, at: usize) -> Self {
         let lists = batch.column(at).as_list::<i32>();
         let values = lists.values().as_primitive::<P>().values().inner().typed_data();
         Self { values, borders: lists.value_offsets() }
     }
 
-    /// Where a row's numbers are among those of all.
+    /// Returns the range of a row's numbers in `values`.
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         self.borders[row] as usize..self.borders[row + 1] as usize
     }
 
-    /// The numbers of a row.
+    /// Returns the numbers of a row.
     pub(crate) fn row(&self, row: usize) -> &'a [T] {
         &self.values[self.range(row)]
     }
 }
 
-/// Rows of one record batch on its way to the file.
+/// Number of rows per record batch when writing.
 pub(crate) const BATCH: usize = 512;
 
-/// The first row with a null, or with a null inside a list, and the column it is in.
+/// Returns the first row with a null, or with a null inside a list, and the column of the null.
 pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<(usize, &'static str)> {
     let has_null = |column: &dyn Array, row: usize| {
         column.is_null(row)
@@ -125,8 +125,8 @@ pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<
     })
 }
 
-/// The marks of words behind `columns` other columns, one for each token; none where they are not stored. No null may
-/// be among them. The error is the first row that has not as many as tokens.
+/// Returns the word marks, one for each token, from the column after `columns` other columns; empty if they are not
+/// stored. Nulls are not allowed. The error is the first row without one mark per token.
 pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Result<Vec<bool>, (usize, RowProblem)> {
     let Some(column) = batch.columns().get(columns) else { return Ok(Vec::new()) };
     let lengths = |column: &ArrayRef| column.as_list::<i32>().offsets().lengths().collect::<Vec<_>>();

@@ -1,8 +1,7 @@
 //! Writes Parquet shards a row group at a time: `train-00000-of-00016.parquet`, compressed with zstd.
 //!
 //! Any thread can encode row groups (`GroupEncoder`); a `ShardWriter` writes them in order. `RowEncoder` encodes rows
-//! of instances. Which row goes to which shard is decided in `builder::plan`. The reference writes padded TFRecords
-//! round-robin.
+//! of instances. `builder::plan` assigns rows to shards. The reference writes padded TFRecords round-robin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,16 +29,16 @@ use crate::shard::record_batch::RowColumns;
 use crate::shard::row::ShardRows;
 use crate::shard::schema::BATCH;
 
-/// Bytes of one page: small ones keep the writer's buffers small at little cost in size.
+/// Size of a page in bytes: small pages keep the writer's buffers small at little cost in file size.
 const PAGE: usize = 1 << 17;
 
-/// The name of shard `index` of `count`.
+/// Returns the name of shard `index` of `count`.
 #[must_use]
 pub fn shard_name(index: usize, count: usize) -> String {
     format!("train-{index:05}-of-{count:05}.parquet")
 }
 
-/// Whether a file name is that of a shard.
+/// Returns whether a file name is the name of a shard.
 #[must_use]
 pub fn is_shard_name(name: &str) -> bool {
     let number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -49,16 +48,16 @@ pub fn is_shard_name(name: &str) -> bool {
         .is_some_and(|(index, count)| number(index) && number(count))
 }
 
-/// The columns of a shard, and how they are written.
+/// The columns of a shard, and their encoding.
 #[derive(Clone)]
 pub(crate) struct ShardForm {
     pub(crate) schema: SchemaRef,
-    /// The properties of a file with these entries in its footer.
+    /// Returns the properties of a file with these entries in its footer.
     pub(crate) properties: fn(Vec<KeyValue>) -> WriterProperties,
 }
 
 impl ShardForm {
-    /// Of instances.
+    /// Returns the form of shards of instances.
     pub(crate) fn of_rows(columns: RowColumns) -> Self {
         let properties = |footer| {
             let level = ZstdLevel::try_new(3).unwrap_or_default();
@@ -68,13 +67,13 @@ impl ShardForm {
         Self { schema: columns.schema(), properties }
     }
 
-    /// Begins a Parquet file.
+    /// Starts a Parquet file.
     fn begin<W: Write + Send>(
         &self,
         out: W,
         footer: Vec<KeyValue>,
     ) -> Result<SerializedFileWriter<W>, ParquetError> {
-        // The Parquet types say everything; an embedded Arrow schema would only be one more thing to damage.
+        // The Parquet types are sufficient; an embedded Arrow schema would only be one more thing to damage.
         let schema = ArrowSchemaConverter::new().convert(&self.schema)?;
         SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new((self.properties)(footer)))
     }
@@ -88,27 +87,27 @@ pub(crate) struct ShardWriter<W: Write> {
     groups: u64,
 }
 
-/// A shard whose last byte is written.
+/// A completely written shard.
 pub(crate) struct FinishedShard<W> {
     pub(crate) rows: Tally,
     pub(crate) groups: u64,
     pub(crate) out: W,
 }
 
-/// A row group as it goes into the file.
+/// A row group, encoded for the file.
 pub(crate) struct EncodedRowGroup {
     chunks: Vec<ArrowColumnChunk>,
     rows: Tally,
 }
 
 impl<W: Write + Send> ShardWriter<W> {
-    /// Begins a shard of this form, with these entries in its footer; `path` is named in errors.
+    /// Starts a shard of this form, with these entries in its footer; `path` is named in errors.
     pub(crate) fn new(out: W, path: &Path, form: &ShardForm, footer: Vec<KeyValue>) -> Result<Self> {
         let writer = form.begin(out, footer).map_err(failed(path))?;
         Ok(Self { path: path.to_owned(), writer, written: Tally::default(), groups: 0 })
     }
 
-    /// Writes a row group behind those before it. One without rows is left out.
+    /// Appends a row group. An empty one is skipped.
     pub(crate) fn append(&mut self, group: EncodedRowGroup) -> Result<()> {
         if group.rows.count == 0 {
             return Ok(());
@@ -126,7 +125,7 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Completes the file.
     pub(crate) fn finish(self) -> Result<FinishedShard<W>> {
         let mut out = self.writer.into_inner().map_err(failed(&self.path))?;
         out.flush().map_err(|source| failed(&self.path)(source.into()))?;
@@ -134,10 +133,10 @@ impl<W: Write + Send> ShardWriter<W> {
     }
 }
 
-/// Takes the next batch of a row group.
+/// Callback that receives the next batch of a row group.
 type TakeBatch<'a> = dyn FnMut(&RecordBatch) -> Result<(), ParquetError> + 'a;
 
-/// Encodes row groups, of whatever shard.
+/// Encoder of row groups for any shard.
 pub(crate) struct GroupEncoder(ArrowRowGroupWriterFactory);
 
 impl GroupEncoder {
@@ -146,7 +145,7 @@ impl GroupEncoder {
         Ok(Self(ArrowRowGroupWriterFactory::new(&writer, form.schema.clone())))
     }
 
-    /// Encodes the batches that `fill` hands to its argument as a row group; `fill` returns which rows they have.
+    /// Encodes the batches that `fill` passes to its argument as a row group; `fill` returns the tally of their rows.
     /// `path` is named in errors.
     pub(crate) fn encode(
         &self,
@@ -173,25 +172,25 @@ impl GroupEncoder {
     }
 }
 
-/// Encodes row groups of instances; each thread has its own.
-// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+/// Encoder of row groups of instances; each thread has its own.
+// Aligned to separate cache lines, to prevent false sharing between threads.
 #[repr(align(128))]
 pub(crate) struct RowEncoder {
     encoder: GroupEncoder,
     columns: RowColumns,
-    /// Those of the next batch.
+    /// The rows of the next batch.
     rows: ShardRows,
     instance: Instance,
 }
 
 impl RowEncoder {
-    /// An encoder of rows as these columns.
+    /// Creates an encoder of rows with these columns.
     pub(crate) fn new(columns: RowColumns) -> Result<Self> {
         let encoder = GroupEncoder::new(&ShardForm::of_rows(columns))?;
         Ok(Self { encoder, columns, rows: ShardRows::default(), instance: Instance::default() })
     }
 
-    /// Encodes the packed rows that begin at these places of `bytes` as a row group of a shard; `path` is named in
+    /// Encodes the packed rows that start at these offsets of `bytes` as a row group of a shard; `path` is named in
     /// errors.
     pub(crate) fn encode(
         &mut self,
@@ -222,8 +221,8 @@ impl RowEncoder {
     }
 }
 
-/// Makes the error of a shard that cannot be written: that of its file, which names the bytes that a full disk lacks, or
-/// what the Parquet writer says.
+/// Returns the error for a shard that cannot be written: the file's error, which gives the bytes missing on a full
+/// disk, or the Parquet writer's error.
 fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
     move |source| match source {

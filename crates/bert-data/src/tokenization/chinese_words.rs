@@ -1,9 +1,9 @@
 //! Finds the words in Chinese text, for whole-word masking. Needs the feature `chinese`.
 //!
-//! For each ideograph of a run without spaces, it says whether the ideograph continues the word before it. The words
-//! are those of jieba (`jieba-rs`: a dictionary of 349,046 words, and a hidden Markov model for the rest).
-//! Chinese-BERT-wwm does the same with the words of LTP. Token ids stay those of single ideographs, with and without a
-//! segmenter. A run's word boundaries depend on the run alone.
+//! For each ideograph of a run without spaces, it returns whether the ideograph continues the word before it. Words
+//! come from jieba (`jieba-rs`: a dictionary of 349,046 words, and a hidden Markov model for the rest).
+//! Chinese-BERT-wwm does the same with words from LTP. Tokens are single ideographs, with and without a segmenter. The
+//! word boundaries of a run depend on the run alone.
 
 #[cfg(feature = "chinese")]
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl ChineseSegmenter {
         )
     }
 
-    /// Fills `continues` with one flag for each character of `run`: whether it goes on with the word before it.
+    /// Fills `continues` with one flag for each character of `run`: whether it continues the word before it.
     pub fn segment(&self, run: &str, continues: &mut Vec<bool>) {
         continues.clear();
         #[cfg(feature = "chinese")]

@@ -1,9 +1,9 @@
-//! Splits a line of text into word pieces. Ports the reference's `tokenization.py`.
+//! Splits a line of text into WordPiece tokens. Ports the reference's `tokenization.py`.
 //!
 //! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported
-//! here; the WordPiece model is that of the `tokenizers` crate. That crate's own BERT normalizer is not used, because
+//! here; the WordPiece model comes from the `tokenizers` crate. That crate's own BERT normalizer is not used, because
 //! it differs from the reference in several classes of characters (CJK extension E, private use, the final sigma,
-//! Unicode tables). There are no special tokens: `[SEP]` in text is text.
+//! Unicode tables). Special tokens are not recognized: `[SEP]` in text is plain text.
 
 pub mod chinese_words;
 pub(crate) mod offsets;
@@ -29,11 +29,11 @@ use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{UNK, Vocabulary};
 use crate::tokenization::word_marks::IdSpace;
 
-/// Longer words are one `[UNK]`.
+/// Maximum characters of a word; longer words are one `[UNK]`.
 const MAX_INPUT_CHARS_PER_WORD: usize = 200;
-/// How many words an [`Encoder`] remembers: natural text reaches a hit rate of 95 % long before.
+/// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % long before.
 const CACHED_WORDS: usize = 1 << 16;
-/// Longer words are rare and not worth remembering.
+/// Maximum length of a cached word; longer words are rare.
 const CACHED_LENGTH: usize = 64;
 
 fn is_ideograph(c: char) -> bool {
@@ -42,7 +42,8 @@ fn is_ideograph(c: char) -> bool {
         | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
 }
 
-/// What the reference counts as punctuation: all of ASCII that is no letter, digit or space, and category P.
+/// Returns whether a character is punctuation for the reference: ASCII other than letters, digits and space, and
+/// category P.
 #[must_use]
 pub fn is_punctuation(c: char) -> bool {
     use GeneralCategory as G;
@@ -61,7 +62,7 @@ pub fn is_punctuation(c: char) -> bool {
     )
 }
 
-/// What cleaning makes of a character.
+/// The result of cleaning a character.
 enum Cleaned {
     Dropped,
     Space,
@@ -75,7 +76,7 @@ fn clean(c: char) -> Cleaned {
         _ if c.is_ascii_graphic() => Cleaned::Kept,
         _ => match get_general_category(c) {
             GeneralCategory::Control | GeneralCategory::Format => Cleaned::Dropped,
-            // Line and paragraph separators are kept by the reference's cleaning, and then split at.
+            // Line and paragraph separators pass the reference's cleaning, and then separate words.
             GeneralCategory::SpaceSeparator => Cleaned::Space,
             GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => Cleaned::Space,
             _ => Cleaned::Kept,
@@ -83,12 +84,12 @@ fn clean(c: char) -> Cleaned {
     }
 }
 
-/// A word of a line: what stands between spaces, cleaned, or one ideograph.
+/// A word of a line: the cleaned text between spaces, or one ideograph.
 #[derive(Clone, Copy)]
 struct Word<'a> {
     text: &'a str,
     ideograph: bool,
-    /// Whether it is an ideograph that stands directly behind another one. What cleaning drops may stand between.
+    /// Whether it is an ideograph directly after another one. Dropped characters may be in between.
     adjoins: bool,
 }
 
@@ -119,7 +120,7 @@ fn each_word(line: &str, split_ideographs: bool, mut word: impl FnMut(Word<'_>))
     }
 }
 
-/// The general form of one step of [`each_word`]: takes a word that is not plain ASCII, returns the bytes taken.
+/// Processes a word that is not plain ASCII, for [`each_word`]; returns the number of bytes consumed.
 fn clean_word(
     rest: &str,
     split_ideographs: bool,
@@ -154,8 +155,8 @@ fn clean_word(
     taken
 }
 
-/// A word as the vocabulary spells it: in lower case by whole words (final sigma), then NFD without nonspacing marks, as
-/// far as the settings say so.
+/// Returns the normalized form of a word: lower-cased as a whole word (final sigma), then NFD without nonspacing marks,
+/// according to the settings.
 fn normal(word: &str, settings: TokenizerSettings) -> Cow<'_, str> {
     let cased: Cow<'_, str> = match settings.do_lower_case {
         true => word.to_lowercase().into(),
@@ -167,12 +168,12 @@ fn normal(word: &str, settings: TokenizerSettings) -> Cow<'_, str> {
     without_accents(cased.chars()).collect()
 }
 
-/// Characters in NFD without nonspacing marks.
+/// Returns the characters in NFD without nonspacing marks.
 pub(crate) fn without_accents(characters: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     characters.nfd().filter(|&c| get_general_category(c) != GeneralCategory::NonspacingMark)
 }
 
-/// Calls `part` with the parts of a word: each punctuation character alone, what stands between them together.
+/// Calls `part` with the parts of a word: each punctuation character alone, and the text between them.
 fn each_part(word: &str, mut part: impl FnMut(&str)) {
     let mut start = 0;
     for (at, c) in word.char_indices() {
@@ -189,25 +190,25 @@ fn each_part(word: &str, mut part: impl FnMut(&str)) {
     }
 }
 
-/// Splits text into words as WordPiece sees them, without a vocabulary: what a vocabulary is trained on.
+/// Splits text into the words that WordPiece receives, without a vocabulary; used for training a vocabulary.
 pub(crate) fn basic_tokens(line: &str, settings: TokenizerSettings, mut token: impl FnMut(&str)) {
     let split_ideographs = settings.tokenize_chinese_chars;
     each_word(line, split_ideographs, |word| each_part(&normal(word.text, settings), &mut token));
 }
 
-/// Turns lines of text into ids. Shared between threads; each thread makes its own [`Encoder`].
+/// Converter of lines of text to ids. Shared between threads; each thread creates its own [`Encoder`].
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     model: WordPiece,
     unk_id: u32,
     settings: TokenizerSettings,
-    /// For each id whether its token begins with `##`; as many as the vocabulary has.
+    /// For each id of the vocabulary, whether its token begins with `##`.
     continues: Vec<bool>,
     segmenter: Option<ChineseSegmenter>,
 }
 
 impl Tokenizer {
-    /// A tokenizer over a vocabulary. In place of settings, `true` and `false` mean the reference's `do_lower_case`.
+    /// Creates a tokenizer for a vocabulary. As settings, `true` and `false` stand for the reference's `do_lower_case`.
     #[must_use]
     pub fn new(vocabulary: &Vocabulary, settings: impl Into<TokenizerSettings>) -> Self {
         let map: AHashMap<String, u32> =
@@ -223,19 +224,19 @@ impl Tokenizer {
         Self { model, unk_id, settings, continues, segmenter: None }
     }
 
-    /// Marks the ideographs that go on with a word: their ids come out of [`Encoder::encode`] as those of
+    /// Marks the ideographs that continue a word: [`Encoder::encode`] returns their ids marked as in
     /// [`crate::tokenization::word_marks`].
     #[must_use]
     pub fn with_segmenter(self, segmenter: ChineseSegmenter) -> Self {
         Self { segmenter: Some(segmenter), ..self }
     }
 
-    /// The ids that come out of an [`Encoder`].
+    /// Returns the space of the ids that an [`Encoder`] produces.
     pub(crate) fn ids(&self) -> IdSpace {
         IdSpace { vocabulary: self.continues.len(), word_marks: self.segmenter.is_some() }
     }
 
-    /// The id of `[UNK]`, plain and marked.
+    /// Returns the id of `[UNK]`, plain and marked.
     pub(crate) fn unknown_ids(&self) -> [u32; 2] {
         [self.unk_id, self.ids().marked(self.unk_id)]
     }
@@ -245,17 +246,17 @@ impl Tokenizer {
         each_word(line, self.settings.tokenize_chinese_chars, |word| self.encode_word(word.text, out));
     }
 
-    /// An encoder with a memory for words, many times faster on long text; the ids are the same.
+    /// Returns an encoder with a word cache, many times faster on long text; the ids are the same.
     #[must_use]
     pub fn encoder(&self) -> Encoder<'_> {
         Encoder { tokenizer: self, known: KnownWords::default(), run: Run::default() }
     }
 
-    /// Calls `piece` with each id of a part of a word and the bytes of the part that it stands for.
+    /// Calls `piece` with each id of a part of a word and the bytes of the part that it covers.
     fn each_piece(&self, part: &str, mut piece: impl FnMut(u32, Range<usize>)) {
         match self.model.tokenize(part) {
             Ok(tokens) => tokens.iter().for_each(|token| piece(token.id, token.offsets.0..token.offsets.1)),
-            // Only possible without [UNK], which a Vocabulary always has.
+            // Only possible without [UNK], which every Vocabulary has.
             Err(_) => piece(self.unk_id, 0..part.len()),
         }
     }
@@ -265,9 +266,9 @@ impl Tokenizer {
     }
 }
 
-/// A [`Tokenizer`] that remembers the pieces of words; for one thread.
+/// A [`Tokenizer`] with a cache of the pieces of words; for one thread.
 #[derive(Debug)]
-// On cache lines of its own: threads that write to neighbouring ones slow each other down.
+// Aligned to separate cache lines, to prevent false sharing between threads.
 #[repr(align(128))]
 pub struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
@@ -275,7 +276,7 @@ pub struct Encoder<'a> {
     run: Run,
 }
 
-/// Words and their pieces, all words in one string and all pieces in one list: no memory of its own for each.
+/// Cached words and their pieces: all words in one string and all pieces in one list, without an allocation per word.
 #[derive(Debug, Default)]
 struct KnownWords {
     places: HashTable<KnownWord>,
@@ -284,7 +285,7 @@ struct KnownWords {
     pieces: Vec<u32>,
 }
 
-/// Where a word ends in the text and its pieces in the list, and how long both are.
+/// The end of a word in the text and of its pieces in the list, and the length of both.
 #[derive(Clone, Copy, Debug)]
 struct KnownWord {
     text_end: u32,
@@ -300,14 +301,14 @@ impl KnownWord {
 }
 
 impl KnownWords {
-    /// The pieces of a word.
+    /// Returns the pieces of a cached word.
     fn get(&self, word: &str) -> Option<&[u32]> {
         let found = self.places.find(self.hasher.hash_one(word), |known| known.word(&self.text) == word)?;
         let end = found.pieces_end as usize;
         Some(&self.pieces[end - usize::from(found.pieces)..end])
     }
 
-    /// Remembers a new word, if it is short and there is room.
+    /// Caches a new word, if it is short and there is room.
     fn insert(&mut self, word: &str, pieces: &[u32]) {
         if self.places.len() >= CACHED_WORDS || word.len() > CACHED_LENGTH {
             return;
@@ -322,7 +323,7 @@ impl KnownWords {
     }
 }
 
-/// Ideographs without space between them, and where the ids of each begin.
+/// Adjacent ideographs without space between them, and the start of the ids of each.
 #[derive(Debug, Default)]
 struct Run {
     text: String,
@@ -331,15 +332,15 @@ struct Run {
 }
 
 impl Run {
-    /// Takes one more ideograph, whose ids begin at `start`, as the tokenizer sees it.
+    /// Adds an ideograph, whose ids begin at `start`, in the form that the tokenizer sees.
     fn push(&mut self, ideograph: &str, settings: TokenizerSettings, start: usize) {
         let normal = normal(ideograph, settings);
-        // One character each, so that flags and ids go together.
+        // One character each, so that flags and ids correspond.
         self.text.push_str(if normal.chars().count() == 1 { &normal } else { ideograph });
         self.starts.push(start);
     }
 
-    /// Marks the ids of the ideographs that go on with a word, and forgets them.
+    /// Marks the ids of the ideographs that continue a word, and clears the run.
     fn mark(&mut self, segmenter: &ChineseSegmenter, space: IdSpace, ids: &mut [u32]) {
         if self.starts.len() > 1 {
             segmenter.segment(&self.text, &mut self.continues);
@@ -356,7 +357,7 @@ impl Run {
 }
 
 impl Encoder<'_> {
-    /// Whether a token begins a word: it is no `##` piece and not marked.
+    /// Returns whether a token begins a word: it is neither a `##` piece nor marked.
     pub(crate) fn begins_word(&self, id: u32) -> bool {
         self.tokenizer.continues.get(id as usize).is_some_and(|continues| !continues)
     }
@@ -368,7 +369,7 @@ impl Encoder<'_> {
         };
         let (mut run, tokenizer) = (std::mem::take(&mut self.run), self.tokenizer);
         self.encode_words(line, out, |word, start, ids| {
-            // The ids of this word are there already.
+            // `ids` already contains the ids of this word.
             if !word.adjoins {
                 run.mark(segmenter, tokenizer.ids(), &mut ids[..start]);
             }
@@ -380,7 +381,7 @@ impl Encoder<'_> {
         self.run = run;
     }
 
-    /// Appends the ids of each word and shows `see` the word, where its ids begin, and all ids.
+    /// Appends the ids of each word and calls `see` with the word, the start of its ids, and all ids.
     fn encode_words(
         &mut self,
         line: &str,

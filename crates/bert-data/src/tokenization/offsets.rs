@@ -1,23 +1,23 @@
-//! Finds word pieces together with their places in the text.
+//! Finds word pieces together with their offsets in the text.
 //!
-//! Each piece has the bytes of the line that it came from, whatever cleaning, lower-casing and accent stripping made of
-//! them. So an answer that a model gives in tokens can be quoted in the characters of the text.
+//! Each piece has the bytes of the line that it came from, regardless of cleaning, lower-casing and accent stripping.
+//! So an answer that a model gives in tokens can be quoted in the characters of the text.
 
 use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, normal, without_accents};
 
-/// A word piece, and the bytes of the text that it stands for.
+/// A word piece, and the bytes of the text that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedPiece {
     /// Its id.
     pub id: u32,
-    /// Where its first character begins, in bytes of the text.
+    /// Start of its first character, in bytes of the text.
     pub start: usize,
-    /// Where its last character ends, with the accents that were stripped from it.
+    /// End of its last character, including the accents that were stripped from it.
     pub end: usize,
 }
 
-/// A character of a word, and where it stands in the text.
+/// A character of a word, and its position in the text.
 #[derive(Clone, Copy)]
 struct Placed {
     character: char,
@@ -26,7 +26,7 @@ struct Placed {
 }
 
 impl Tokenizer {
-    /// The pieces of a text with their places, in order. The ids are those of [`Tokenizer::encode`].
+    /// Returns the pieces of a text with their offsets, in order. The ids are the same as from [`Tokenizer::encode`].
     #[must_use]
     pub fn encode_with_offsets(&self, text: &str) -> Vec<PlacedPiece> {
         let mut pieces = Vec::new();
@@ -48,7 +48,7 @@ impl Tokenizer {
         pieces
     }
 
-    /// Appends the pieces of a word and empties it.
+    /// Appends the pieces of a word and clears the word.
     fn place(&self, word: &mut Vec<Placed>, pieces: &mut Vec<PlacedPiece>) {
         if word.is_empty() {
             return;
@@ -68,7 +68,7 @@ impl Tokenizer {
         word.clear();
     }
 
-    /// For each byte of a normalized word the bytes of the text that its character stands for.
+    /// Returns, for each byte of a normalized word, the bytes of the text that its character came from.
     fn places(&self, word: &[Placed], normal: &str) -> Vec<(usize, usize)> {
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(normal.len());
         let mut characters = normal.chars();
@@ -85,8 +85,8 @@ impl Tokenizer {
                 of_letter.for_each(|place| place.1 = placed.end);
             }
         }
-        // Should a character's own normal form ever differ from its share of the word's, the whole word stands for each
-        // piece.
+        // If the normal forms of the single characters ever differ from the normal form of the word, each piece covers
+        // the whole word.
         if characters.next().is_some() || places.len() != normal.len() {
             places = vec![(word[0].start, word[word.len() - 1].end); normal.len()];
         }
@@ -94,7 +94,7 @@ impl Tokenizer {
     }
 }
 
-/// How many characters normalization makes of one.
+/// Returns the number of characters that one character has after normalization.
 fn made_of(character: char, settings: TokenizerSettings) -> usize {
     match (settings.do_lower_case, settings.strips_accents()) {
         (true, true) => without_accents(character.to_lowercase()).count(),
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(quoted(&tokenizer(true), "a Zebra b"), ["a", "Zebra", "b"]);
     }
 
-    /// Whatever the text: the ids of `encode`, and places in order on boundaries of characters.
+    /// For any text, the ids equal `encode`'s, and the offsets are in order and on character boundaries.
     #[test]
     fn ids_are_those_without_places() {
         let alphabet: Vec<char> =

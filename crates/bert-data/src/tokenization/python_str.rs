@@ -2,13 +2,13 @@
 
 use unicode_general_category::{GeneralCategory, get_general_category};
 
-/// Whether Python's `str.isspace` holds; Rust's `char::is_whitespace` lacks U+001C to U+001F.
+/// Returns the result of Python's `str.isspace`; Rust's `char::is_whitespace` lacks U+001C to U+001F.
 #[must_use]
 pub fn is_python_space(c: char) -> bool {
     matches!(c, '\u{1c}'..='\u{1f}') || c.is_whitespace()
 }
 
-/// Whether Python's `str.isalnum` holds: letters and numbers of all kinds.
+/// Returns the result of Python's `str.isalnum`: letters and numbers of all kinds.
 #[must_use]
 pub fn is_python_alphanumeric(c: char) -> bool {
     use GeneralCategory as G;
@@ -25,7 +25,7 @@ pub fn is_python_alphanumeric(c: char) -> bool {
     )
 }
 
-/// Python's `str.strip()`.
+/// Returns the result of Python's `str.strip()`.
 #[must_use]
 pub fn python_strip(text: &str) -> &str {
     text.trim_matches(is_python_space)

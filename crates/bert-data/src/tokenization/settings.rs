@@ -1,7 +1,7 @@
 //! [`TokenizerSettings`]: how text is normalized before it is split into word pieces.
 //!
-//! The names are as in `tokenizer_config.json`. One struct is used for building data sets, vocabularies, training and
-//! inference, so that all of them read a text in the same way.
+//! The names follow `tokenizer_config.json`. Data sets, vocabularies, training and inference share one struct, so that
+//! all of them normalize text in the same way.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct TokenizerSettings {
     /// Whether text is lower-cased.
     pub do_lower_case: bool,
-    /// Whether accents (nonspacing marks) are removed; `None` means as `do_lower_case` says.
+    /// Whether accents (nonspacing marks) are removed; `None` means the value of `do_lower_case`.
     pub strip_accents: Option<bool>,
-    /// Whether each ideograph is a word of its own.
+    /// Whether each ideograph is a separate word.
     pub tokenize_chinese_chars: bool,
 }
 
@@ -32,13 +32,13 @@ impl From<bool> for TokenizerSettings {
 }
 
 impl TokenizerSettings {
-    /// Whether accents are removed.
+    /// Returns whether accents are removed.
     #[must_use]
     pub fn strips_accents(self) -> bool {
         self.strip_accents.unwrap_or(self.do_lower_case)
     }
 
-    /// Whether both settings give the same tokens for every text.
+    /// Returns whether both settings give the same tokens for every text.
     #[must_use]
     pub fn same_tokens(self, other: Self) -> bool {
         let of = |settings: Self| {
@@ -56,7 +56,7 @@ impl fmt::Display for TokenizerSettings {
     }
 }
 
-/// Settings as somebody gives them: flags, or the files of a tokenizer. `None` means that nothing is stated.
+/// Settings as given by flags or by the files of a tokenizer. `None` means that a setting is not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields have the names of TokenizerSettings")]
 pub struct StatedSettings {
@@ -66,7 +66,7 @@ pub struct StatedSettings {
 }
 
 impl StatedSettings {
-    /// These settings, and `other`'s where nothing is stated here.
+    /// Returns these settings, with `other`'s values for settings that are not given here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl StatedSettings {
         }
     }
 
-    /// The settings, with the defaults where nothing is stated.
+    /// Returns the settings, with defaults for those that are not given.
     #[must_use]
     pub fn resolved(self) -> TokenizerSettings {
         let default = TokenizerSettings::default();

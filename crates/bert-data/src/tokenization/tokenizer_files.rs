@@ -1,8 +1,8 @@
 //! Reads the vocabulary and the settings of a tokenizer: `vocab.txt`, `tokenizer.json`, or a folder with one of them.
 //!
-//! Settings come from `tokenizer_config.json`, and where it is silent from the normalizer of `tokenizer.json`, as in
-//! `transformers`. A tokenizer that is not BERT's is refused by its key. Files are written by
-//! `bert-model`.
+//! Settings come from `tokenizer_config.json`, or if it lacks them, from the normalizer of `tokenizer.json`, as in
+//! `transformers`. A tokenizer other than BERT's is rejected with the key that differs. `bert-model` writes these
+//! files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::tokenization::tokenizer_json::{self, AddedToken, added_tokens, option
 use crate::tokenization::vocabulary::{CLS, LARGEST, MASK, PAD, SEP, UNK, Vocabulary};
 use bert_storage::{is_url, read_limited};
 
-/// The vocabulary with one token on each line.
+/// The vocabulary file with one token per line.
 const VOCAB: &str = "vocab.txt";
 /// The format of the `tokenizers` library: the only one that current versions of `transformers` write.
 const TOKENIZER: &str = "tokenizer.json";
@@ -26,28 +26,28 @@ const ADDED: &str = "added_tokens.json";
 /// Classes of `transformers` that split text as BERT's tokenizer does.
 const CLASSES: [&str; 8] =
     ["Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "RetriBert", "Lxmert", "SqueezeBert"];
-/// Classes that are whatever `tokenizer.json` says.
+/// Generic classes whose behaviour is defined by `tokenizer.json`.
 const GENERAL_CLASSES: [&str; 2] = ["PreTrainedTokenizerFast", "TokenizersBackend"];
 
-/// A tokenizer's vocabulary, and what its files say about the text before it.
+/// A tokenizer's vocabulary, and the settings in its files.
 #[derive(Clone, Debug)]
 pub struct TokenizerFiles {
     /// The vocabulary.
     pub vocabulary: Vocabulary,
-    /// The settings that the files state.
+    /// The settings given in the files.
     pub stated: StatedSettings,
     /// The file that the vocabulary was read from.
     pub source: PathBuf,
-    /// Whether that file is JSON, not a token on each line.
+    /// Whether that file is JSON rather than one token per line.
     pub is_json: bool,
 }
 
 impl TokenizerFiles {
-    /// Reads a vocabulary file, a `tokenizer.json`, or a folder. In a folder `vocab.txt` comes before `tokenizer.json`.
-    /// A file with the name of one of these has the settings of its folder.
+    /// Reads a vocabulary file, a `tokenizer.json`, or a folder. In a folder `vocab.txt` takes precedence over
+    /// `tokenizer.json`. A file with one of these names uses the settings of its folder.
     ///
     /// # Errors
-    /// [`Error::Storage`], or [`Error::Vocabulary`], which says what is wrong in which file.
+    /// [`Error::Storage`], or [`Error::Vocabulary`], which names the file and the problem.
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = match path.is_dir() {
             true => {
@@ -61,7 +61,7 @@ impl TokenizerFiles {
         let problem = |problem: VocabularyProblem, name| {
             problem.at(folder.map_or_else(|| source.clone(), |folder| folder.join(name)))
         };
-        // Before the vocabulary: another tokenizer's may well lack a token of ours.
+        // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
         let config = of_folder(CONFIG)?.flatten().unwrap_or_default();
         let mut stated = settings_of_config(&config).map_err(|found| problem(found, CONFIG))?;
         let json = json_of(&source, &bytes)?;
@@ -83,26 +83,27 @@ impl TokenizerFiles {
         Ok(Self { vocabulary, stated, is_json: json.is_some(), source })
     }
 
-    /// [`TokenizerFiles::read`] of a folder; `None` where it holds neither `vocab.txt` nor `tokenizer.json`.
+    /// Calls [`TokenizerFiles::read`] on a folder; returns `None` if it contains neither `vocab.txt` nor
+    /// `tokenizer.json`.
     ///
     /// # Errors
-    /// As [`TokenizerFiles::read`].
+    /// The same errors as [`TokenizerFiles::read`].
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         vocabulary_in(folder).map(|_| Self::read(folder)).transpose()
     }
 }
 
-/// The file of a folder that holds the vocabulary.
+/// Returns the file of a folder that contains the vocabulary.
 fn vocabulary_in(folder: &Path) -> Option<PathBuf> {
     [VOCAB, TOKENIZER].map(|name| folder.join(name)).into_iter().find(|path| path.exists())
 }
 
-/// Whether a file's name is one that a tokenizer's folder has, so that the files next to it belong to it.
+/// Returns whether a file has a standard name in a tokenizer's folder, so that the files next to it belong to it.
 fn has_name_of_a_folder(path: &Path) -> bool {
     !is_url(path) && path.file_name().is_some_and(|name| [VOCAB, TOKENIZER].iter().any(|ours| name == *ours))
 }
 
-/// The object that a vocabulary file is, unless it has a token on each line.
+/// Returns the JSON object in a vocabulary file, or `None` if the file has one token per line.
 fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
     let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let named = path.extension().is_some_and(|end| end == "json");
@@ -117,7 +118,7 @@ fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
     }
 }
 
-/// The object of a JSON file, if the file is there.
+/// Returns the object of a JSON file, if the file exists.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     match read_limited(path, LARGEST) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
@@ -129,7 +130,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     }
 }
 
-/// What `tokenizer_config.json` states; another tokenizer than BERT's is refused.
+/// Returns the settings in `tokenizer_config.json`; a tokenizer other than BERT's is rejected.
 fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, VocabularyProblem> {
     let is_ours = |class: &str| {
         let name = class.strip_suffix("Fast").unwrap_or(class);
@@ -147,7 +148,7 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, Voc
         ("pad_token", PAD),
     ];
     for (key, token) in special {
-        // A text, or an object with a text in it.
+        // A string, or an object that contains it.
         let is_it = |value: &Value| value == token || value.get("content").is_some_and(|text| text == token);
         refuse_unless(config, key, is_it, token)?;
     }
@@ -158,7 +159,7 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, Voc
     })
 }
 
-/// The tokens that other files of the folder add to `vocab.txt`.
+/// Returns the tokens that other files of the folder add to `vocab.txt`.
 fn added_beside(
     config: &Map<String, Value>,
     tokenizer: Option<&Map<String, Value>>,
@@ -170,7 +171,7 @@ fn added_beside(
     }
     for (content, id) in older.unwrap_or_default() {
         let Some(id) = id.as_u64() else { continue };
-        // Another file may say that it is special.
+        // Another file may declare it as special.
         if added.iter().all(|token| token.content != content) {
             added.push(AddedToken { id: id as usize, content, special: false });
         }
@@ -189,7 +190,7 @@ mod tests {
 
     const WORDS: [&str; 7] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "m\u{f6}chte", "a"];
 
-    /// A folder with these files; `vocab.txt` has the words.
+    /// Creates a folder with these files; `vocab.txt` has the words.
     fn folder(files: &[(&str, Value)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {

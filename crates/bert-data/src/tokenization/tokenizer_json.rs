@@ -1,7 +1,7 @@
-//! Takes vocabulary and settings out of a `tokenizer.json`, the format of the `tokenizers` library.
+//! Reads vocabulary and settings from a `tokenizer.json`, the format of the `tokenizers` library.
 //!
-//! What that file can express and BERT's tokenizer does not do is refused by its key. A plain map of tokens to ids
-//! (`vocab.json`) is read as well.
+//! Features of that format that BERT's tokenizer lacks are rejected by their key. A plain map of tokens to ids
+//! (`vocab.json`) is accepted too.
 
 use std::path::Path;
 
@@ -16,19 +16,19 @@ use crate::tokenization::vocabulary::{SPECIAL, UNK, Vocabulary};
 pub(super) struct AddedToken {
     pub(super) id: usize,
     pub(super) content: String,
-    /// Whether it stands for no text, as `[CLS]` does. Others are found in the text before it is split.
+    /// Whether it represents no text, as `[CLS]` does. Other added tokens are found in the text before it is split.
     pub(super) special: bool,
 }
 
 impl AddedToken {
-    /// A token with this id as the JSON describes it.
+    /// Returns the token with this id that the JSON describes.
     pub(super) fn new(id: usize, token: &Value) -> Option<Self> {
         let content = token.get("content")?.as_str()?.to_owned();
         Some(Self { id, content, special: token.get("special").is_some_and(|special| special == true) })
     }
 }
 
-/// Refuses a key with a value that this tokenizer does not have; an absent key and `null` pass.
+/// Rejects a key with a value that this tokenizer does not support; an absent key and `null` pass.
 pub(super) fn refuse_unless(
     object: &Map<String, Value>,
     key: &str,
@@ -42,12 +42,12 @@ pub(super) fn refuse_unless(
 }
 
 fn unsupported(key: &str, value: &Value, only: &'static str) -> VocabularyProblem {
-    // A whole normalizer would fill the screen.
+    // Truncated, because a whole normalizer would fill the screen.
     let value: String = value.to_string().chars().take(80).collect();
     VocabularyProblem::Unsupported { key: key.to_owned(), value, only }
 }
 
-/// A key that is true, false, `null` or absent.
+/// Returns the value of a key that is true, false, `null` or absent.
 pub(super) fn optional_bool(
     object: &Map<String, Value>,
     key: &str,
@@ -56,13 +56,13 @@ pub(super) fn optional_bool(
     Ok(object.get(key).and_then(Value::as_bool))
 }
 
-/// The added tokens of a `tokenizer.json`.
+/// Returns the added tokens of a `tokenizer.json`.
 pub(super) fn added_tokens(tokenizer: &Map<String, Value>) -> Vec<AddedToken> {
     let list = tokenizer.get("added_tokens").and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|token| AddedToken::new(token.get("id")?.as_u64()? as usize, token)).collect()
 }
 
-/// What its normalizer states; another normalizer or pre-tokenizer than BERT's is refused.
+/// Returns the settings of its normalizer; a normalizer or pre-tokenizer other than BERT's is rejected.
 pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<StatedSettings, VocabularyProblem> {
     if let Some(splitter) = tokenizer.get("pre_tokenizer")
         && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
@@ -100,7 +100,7 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<StatedSettings,
     }
 }
 
-/// A normalizer without the one of BERT: ideographs stay together.
+/// Returns the settings of a normalizer that lacks BERT's step: ideographs are not split.
 fn plain(lower_case: bool, strip_accents: bool) -> StatedSettings {
     StatedSettings {
         do_lower_case: Some(lower_case),
@@ -109,14 +109,14 @@ fn plain(lower_case: bool, strip_accents: bool) -> StatedSettings {
     }
 }
 
-/// The vocabulary of a `tokenizer.json`, or of a map of tokens to ids.
+/// Returns the vocabulary of a `tokenizer.json`, or of a map of tokens to ids.
 pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<Vocabulary> {
     let model = tokenizer.get("model").filter(|model| model.is_object());
     let Some(model) = model.and_then(Value::as_object) else {
         return of_map(tokenizer, Vec::new(), path);
     };
     let check = || {
-        // Files of older versions do not name it.
+        // Files of older versions do not contain the type.
         refuse_unless(model, "type", |name| name == "WordPiece", "WordPiece")?;
         refuse_unless(model, "unk_token", |token| token == UNK, UNK)?;
         refuse_unless(model, "continuing_subword_prefix", |prefix| prefix == "##", "##")
@@ -129,9 +129,9 @@ pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<
     }
 }
 
-/// The vocabulary of a map of tokens to ids. An id without a token is a blank line.
+/// Returns the vocabulary of a map of tokens to ids. An id without a token becomes a blank line.
 fn of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Result<Vocabulary> {
-    // Far more ids than tokens come from a damaged file, and would only take memory.
+    // Far more ids than tokens indicate a damaged file, and would only waste memory.
     let most = 2 * map.len() + 1000;
     let mut tokens: Vec<String> = Vec::with_capacity(map.len());
     for (token, id) in map {
@@ -151,10 +151,10 @@ fn of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Resu
 }
 
 impl Vocabulary {
-    /// A vocabulary of these tokens, in the order of their ids.
+    /// Returns a vocabulary of these tokens, in the order of their ids.
     ///
     /// # Errors
-    /// As [`Vocabulary::from_bytes`], and for a token that a line of `vocab.txt` cannot hold.
+    /// The same errors as [`Vocabulary::from_bytes`], and a token that does not fit a line of `vocab.txt`.
     fn from_tokens(tokens: Vec<String>, path: &Path) -> Result<Self> {
         let read = Self::from_bytes((tokens.join("\n") + "\n").into_bytes(), path)?;
         match tokens.iter().zip(read.tokens()).find(|(token, line)| token != line) {
@@ -166,10 +166,10 @@ impl Vocabulary {
         }
     }
 
-    /// The same vocabulary with tokens that were added to it.
+    /// Returns the same vocabulary with added tokens.
     ///
     /// # Errors
-    /// For a token that would be looked for in the text before it is split, and for one whose id is another token's.
+    /// A token that would be searched for in the text before it is split, or whose id belongs to another token.
     pub(super) fn with_added(self, added: &[AddedToken], path: &Path) -> Result<Self> {
         let mut tokens = self.tokens().to_vec();
         for AddedToken { id, content, special } in added {

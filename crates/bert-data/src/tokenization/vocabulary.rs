@@ -1,8 +1,9 @@
 //! The WordPiece vocabulary, which maps tokens to ids and back.
 //!
 //! A [`Vocabulary`] is read from a file with one token per line; ids are line numbers from 0. Ports `load_vocab` of the
-//! reference's `tokenization.py`. A blank line takes an id that no text gets (the published Chinese vocabulary has one);
-//! several are read. The reference lets a later duplicate overwrite an earlier token; here a duplicate is refused.
+//! reference's `tokenization.py`. A blank line takes an id that no text uses (the published Chinese vocabulary has
+//! one); several blank lines are accepted. The reference lets a later duplicate overwrite an earlier token; here a
+//! duplicate is rejected.
 
 use std::path::Path;
 
@@ -17,20 +18,20 @@ use bert_storage::read_limited;
 /// The id of a token: its line in the vocabulary, from 0.
 pub type TokenId = u32;
 
-/// Padding.
+/// The padding token.
 pub const PAD: &str = "[PAD]";
-/// A word that no pieces spell.
+/// The token for a word that no pieces spell.
 pub const UNK: &str = "[UNK]";
-/// Before the first segment.
+/// The token before the first segment.
 pub const CLS: &str = "[CLS]";
-/// After each segment.
+/// The token after each segment.
 pub const SEP: &str = "[SEP]";
-/// In the place of a masked token.
+/// The token that replaces a masked token.
 pub const MASK: &str = "[MASK]";
-/// All five.
+/// All five special tokens.
 pub(crate) const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
 
-/// The largest vocabulary file that is read; multilingual ones have some megabytes.
+/// Maximum size of a vocabulary file; multilingual vocabularies have some megabytes.
 pub(super) const LARGEST: u64 = 64 << 20;
 
 /// The tokens and their ids.
@@ -42,7 +43,7 @@ pub struct Vocabulary {
     bytes: Vec<u8>,
 }
 
-/// Ids by their tokens, which lie in another place.
+/// Hash table of ids by token; the tokens are stored elsewhere.
 #[derive(Clone, Debug)]
 struct Ids {
     table: HashTable<u32>,
@@ -58,7 +59,7 @@ impl Ids {
         self.table.find(self.hasher.hash_one(token), |&id| tokens[id as usize] == token).copied()
     }
 
-    /// Gives a token the next id; `Err` is the id it has already.
+    /// Assigns the next id to a token; `Err` contains the id that it already has.
     fn insert(&mut self, tokens: &[String], token: &str) -> std::result::Result<(), u32> {
         let (hasher, equals) = (&self.hasher, |&id: &u32| tokens[id as usize] == token);
         let hash = |&id: &u32| hasher.hash_one(&tokens[id as usize]);
@@ -76,16 +77,16 @@ impl Vocabulary {
     /// Reads a vocabulary file.
     ///
     /// # Errors
-    /// [`Error::Storage`], or [`Error::Vocabulary`], which says what is wrong and, where it can, on which line.
+    /// [`Error::Storage`], or [`Error::Vocabulary`] with the problem and, if possible, the line.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = read_limited(path, LARGEST).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
     }
 
-    /// A vocabulary from the bytes of its file; `path` is named in errors.
+    /// Parses a vocabulary from the bytes of its file; `path` is named in errors.
     ///
     /// # Errors
-    /// As [`Vocabulary::read`], without [`Error::Storage`].
+    /// The same errors as [`Vocabulary::read`], except [`Error::Storage`].
     pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<Self> {
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
@@ -117,7 +118,7 @@ impl Vocabulary {
         for (place, token) in special.iter_mut().zip(SPECIAL) {
             match ids.get(&tokens, token) {
                 Some(id) => *place = id,
-                // The reference pads with 0 whatever stands there, so only the others are needed.
+                // The reference pads with 0, whichever token that is, so only the other tokens are required.
                 None if token == PAD => *place = 0,
                 None => return Err(lacks(token, &tokens).at(path).into()),
             }
@@ -125,38 +126,38 @@ impl Vocabulary {
         Ok(Self { tokens, ids, special, bytes })
     }
 
-    /// Number of tokens.
+    /// Returns the number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Never true: an empty vocabulary is refused.
+    /// Returns false: an empty vocabulary is rejected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// Whether more than one in twenty of its words has upper-case letters, as in vocabularies of cased text.
+    /// Returns whether more than one in twenty of its words has upper-case letters, as in vocabularies of cased text.
     #[must_use]
     pub fn is_cased(&self) -> bool {
         cased_words(self).share() > FEW_CASED
     }
 
-    /// The id of a token; blank lines have none.
+    /// Returns the id of a token; blank lines have none.
     #[must_use]
     pub fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(&self.tokens, token)
     }
 
-    /// The token of an id; `[UNK]` for an id outside the vocabulary.
+    /// Returns the token of an id; `[UNK]` for an id outside the vocabulary.
     #[must_use]
     pub fn token(&self, id: u32) -> &str {
         self.tokens.get(id as usize).map_or(UNK, String::as_str)
     }
 
-    /// How many characters of the text a token stands for: the Unicode scalar values of its spelling, without the `##`
-    /// of a piece that goes on with a word. A special token counts as one: what `[UNK]` stood for is not known.
+    /// Returns the number of characters of text that a token represents: the Unicode scalar values of its spelling,
+    /// without the `##` of a continuation. A special token counts as one, because the text behind `[UNK]` is unknown.
     #[must_use]
     pub fn characters(&self, id: u32) -> usize {
         let token = self.token(id);
@@ -167,50 +168,50 @@ impl Vocabulary {
         piece.chars().count().max(1)
     }
 
-    /// All tokens in the order of their ids.
+    /// Returns all tokens in the order of their ids.
     #[must_use]
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
-    /// The id of `[PAD]`, or 0 where there is none.
+    /// Returns the id of `[PAD]`, or 0 if the vocabulary lacks it.
     #[must_use]
     pub fn pad_id(&self) -> u32 {
         self.special[0]
     }
 
-    /// The id of `[UNK]`.
+    /// Returns the id of `[UNK]`.
     #[must_use]
     pub fn unk_id(&self) -> u32 {
         self.special[1]
     }
 
-    /// The id of `[CLS]`.
+    /// Returns the id of `[CLS]`.
     #[must_use]
     pub fn cls_id(&self) -> u32 {
         self.special[2]
     }
 
-    /// The id of `[SEP]`.
+    /// Returns the id of `[SEP]`.
     #[must_use]
     pub fn sep_id(&self) -> u32 {
         self.special[3]
     }
 
-    /// The id of `[MASK]`.
+    /// Returns the id of `[MASK]`.
     #[must_use]
     pub fn mask_id(&self) -> u32 {
         self.special[4]
     }
 
-    /// The file's bytes as they were read.
+    /// Returns the bytes of the file as read.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// What is wrong with a vocabulary without one of the tokens that BERT needs.
+/// Returns the problem of a vocabulary that lacks a required token.
 fn lacks(token: &'static str, tokens: &[String]) -> VocabularyProblem {
     let with_tab = tokens.iter().filter(|line| line.contains('\t')).count();
     match 2 * with_tab > tokens.len() {
@@ -219,10 +220,10 @@ fn lacks(token: &'static str, tokens: &[String]) -> VocabularyProblem {
     }
 }
 
-/// An uncased vocabulary has no upper-case letter but by accident.
+/// Fraction of upper-case words up to which a vocabulary counts as uncased.
 const FEW_CASED: f64 = 0.05;
 
-/// How many words of a vocabulary are spelled in a certain way, out of those that could be.
+/// Number of words of a vocabulary with a certain spelling, and number of words that could have it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WordShare {
     pub(crate) found: usize,
@@ -235,7 +236,7 @@ impl WordShare {
     }
 }
 
-/// Words with upper-case letters, out of those with letters that have two cases.
+/// Counts the words with upper-case letters, among the words with letters that have two cases.
 pub(crate) fn cased_words(vocabulary: &Vocabulary) -> WordShare {
     let (mut found, mut words) = (0, 0);
     for token in vocabulary.tokens().iter().filter(|token| !is_special_token(token)) {
@@ -246,7 +247,7 @@ pub(crate) fn cased_words(vocabulary: &Vocabulary) -> WordShare {
     WordShare { found, words }
 }
 
-/// Whether a token may not stand for a word: one of the five special tokens or an `[unused...]` one.
+/// Returns whether a token is reserved: one of the five special tokens or an `[unused...]` token.
 #[must_use]
 pub fn is_special_token(token: &str) -> bool {
     SPECIAL.contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))

@@ -1,4 +1,4 @@
-//! The same bytes whatever the memory, the threads, the parts and the moments at which a build was stopped.
+//! A build gives the same bytes for any memory budget, threads, parts and interruptions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ impl World {
     }
 }
 
-/// Every file of a folder but the lock.
+/// Returns every file of a folder except the lock.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(folder)
         .unwrap()
@@ -56,7 +56,7 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
 }
 
-/// What an earlier run left and this one used.
+/// Builds again and returns the stages that reused files of an earlier run.
 fn build_again(config: &BuildConfig) -> Vec<BuildStage> {
     let mut kept = Vec::new();
     let mut see = |at: BuildProgress| {
@@ -85,7 +85,7 @@ fn the_bytes_do_not_depend_on_the_budget() {
     assert_eq!(error.exit_code(), 2);
 }
 
-/// Fails each operation of writing in turn, as a full disk does; the same command must then end with the same bytes.
+/// Fails each write operation in turn, as a full disk does; the same command must then end with the same bytes.
 #[test]
 fn a_build_goes_on_wherever_it_was_stopped() {
     use BuildStage::{KeptShards, KeptText};
@@ -129,7 +129,7 @@ fn stopped_everywhere(world: &World, stages: &[BuildStage]) {
     }
 }
 
-/// Whatever a power cut leaves of what was not synced: the same command ends with the same bytes.
+/// After a power cut that loses any unsynced data, the same command ends with the same bytes.
 #[test]
 fn a_power_cut_costs_nothing_but_time() {
     let world = world(&small_text(40));
@@ -146,7 +146,7 @@ fn a_power_cut_costs_nothing_but_time() {
         files.restart(Survival::Random(cut)).unwrap();
         assert!(was_off || result.is_ok());
         build_on(&Disk, &config, &mut |_| {}).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
-        // A cut after the manifest may bring a removed work folder back.
+        // A cut after the manifest may restore a removed work folder.
         let _ = fs::remove_dir_all(root.join("data/.build"));
         assert!(content(&root.join("data")) == whole, "cut {cut}");
         fs::remove_dir_all(&root).unwrap();
@@ -168,12 +168,12 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
         let counting = Faulty::new(Fault::Full, u64::MAX);
         build_on(&counting, &config, &mut |_| {}).unwrap();
         fs::remove_dir_all(world.folder.path().join(name)).unwrap();
-        // Late: shards are there, and nothing has been moved to its name.
+        // Fails late: shards exist, and no file has its final name.
         let files = Faulty::new(Fault::Full, counting.operations() - 30);
         assert!(build_on(&files, &config, &mut |_| {}).is_err());
         config
     };
-    // Another command is refused, and the difference named.
+    // A different command is rejected with an error that names the difference.
     let config = stopped("other");
     let other = BuildConfig { dupe_factor: 4, ..config.clone() };
     let before = content(&world.folder.path().join("other/.build"));
@@ -184,7 +184,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     );
     let text = error.to_string();
     assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
-    // An option that follows from another one comes after it.
+    // An option that follows from another one is listed after it.
     let text = run(&BuildConfig { max_seq_length: 64, max_predictions_per_seq: None, ..config.clone() })
         .unwrap_err()
         .to_string();
@@ -194,7 +194,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     run(&BuildConfig { overwrite: true, ..other }).unwrap();
     assert!(content(&world.folder.path().join("other")) != whole);
 
-    // Damage is found and mended; threads and memory may be others.
+    // Damage is detected and repaired; threads and memory may differ.
     for damaged in ["documents-00000", "train-00000-of-00005.parquet", "text-00000.json", "identity.json"] {
         let config = stopped(damaged);
         let path = world.folder.path().join(damaged).join(".build").join(damaged);
@@ -206,7 +206,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
         assert!(content(&world.folder.path().join(damaged)) == whole, "{damaged}");
     }
 
-    // Other text under the same name: everything is made again.
+    // Different text under the same name: everything is built again.
     let config = stopped("text");
     let path = world.folder.path().join("text.txt");
     let text = fs::read(&path).unwrap();
@@ -216,7 +216,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
     fs::write(&path, text).unwrap();
 }
 
-/// Stopped while files get their names, the shards that have theirs are found there.
+/// If a build stops while files get their final names, the renamed shards are found there.
 #[test]
 fn shards_that_have_their_names_are_not_made_again() {
     let world = world(&small_text(20));
@@ -256,7 +256,7 @@ fn the_union_of_the_parts_is_the_whole_with_documents() {
     parts_make_the_whole(&world);
 }
 
-/// Where a shard has several row groups, its part makes all of them.
+/// If a shard has several row groups, its part makes all of them.
 #[test]
 fn the_parts_of_larger_shards_are_the_whole() {
     let mut world = world(&small_text(400));
@@ -274,7 +274,7 @@ fn the_parts_of_larger_shards_are_the_whole() {
     assert!(content(&folder) == content(&made.output));
 }
 
-/// Each of five shards is made by its part, which is stopped on the way.
+/// Each of five shards is made by its part, which is interrupted once.
 fn parts_make_the_whole(world: &World) {
     let made = run(&world.config).unwrap().manifest;
     let stored: u64 = made.shards.iter().map(|shard| shard.rows).sum();
@@ -291,7 +291,7 @@ fn parts_make_the_whole(world: &World) {
         let documents = (1..=parts).map(|index| tokenize_part(&part(index), &mut |_| {}).unwrap().documents);
         assert_eq!(documents.sum::<u64>(), made.conservation.documents);
         for index in (1..=parts).rev() {
-            // Stopped once on the way.
+            // Interrupted once.
             let files = Faulty::new(Fault::Full, 10 + 7 * index as u64);
             let _ = build_part_on(&files, &part(index), &mut |_| {});
             let outcome = build_part(&part(index), &mut |_| {}).unwrap();
@@ -306,7 +306,7 @@ fn parts_make_the_whole(world: &World) {
         assert_eq!(rows, stored);
         assert_eq!(merge(&folder, &mut |_| {}).unwrap().instances, made.instances);
         assert!(content(&folder) == whole, "{parts} parts");
-        // All commands may be given again.
+        // All commands can be repeated.
         assert_eq!(merge(&folder, &mut |_| {}).unwrap().instances, made.instances);
         assert!(tokenize_part(&part(2), &mut |_| {}).unwrap().was_finished);
         let again = build_part(&part(1), &mut |_| {}).unwrap();
@@ -315,7 +315,7 @@ fn parts_make_the_whole(world: &World) {
     }
 }
 
-/// What is damaged between the end of a part and the merge: the merge names the part, which makes it again.
+/// If files are damaged between the end of a part and the merge, the merge names the part, which makes them again.
 #[test]
 fn damaged_files_of_a_finished_part_are_made_again() {
     let world = world(&small_text(60));
@@ -398,7 +398,7 @@ fn parts_that_do_not_belong_together_are_refused() {
         error.to_string().contains("part 2 does not belong to the others: it has other options"),
         "{error}"
     );
-    // The first part again under the second one's name.
+    // The receipt of the first part under the name of the second.
     fs::copy(folder.join(".part-00001-of-00002.json"), folder.join(".part-00002-of-00002.json")).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("other number"), "{error}");
@@ -430,7 +430,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     }
 }
 
-/// A corpus that is one document is cut where it fills a bucket, and its rows are the same for any number of threads.
+/// A corpus of one document is split when it fills a bucket, and its rows are the same for any number of threads.
 #[test]
 fn one_long_document() {
     let line = "the cat sat on the mat. the dog ran far away! is the sun hot? walking, talking, far.\n";

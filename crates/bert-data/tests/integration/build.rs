@@ -1,4 +1,4 @@
-//! The public interface, end to end.
+//! End-to-end tests of the public interface.
 
 use bert_data::inspect::page::page;
 use bert_data::{
@@ -16,7 +16,7 @@ struct World {
     config: BuildConfig,
 }
 
-/// A corpus of `documents` small documents and a configuration over it.
+/// Returns a corpus of `documents` small documents and a configuration for it.
 fn world(documents: usize) -> World {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
@@ -42,7 +42,7 @@ fn the_bytes_do_not_depend_on_threads() {
     assert_eq!(one, build(2, "two"));
     assert_eq!(one, build(3, "three"));
     let rows: Vec<u64> = one.shards.iter().map(|shard| shard.rows).collect();
-    // Equal shares of the passes, whose rows differ a little.
+    // Equal fractions of the passes, whose numbers of rows differ slightly.
     assert!(rows.iter().all(|&rows| rows.abs_diff(one.instances / 3) * 20 < rows), "{rows:?}");
     assert_eq!(rows.iter().sum::<u64>(), one.instances);
     assert_eq!(one.shards[2].file, "train-00002-of-00003.parquet");
@@ -71,7 +71,7 @@ fn seeds_and_shards_change_what_they_should() {
 
 #[test]
 fn labels_are_right() {
-    // Every document has its own letter, so that a pair shows where its parts come from.
+    // Every document has its own letter, so a pair shows the source of its segments.
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
     let mut lines = String::new();
@@ -137,7 +137,7 @@ fn one_sentence_documents_are_warned_about() {
     }
 }
 
-/// The share of the masked tokens is the one asked for at any length, where no cap is given.
+/// Without a cap, the masked fraction equals the requested fraction at any length.
 #[test]
 fn the_default_cap_follows_from_the_length() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ fn configuration_is_the_same_as_flags_and_as_json() {
     assert_eq!(BuildConfig::read(&path).unwrap(), config);
 }
 
-/// Compares every estimate of a dry run with the build itself; the output folder must not be there before.
+/// Compares every estimate of a dry run with the build itself; the output folder must not exist before.
 fn is_right(config: &BuildConfig) {
     let output = config.output.clone().unwrap();
     let estimate = dry_run(config).unwrap();
@@ -337,7 +337,7 @@ fn is_right(config: &BuildConfig) {
     std::fs::remove_dir_all(output).unwrap();
 }
 
-/// The bytes of all files below a folder; files may vanish while it is looked at.
+/// Returns the bytes of all files below a folder; files may vanish during the scan.
 fn bytes_below(folder: &std::path::Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
@@ -372,7 +372,7 @@ fn a_dry_run_estimates_and_writes_nothing() {
     assert_eq!(dry_run(&empty).unwrap_err().exit_code(), 2);
 }
 
-/// Short documents and long ones; the text is more than the sample holds.
+/// Short documents and long ones; the text is larger than the sample.
 #[test]
 fn a_dry_run_agrees_on_more_text_than_it_looks_at() {
     let folder = tempfile::tempdir().unwrap();
@@ -397,7 +397,7 @@ fn a_dry_run_agrees_on_real_corpora() {
     assert_estimates(&inputs, &Corpus::bench().vocab);
 }
 
-/// [`is_right`] for both layouts, of text of which a part is looked at.
+/// Applies [`is_right`] to both layouts, for text that is sampled.
 fn assert_estimates(inputs: &[std::path::PathBuf], vocab: &std::path::Path) {
     let folder = tempfile::tempdir().unwrap();
     let inputs: Vec<&std::path::Path> = inputs.iter().map(std::path::PathBuf::as_path).collect();

@@ -1,4 +1,4 @@
-//! Vocabularies and lower-casing that do not fit together.
+//! Vocabularies and lower-casing that do not match.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use bert_data::{BuildConfig, Layout, casing_warning, dry_run};
 
 use crate::support::{config, run, shards, small_text, small_vocabulary};
 
-/// A cased vocabulary: the small one, and its words with capitals.
+/// Returns a cased vocabulary: the small one, and its words with capitals.
 fn cased_vocabulary(folder: &Path) -> PathBuf {
     let small = std::fs::read_to_string(small_vocabulary(folder)).unwrap();
     let capitals =
@@ -66,7 +66,7 @@ fn what_does_not_fit_is_said_with_its_figure() {
     }
 }
 
-/// The published vocabularies with text of their kind: no alarm where all is right, and one where it is not.
+/// The published vocabularies with matching text give no warning, and with other text they do.
 #[test]
 #[ignore = "needs ../shared"]
 fn the_published_vocabularies() {
@@ -99,7 +99,7 @@ fn the_published_vocabularies() {
     println!("{cased}\n{uncased}");
 }
 
-/// The words of all rows of a data set, without special tokens.
+/// Returns the words of all rows of a data set, without special tokens.
 fn words_of(config: &BuildConfig) -> Vec<String> {
     let outcome = run(config).unwrap();
     let vocabulary = outcome.manifest.vocabulary_path(&outcome.output);
@@ -113,7 +113,7 @@ fn words_of(config: &BuildConfig) -> Vec<String> {
     words
 }
 
-/// A folder with a German text, and its vocabulary in the three forms.
+/// Returns a folder with a German text, and its vocabulary in the three forms.
 fn german(config: &serde_json::Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = "Sie M\u{d6}CHTE das Boot\nSie mochte das \u{6771}\u{4eac}\n\n".repeat(4);

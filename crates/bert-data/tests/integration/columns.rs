@@ -1,4 +1,4 @@
-//! The columns of `transformers`, and what shards say of themselves.
+//! The columns of `transformers`, and the entries in shard footers.
 
 use std::fs::File;
 use std::path::Path;
@@ -117,7 +117,7 @@ fn labels_need_masks_that_are_stored() {
     }
 }
 
-/// A shard with the one kind of columns where the manifest says the other.
+/// A shard has one kind of columns and the manifest declares the other.
 #[test]
 fn columns_of_the_other_kind_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn a_shard_says_what_it_is() {
     }
 }
 
-/// The digest in the footer is that of what the manifest says, and no path is in it.
+/// The digest in the footer equals the digest of the manifest's options, and contains no path.
 #[test]
 fn the_digest_of_the_options_can_be_computed_from_the_manifest() {
     let folder = tempfile::tempdir().unwrap();

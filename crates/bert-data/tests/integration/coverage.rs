@@ -1,6 +1,6 @@
-//! Which tokens of the text a data set shows, counted a second time from the shards.
+//! The tokens covered by a data set, counted a second time from the shards.
 //!
-//! Every token of these texts is another word, so the ids in the shards say which tokens were shown.
+//! Every token of these texts is a different word, so the ids in the shards identify the covered tokens.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use bert_data::{BuildConfig, Layout, Manifest, Masking, Nsp, Vocabulary, read_sh
 
 use crate::support::{config, reference, run, shards};
 
-/// Documents of sentences of these lengths, every token a word of its own; returns the text and the vocabulary.
+/// Writes documents with sentences of these lengths, every token a different word; returns the text and the vocabulary.
 fn unique_words(folder: &Path, documents: &[&[usize]]) -> (PathBuf, PathBuf) {
     let (mut text, mut vocabulary) = (String::new(), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n".to_owned());
     let mut words = 0;
@@ -31,7 +31,7 @@ fn unique_words(folder: &Path, documents: &[&[usize]]) -> (PathBuf, PathBuf) {
     (path, vocab)
 }
 
-/// The words that stand in some row, masks taken away.
+/// Returns the words that occur in some row, with masks undone.
 fn words_in(manifest: &Manifest, folder: &Path) -> BTreeSet<u32> {
     let mut seen = BTreeSet::new();
     for shard in 0..manifest.shards.len() {
@@ -46,7 +46,7 @@ fn words_in(manifest: &Manifest, folder: &Path) -> BTreeSet<u32> {
     seen
 }
 
-/// Builds, checks that the report counts as the shards do, and returns how many tokens no instance shows.
+/// Builds, checks that the report agrees with the shards, and returns the number of tokens in no instance.
 fn never_shown(config: &BuildConfig) -> u64 {
     let outcome = run(config).unwrap();
     let (report, law) = (&outcome.manifest.report, &outcome.manifest.conservation);
@@ -70,7 +70,7 @@ fn lines_longer_than_an_instance_are_used_to_the_last_token() {
     for seed in 1..6 {
         let keyed = BuildConfig { random_seed: seed, ..output("keyed") };
         assert_eq!(never_shown(&keyed), 0, "seed {seed}");
-        // Only a piece that is left over at a document's end may have no partner.
+        // Only a piece that remains at a document's end may have no partner.
         assert!(never_shown(&BuildConfig { nsp: Nsp::Sop, ..keyed.clone() }) < 100, "seed {seed}");
         assert_eq!(never_shown(&BuildConfig { nsp: Nsp::Off, ..keyed }), 0, "seed {seed}");
     }
@@ -119,7 +119,7 @@ fn a_data_set_of_documents_counts_those_without_an_instance() {
     assert_eq!((off.never_shown_tokens, off.left_out_share), (0, 0.0));
 }
 
-/// Writes the manifest of a data folder anew, sealed as the builder seals it.
+/// Rewrites the manifest of a data folder, with a valid checksum.
 fn forge(folder: &Path, forge: impl FnOnce(&mut Manifest)) {
     let mut manifest = Manifest::read(folder).unwrap();
     forge(&mut manifest);
@@ -143,7 +143,7 @@ fn the_law_is_counted_again_from_the_shards() {
     let instances = BuildConfig { num_shards: Some(2), overwrite: true, ..config(&[&text], &vocab, &data) };
     let good = || verify(&data, true).unwrap().to_string();
 
-    // A shard in the place of another, with digests and counts that agree.
+    // A shard in place of another, with digests and counts that agree.
     let manifest = run(&instances).unwrap().manifest;
     assert!(good().contains("good  the law of conservation"), "{}", good());
     std::fs::copy(manifest.shard_path(&data, 0), manifest.shard_path(&data, 1)).unwrap();
@@ -219,7 +219,7 @@ fn the_law_is_counted_again_from_the_shards() {
     }
 }
 
-/// Whole words of pieces go into one piece of a long line.
+/// Whole words of several pieces stay in one piece of a long line.
 #[test]
 fn long_lines_are_cut_between_words() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Shards have the bytes that they had when these digests were written (commit 5086a6c), in every mode.
+//! Shards have the same bytes as when these digests were recorded (commit 5086a6c), in every mode.
 //!
-//! Birth certificate: `make-pretrain-data --input corpora/almanac/train --vocab tests/golden/vocab-uncased.txt
-//! --max-seq-length 64` with the flags that each case names. A digest changes with the version of the Parquet writer or of
-//! zstd too; if rows change, raise `STREAMS_VERSION`.
+//! Origin of the digests: `make-pretrain-data --input corpora/almanac/train --vocab tests/golden/vocab-uncased.txt
+//! --max-seq-length 64` with the flags that each case names. A digest also changes with the version of the Parquet
+//! writer or of zstd; if rows change, raise `STREAMS_VERSION`.
 
 use std::path::Path;
 

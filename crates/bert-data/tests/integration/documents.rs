@@ -1,4 +1,4 @@
-//! Documents on disk: what is stored, that it comes back, and that the loader's instances are the builder's.
+//! Stored documents: their content, reading them back, and equal instances from the loader and the builder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -109,12 +109,12 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_order_only() {
     assert_eq!(one, digests(4, 7, "four"));
     let other = digests(2, 8, "other");
     assert_ne!(one.1, other.1);
-    // The footers say the seed; the rows are the same.
+    // The footers contain the seed; the rows are the same.
     let rows = |name: &str| -> Vec<String> {
         let path = |shard| world.at(name).join(format!("train-{shard:05}-of-00003.parquet"));
         let open = |shard| std::fs::File::open(path(shard)).unwrap();
         let shards = (0..3).map(|shard| ParquetRecordBatchReaderBuilder::try_new(open(shard)).unwrap());
-        // Without the schema's metadata, which is the footer's.
+        // Without the schema's metadata, which comes from the footer.
         let plain = |batch: RecordBatch| {
             RecordBatch::try_from_iter(
                 DOCUMENT_COLUMNS.map(|name| (name, batch.column_by_name(name).unwrap().clone())),
@@ -135,7 +135,7 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_order_only() {
     assert_eq!(one, other);
 }
 
-/// A build that fails anywhere goes on to the same data set.
+/// A build that fails at any point continues to the same data set.
 #[test]
 fn a_failed_build_goes_on() {
     let world = world();
@@ -146,7 +146,7 @@ fn a_failed_build_goes_on() {
     std::fs::remove_dir_all(world.at("again")).unwrap();
     let (operations, mut failed) = (counting.operations(), 0);
     for fail_at in (0..operations).step_by(7) {
-        // What removes a file needs no space: the last operations do not fail.
+        // Removing a file needs no space: the last operations do not fail.
         let files = Faulty::new(Fault::Full, fail_at);
         let made = match build_on(&files, &config, &mut |_| {}) {
             Ok(outcome) => outcome.manifest,
@@ -173,7 +173,7 @@ fn more_shards_than_documents_are_empty_and_read() {
     assert!(verify(&outcome.output, true).unwrap().is_good());
 }
 
-/// (seed, pass, document) gives the loader what the builder stores for it, for every kind of pairs and masks.
+/// For each (seed, pass, document) the loader generates what the builder stores, for every kind of pairs and masks.
 #[test]
 fn passes_are_those_of_the_builder() {
     let world = world();
@@ -210,7 +210,7 @@ fn passes_are_those_of_the_builder() {
         for (pass, document) in (0..PASSES).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
             let mut pairs = ShardRows::default();
             passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
-            // In any order, each for itself.
+            // In any order, each row independently.
             for number in (0..pairs.len()).rev() {
                 made.push(canonical(passes.mask(pairs.row(number), pass, document as u64, number as u64)));
             }
@@ -221,7 +221,7 @@ fn passes_are_those_of_the_builder() {
     }
 }
 
-/// What is shown first is made of few documents: damage in the shards of the others is not even seen.
+/// The first rows shown are generated from few documents: damage in the other shards is not detected.
 #[test]
 fn a_glance_reads_what_it_shows() {
     let world = world();
@@ -265,7 +265,7 @@ fn a_glance_reads_what_it_shows() {
 #[test]
 fn what_is_shown_and_counted_is_pass_0() {
     let world = world();
-    // With one row group the random next sentences are of the whole text, as in the preview.
+    // With one row group the random next sentences come from the whole text, as in the preview.
     let config = BuildConfig { preview: 2, num_shards: Some(1), ..world.config.clone() };
     let outcome = run(&config).unwrap();
     let manifest = &outcome.manifest;
@@ -322,7 +322,7 @@ fn options_for_stored_instances_are_refused() {
 
 type Lists = Vec<Option<Vec<Option<i32>>>>;
 
-/// Written by the plain Parquet writer, without compression.
+/// Writes a batch with the plain Parquet writer, without compression.
 fn write_plain(path: &Path, batch: &RecordBatch) {
     let file = std::fs::File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
@@ -330,7 +330,7 @@ fn write_plain(path: &Path, batch: &RecordBatch) {
     writer.close().unwrap();
 }
 
-/// A shard of documents that holds something else.
+/// Returns the error for a shard of documents with other content.
 fn foreign(manifest: &Manifest, path: &Path, columns: Vec<(&str, Lists)>) -> Error {
     let columns = columns.into_iter().map(|(name, rows)| {
         let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
@@ -407,14 +407,14 @@ fn damage_is_found() {
             matches!(error, Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })),
             "{error}"
         );
-        // With a manifest that vouches for it it is an error or other documents, never a panic.
+        // Even with a manifest that matches the damaged file, reading gives an error or other documents, never a panic.
         let size = manifest.vocabulary.size;
         if let Err(error) = documents_of(manifest, &path, size) {
             assert_eq!(error.exit_code(), 3, "{error}");
         }
     }
     assert!(!verify(folder, true).unwrap().is_good());
-    // Shards that are good in themselves, but not those that were counted.
+    // Shards that are valid by themselves, but do not match the counts.
     std::fs::write(&path, &bytes).unwrap();
     let mut other = manifest.clone();
     other.report.tokens += 1;
@@ -423,7 +423,7 @@ fn damage_is_found() {
     let mut rows = manifest.clone();
     rows.shards[1].rows += 1;
     assert!(read_all_documents(&under(&rows)).unwrap_err().to_string().contains("the shard's rows"));
-    // More instances than the documents give are an error, not a search without end.
+    // More instances than the documents give are an error, not an endless search.
     let mut more = manifest.clone();
     more.instances += 1;
     let mut rows = StoredRows::new(&under(&more));
@@ -431,7 +431,7 @@ fn damage_is_found() {
     assert!(error.to_string().contains("the instances of one pass"), "{error}");
 }
 
-/// A row group of one document has no other one for a random next sentence.
+/// A row group of one document has no other document for a random next sentence.
 #[test]
 fn more_shards_than_pairs_of_documents_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -448,7 +448,7 @@ fn more_shards_than_pairs_of_documents_are_warned_of() {
     }
 }
 
-/// A shard of 300 row groups; the last one is damaged, and the manifest was made to fit it.
+/// A shard of 300 row groups; the last one is damaged, and the manifest matches the damaged file.
 #[test]
 fn a_glance_at_instances_leaves_later_row_groups_unread() {
     let folder = tempfile::tempdir().unwrap();
@@ -471,14 +471,14 @@ fn a_glance_at_instances_leaves_later_row_groups_unread() {
     assert!(!verify(&outcome.output, true).unwrap().is_good());
 }
 
-/// Damage that the digests do not show, because the manifest was made to fit it: a glance ends as an error of the shard
-/// or shows something, and never as a panic.
+/// Damage that the digests do not reveal, because the manifest matches the damaged file: reading the first rows gives
+/// an error for the shard or some rows, never a panic.
 #[test]
 fn a_glance_at_damage_under_a_mended_manifest_does_not_panic() {
     let world = world();
     let outcome = run(&BuildConfig { num_shards: Some(1), ..world.config.clone() }).unwrap();
     let path = outcome.manifest.shard_path(&outcome.output, 0);
-    // The same rows as plain pages: in compressed ones the decompressor finds most of the damage.
+    // The same rows as plain pages: in compressed pages the decompressor detects most of the damage.
     let file = std::fs::File::open(&path).unwrap();
     let mut batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
     write_plain(&path, &batches.next().unwrap().unwrap());

@@ -1,4 +1,5 @@
-//! Every way to fail: the right variant and exit code, what and where in the message, and nothing changed.
+//! Every kind of failure: the right variant and exit code, the problem and its location in the message, no side
+//! effects.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ impl World {
         self.config.output.clone().unwrap()
     }
 
-    /// Runs, expects a failure with this exit code and these words, and that no output appeared.
+    /// Runs, and expects a failure with this exit code and these words and without output.
     fn fails(&self, config: &BuildConfig, code: u8, words: &[&str]) -> Error {
         let before = self.data().exists();
         let error = run(config).unwrap_err();
@@ -228,14 +229,14 @@ fn foreign_outputs_are_left_alone() {
     }
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
     std::fs::remove_file(data.join("thesis.tex")).unwrap();
-    // A vocabulary alone is somebody's, and so is a manifest that is not ours.
+    // A vocabulary alone may belong to the user, and so may a manifest in another format.
     for name in ["vocab.txt", "manifest.json"] {
         std::fs::write(data.join(name), "{}").unwrap();
         world.fails(&BuildConfig { overwrite: true, ..world.config.clone() }, 2, &[name]);
         std::fs::remove_file(data.join(name)).unwrap();
     }
     run(&world.config).unwrap();
-    // Other files may come later; the same command has nothing to do, and another one is refused.
+    // Other files may be added later; the same command has nothing to do, and a different one is rejected.
     std::fs::write(data.join("thesis.tex"), "mine").unwrap();
     run(&world.config).unwrap();
     let other = BuildConfig { random_seed: 7, ..world.config.clone() };
@@ -318,7 +319,7 @@ fn damaged_folders_are_found() {
     assert!(matches!(problem(), Error::Manifest(Located { problem: ManifestProblem::FileMissing, .. })));
     #[cfg(unix)]
     {
-        // A link to itself is there, and cannot be read.
+        // A link to itself exists, but cannot be read.
         std::os::unix::fs::symlink(&shard, &shard).unwrap();
         assert_says(&problem(), 1, &["cannot read", "train-00000"]);
         std::fs::remove_file(&shard).unwrap();
@@ -361,7 +362,7 @@ fn damaged_shards_do_not_panic() {
     }
 }
 
-/// A shard with the given columns, written by the plain Parquet writer.
+/// Returns the error for a shard with the given columns, written by the plain Parquet writer.
 fn foreign(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Error {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let file = std::fs::File::create(path).unwrap();
@@ -414,7 +415,7 @@ fn foreign_shards_say_which_column_or_row() {
     let mut flags = ListBuilder::new(BooleanBuilder::new());
     (0..2).for_each(|_| flags.append_value([Some(true); 5]));
     let flags: ArrayRef = Arc::new(flags.finish());
-    // Only the column of marks may follow, of its name and of its type.
+    // Only the column of word marks may follow, with its name and its type.
     for (name, values) in [("weight", &numbers), ("continues_word", &numbers), ("flags", &flags)] {
         let mut extra = columns(int32(good), segments, masks(), masks(), &[0, 1]);
         extra.push((name, values.clone()));

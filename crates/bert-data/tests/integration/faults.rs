@@ -1,5 +1,5 @@
-//! Every file operation of a build fails in turn, or the power does: a clean error, nothing half made under a final
-//! name, and the same command then ends with the same bytes.
+//! Every file operation of a build fails in turn, or the power does: the build gives a clean error and no incomplete
+//! file with a final name, and the same command then ends with the same bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ impl World {
         BuildConfig { output: Some(self.folder.path().join(name)), ..self.config.clone() }
     }
 
-    /// What is there may be taken for a data set only if it is the whole one; the same command then makes it so.
+    /// Checks that the output is a data set only if it is complete, and that the same command then completes it.
     fn check_and_finish(&self, name: &str, what: &str) {
         let output = self.folder.path().join(name);
         if Manifest::path(&output).exists() {
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// Every file of a data set.
+/// Returns every file of a data set.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(folder)
         .unwrap()
@@ -84,7 +84,7 @@ fn every_failing_operation_of_a_build_is_a_clean_error() {
                     matches!(fault, Fault::Io | Fault::Read) || bert_data::is_disk_full(&error),
                     "{what}: {error}"
                 );
-                // A write that finds no room says how many bytes are needed.
+                // A write that finds no space reports the number of bytes needed.
                 let text = error.to_string();
                 let is_plain_error =
                     matches!(fault, Fault::Io | Fault::Read) || text.contains("cannot create");

@@ -1,5 +1,5 @@
-//! What makes two commands the same build: the contents of the inputs and the version of the streams, not where the
-//! inputs lie.
+//! Two commands are the same build if the contents of the inputs and the version of the streams agree, regardless of
+//! the location of the inputs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ struct World {
     config: BuildConfig,
 }
 
-/// Two files in a folder of their own, and a build of them.
+/// Returns two files in a separate folder, and a build of them.
 fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let texts = folder.path().join("here");
@@ -49,7 +49,7 @@ impl World {
         BuildConfig { output: Some(self.at(name)), ..self.config.clone() }
     }
 
-    /// The same text and vocabulary as on a machine that mounts them elsewhere.
+    /// Returns the same text and vocabulary as on a machine that mounts them at another location.
     fn mounted(&self, config: BuildConfig) -> BuildConfig {
         let there = self.at("there");
         fs::create_dir_all(&there).unwrap();
@@ -61,7 +61,7 @@ impl World {
         BuildConfig { input, vocab: Some(there.join("vocab.small")), ..config }
     }
 
-    /// Stops a build so late that shards are made and none has its name.
+    /// Stops a build so late that shards exist but none has its final name.
     fn stop_late(&self, config: &BuildConfig) {
         let counting = Faulty::new(Fault::Full, u64::MAX);
         build_on(&counting, config, &mut |_| {}).unwrap();
@@ -71,7 +71,7 @@ impl World {
     }
 }
 
-/// Builds, and says what of an earlier run was used or dropped.
+/// Builds, and returns which files of an earlier run were used or dropped.
 fn told(config: &BuildConfig) -> Vec<BuildStage> {
     let mut told = Vec::new();
     let mut see = |at: BuildProgress| {
@@ -119,7 +119,7 @@ fn parts_with_other_mounts_are_one_data_set() {
     let folder = world.at("parts");
     let manifest = merge(&folder, &mut |_| {}).unwrap();
     assert!(verify(&folder, true).unwrap().is_good());
-    // Shards, manifest and data card: the first part names the inputs as the whole build does.
+    // Shards, manifest and data card: the first part names the inputs in the same way as the whole build.
     for name in ["manifest.json", "README.md", "vocab.txt"] {
         assert!(
             fs::read(folder.join(name)).unwrap() == fs::read(world.at("whole").join(name)).unwrap(),
@@ -170,7 +170,7 @@ fn other_text_under_another_name_is_refused_and_under_the_same_name_made_anew() 
     assert_eq!(Manifest::read(&world.at("stopped")).unwrap().report.documents, 11);
 }
 
-/// Stopped between its manifest and its end, a build is complete; a command with other text must not be told that it is
+/// A build that stops between its manifest and its end is complete; a command with different text must not accept it as
 /// its own.
 #[test]
 fn a_complete_build_of_other_text_is_a_finished_data_set() {

@@ -45,7 +45,7 @@ fn compressed_files_are_read_whole() {
         ("one.bz2", bzip2(&text)),
         ("xz", members(&xz)),
         ("one.xz", xz(&text)),
-        // As pixz and others pad their streams.
+        // Padding between streams, as pixz and others write it.
         ("padded.xz", [xz(&text[..half]), vec![0; 8], xz(&text[half..])].concat()),
     ] {
         let path = folder.path().join(name);
@@ -72,7 +72,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// All text of a file, and what it was taken for.
+/// Returns all text of a file, or the error with its detected format.
 fn read_all(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text");
@@ -125,14 +125,14 @@ fn bytes_behind_compressed_data_are_said() {
     assert!(said.contains("4 byte(s) of 0.txt follow the compressed data and were ignored"), "{said}");
 }
 
-/// Windows of up to 2 GiB are read, in as much memory as there is text.
+/// Windows of up to 2 GiB are read, with no more memory than the size of the text.
 #[test]
 fn long_windows_are_read_or_named() {
     let window = |log: u8| {
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         encoder.write_all(b"the cat\nsat\n").unwrap();
         let mut bytes = encoder.finish().unwrap();
-        // The window is behind the descriptor of a frame whose size is not known.
+        // The window follows the descriptor of a frame whose size is unknown.
         bytes[5] = (log - 10) << 3;
         bytes
     };
@@ -258,7 +258,7 @@ fn a_files_end_ends_a_document_but_not_in_the_reference() {
     let files: &[&[u8]] = &[b"the cat\nsat\n", b"the dog\nran\n\nthe mat\n"];
     assert_eq!(report(files, |config| config).documents, 3);
     assert_eq!(report(files, reference).documents, 2);
-    // The reference's reader deletes every carriage return; ours takes an inner one as a blank.
+    // The reference's reader deletes every carriage return; this one treats an inner one as a blank.
     let lone: &[&[u8]] = &[b"the\rcat\nsat\n\nthe dog\nran\n"];
     assert_eq!(report(lone, |config| config).tokens, 6);
     assert_eq!(report(lone, reference).tokens, 8, "thecat is the ##c ##a ##t");
@@ -281,8 +281,8 @@ fn lossy(config: BuildConfig) -> BuildConfig {
     BuildConfig { lossy_utf8: true, ..config }
 }
 
-/// One file of several blocks, of which 6 % of the lines are Latin-1: refused at its end for any number of threads, before
-/// its end where more than half are, and never for a good file beside it.
+/// One file of several blocks, with 6 % of the lines in Latin-1, is rejected at its end for any number of threads; it
+/// is rejected earlier if more than half are, and a good file next to it is never rejected.
 #[test]
 fn text_in_another_encoding_is_refused() {
     let line = |number: usize, share: usize| match number % 100 < share {
@@ -337,7 +337,7 @@ fn known_formats_are_refused_also_when_compressed() {
         (gzip(b"PAR1"), "Parquet inside compressed data"),
         (b"WARC/1.0\r\nWARC-Type: warcinfo\r\n".to_vec(), "a WARC or WET file"),
     ] {
-        // Not even what repairs all lines takes these.
+        // Even `--lossy-utf8` does not accept these.
         let error = build_of(&[b"the cat\n\nthe dog\n", &content], lossy).unwrap_err();
         assert!(
             matches!(error, Error::InputFile(Located { problem: InputProblem::KnownFormat { .. }, .. })),

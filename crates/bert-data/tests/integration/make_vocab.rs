@@ -28,7 +28,7 @@ fn specials_come_first_and_the_text_can_be_written() {
     assert!(!ids.contains(&vocabulary.unk_id()));
 }
 
-/// Many ties: words over few letters, all about equally frequent. Each map has its own random order.
+/// Many ties: words over few letters, all almost equally frequent. Each map has its own random order.
 #[test]
 fn ties_are_decided_the_same_way_every_time() {
     for seed in 0..200 {
@@ -44,7 +44,7 @@ fn ties_are_decided_the_same_way_every_time() {
         let config =
             VocabConfig { vocab_size: 30 + random.below(60), min_frequency: 1, ..VocabConfig::default() };
         let first = train_on_words(words.iter().cloned().collect::<HashMap<_, _>>(), &config).unwrap();
-        // Later entries of a word win in a map: keep one of each before the order is turned round.
+        // Later entries of a word win in a map: keep one of each before reversing the order.
         words = words.into_iter().collect::<HashMap<_, _>>().into_iter().collect();
         words.reverse();
         for _ in 0..3 {
@@ -54,7 +54,7 @@ fn ties_are_decided_the_same_way_every_time() {
     }
 }
 
-/// In another process too: hash maps are seeded anew in each.
+/// The same in another process, where hash maps have a different seed.
 #[test]
 fn another_process_trains_the_same_bytes() {
     const CHILD: &str = "BERT_DATA_TEST_VOCABULARY";
@@ -102,7 +102,7 @@ fn the_almanac_gives_one_vocabulary() {
     assert_eq!(first, train_vocabulary(&corpus, &config, &mut |_, _| {}).unwrap());
 }
 
-/// Words over few letters, with many ties, or words of a text.
+/// Returns words over few letters, with many ties, or words of a text.
 fn random_words(random: &mut Stream, words: usize, letters: usize, most: usize) -> HashMap<String, u64> {
     (0..words)
         .map(|_| {
@@ -113,7 +113,7 @@ fn random_words(random: &mut Stream, words: usize, letters: usize, most: usize) 
         .collect()
 }
 
-/// What `BpeTrainer` makes of words, behind the first tokens.
+/// Returns the tokens that `BpeTrainer` learns from words, after the first tokens.
 fn by_the_crate(words: &HashMap<String, u64>, config: &VocabConfig, first: &[String]) -> Vec<String> {
     let trainer = BpeTrainer::builder()
         .show_progress(false)
@@ -131,7 +131,8 @@ fn by_the_crate(words: &HashMap<String, u64>, config: &VocabConfig, first: &[Str
     tokens.into_iter().map(|(_, token)| token).collect()
 }
 
-/// The trainer of the `tokenizers` crate, whose rules ours has, gives the same tokens as long as its counts fit 32 bits.
+/// The trainer of the `tokenizers` crate, which has the same rules, gives the same tokens as long as its counts fit 32
+/// bits.
 #[test]
 fn the_tokens_are_those_of_the_tokenizers_crate() {
     for seed in 0..300 {
@@ -148,7 +149,7 @@ fn the_tokens_are_those_of_the_tokenizers_crate() {
     }
 }
 
-/// On text of which the counts of pairs pass 2^32: they would wrap, and a rare pair come before a frequent one.
+/// With pair counts above 2^32, 32-bit counts would wrap, and a rare pair would come before a frequent one.
 #[test]
 fn counts_of_huge_texts_do_not_wrap() {
     let words = |scale: u64| {
@@ -160,7 +161,7 @@ fn counts_of_huge_texts_do_not_wrap() {
     let huge = train_on_words(words(3_000_000_019), &config).unwrap();
     assert_eq!(small.tokens, huge.tokens);
     assert_eq!(small.report.text_tokens * 3_000_000_019, huge.report.text_tokens);
-    // The least frequency is of the text, not of counts made smaller.
+    // The minimum frequency applies to the text, not to scaled counts.
     let often = VocabConfig { min_frequency: 2 * 3_000_000_019 + 1, ..config.clone() };
     let twice = VocabConfig { min_frequency: 3, ..config };
     assert_eq!(
@@ -169,7 +170,7 @@ fn counts_of_huge_texts_do_not_wrap() {
     );
 }
 
-/// Lines of ideographs, the first ones of the block more often than the last ones, in sentences of ten.
+/// Returns lines of ideographs, the first ones of the block more often than the last ones, in sentences of ten.
 fn ideographs(characters: u32) -> String {
     let mut text = String::new();
     for (number, c) in (0..characters).map(|at| char::from_u32(0x4e00 + at).unwrap()).enumerate() {
@@ -190,7 +191,7 @@ fn train_text(text: &str, config: &VocabConfig) -> TrainedVocabulary {
     train_vocabulary(&[path], config, &mut |_, _| {}).unwrap()
 }
 
-/// The alphabet of Chinese is some thousands of characters. With the limit of 1000 there was, 4 % of this text were `[UNK]`.
+/// A Chinese alphabet has some thousands of characters. With the former limit of 1000, 4 % of this text were `[UNK]`.
 #[test]
 fn a_chinese_alphabet_fits() {
     let text = ideographs(7000);
@@ -201,19 +202,19 @@ fn a_chinese_alphabet_fits() {
     let limited = train_text(&text, &VocabConfig { limit_alphabet: Some(1000), ..config.clone() });
     assert!(limited.report.unknown_share() > 0.02, "{}", limited.report);
     assert_eq!(limited.report.dropped_characters, 6002, "of 7000 ideographs and two characters more");
-    // There is nothing to merge, so that a small vocabulary is full of characters.
+    // There is nothing to merge, so a small vocabulary is full of characters.
     let small = train_text(&text, &VocabConfig { vocab_size: 4000, ..config });
     assert_eq!((small.report.dropped_characters, small.tokens.len()), (7002 - 3995, 4000));
     let syllables: String = (0..3000).map(|at| char::from_u32(0xac00 + at).unwrap()).collect();
     let korean = syllables.chars().map(|c| format!("{c}{c} ").repeat(3)).collect::<String>();
     let config = VocabConfig { vocab_size: 4000, do_lower_case: false, ..VocabConfig::default() };
     let report = train_text(&korean, &config).report;
-    // Half of the vocabulary, with characters that continue a word taken twice; 1000 merged words; then 497 in the room that
-    // is left.
+    // Half of the vocabulary, with characters that continue a word counted twice; 1000 merged words; then 497 in the
+    // remaining room.
     assert!(report.to_string().contains("1503 of 3000 characters"), "{report}");
 }
 
-/// What is printed is what a build with this vocabulary finds.
+/// The printed fraction equals the fraction that a build with this vocabulary finds.
 #[test]
 fn the_share_of_unknown_tokens_is_that_of_a_build() {
     let folder = tempfile::tempdir().unwrap();
@@ -255,13 +256,13 @@ fn the_share_of_unknown_tokens_is_that_of_a_build() {
     }
 }
 
-/// More different words than may be counted: the same ones are forgotten for any number of threads.
+/// With more distinct words than the maximum, the same words are dropped for any number of threads.
 #[test]
 fn memory_is_bounded_and_threads_change_nothing() {
     let mut random = Stream::new(3, Domain::Test, &[8]);
     let mut text = String::new();
     for _ in 0..60_000 {
-        // A few words often, very many once.
+        // A few frequent words, and very many that occur once.
         let rare = format!("{}{}", random.below(30_000), random.below(9));
         let word = ["river", "sea", "delta", "rivers", &rare][random.below(5)];
         text.push_str(word);

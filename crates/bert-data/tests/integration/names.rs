@@ -13,7 +13,7 @@ fn text(path: &Path) {
     fs::write(path, "the cat\nsat\n\nthe dog\nran\n").unwrap();
 }
 
-/// A folder with these files.
+/// Returns a folder with these files.
 fn folder(names: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     names.iter().for_each(|name| text(&folder.path().join(name)));

@@ -1,4 +1,4 @@
-//! What can be asked for beside the reference's objective: other segments, spans of words, ordinary random words.
+//! Objectives other than the reference's: other segments, spans of words, ordinary random words.
 //!
 //! Statistical tests have a fixed seed and a bound of 5 sigma.
 
@@ -11,7 +11,7 @@ use bert_random::{Domain, Random, Stream};
 
 use crate::support::{Corpus, config, golden_vocabulary, run, shards, small_text, small_vocabulary};
 
-/// A vocabulary of special tokens, `[unused...]` ones and numbered words, each with a continuation.
+/// Returns a vocabulary of special tokens, `[unused...]` tokens and numbered words, each with a continuation.
 fn numbered_vocabulary(words: usize) -> Vocabulary {
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from);
     let unused = (0..20).map(|n| format!("[unused{n}]"));
@@ -20,7 +20,7 @@ fn numbered_vocabulary(words: usize) -> Vocabulary {
     Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), std::path::Path::new("v.txt")).unwrap()
 }
 
-/// `[CLS] w .. w [SEP] w .. w [SEP]` of words with so many pieces each.
+/// Returns `[CLS] w .. w [SEP] w .. w [SEP]` of words with these numbers of pieces.
 fn instance(vocabulary: &Vocabulary, words: &[usize], random: &mut Stream) -> Instance {
     let mut tokens = vec![vocabulary.cls_id()];
     let count = (vocabulary.len() - 25) / 2;
@@ -58,7 +58,7 @@ fn spans_use_the_budget_exactly_and_hold_whole_words() {
     let vocabulary = numbered_vocabulary(500);
     let mut random = Stream::new(1, Domain::Test, &[]);
     for round in 0..3000 {
-        // One word in three is of several pieces, so that single pieces are always left.
+        // One word in three has several pieces, so that single pieces always remain.
         let words: Vec<usize> =
             (0..10 + round % 90).map(|_| if random.chance(0.33) { 2 + random.below(3) } else { 1 }).collect();
         let instance = instance(&vocabulary, &words, &mut random);
@@ -104,7 +104,7 @@ fn spans_are_drawn_with_weight_one_over_n() {
     let pairs = (words * (words - 1) / 2) as f64;
     let by_chance = (words - 2) as f64 / pairs;
     assert_share("neighbours", neighbours, n, 1.0 / 3.0 + 2.0 / 3.0 * by_chance);
-    // Of the spans all are decided together (but for a random word that is [MASK]), of the chance pairs 68 %.
+    // For spans, all tokens share one decision (except for a random word that is [MASK]); for chance pairs, 68 % do.
     assert!(decided_together as f64 > 0.97 * neighbours as f64, "{decided_together} of {neighbours}");
 }
 
@@ -143,7 +143,7 @@ fn random_words_can_be_kept_ordinary() {
             let masked = masked(&mut masker, &instance, &mut random);
             for (&at, &id) in masked.masked_lm_positions.iter().zip(&masked.masked_lm_ids) {
                 let shown = masked.tokens[at as usize];
-                // What is kept and what is hidden is not random; nor can a [MASK] be told from a drawn one.
+                // Kept and hidden tokens are not random; nor can a [MASK] be distinguished from a drawn one.
                 if shown != id && shown != vocabulary.mask_id() {
                     seen[shown as usize] += 1;
                 }
@@ -225,7 +225,7 @@ fn without_next_sentences_every_token_is_used_once_and_rows_are_full() {
     assert_eq!(outcome.manifest.config.nsp, Nsp::Off);
 }
 
-/// Words that tell their place: document `d`, sentence `s` is `d` letters of the alphabet from `s` on.
+/// The words encode their position: document `d`, sentence `s` is `d` letters of the alphabet starting at `s`.
 #[test]
 fn sentence_order_pairs_are_consecutive_and_swapped_by_halves() {
     let mut text = String::new();
@@ -251,7 +251,7 @@ fn sentence_order_pairs_are_consecutive_and_swapped_by_halves() {
         let (a, b) = (letters(0), letters(1));
         let (first, second) = if row.next_sentence_label == 1 { (&b, &a) } else { (&a, &b) };
         let (last, next) = (*first.last().unwrap(), second[0]);
-        // Truncation may cut at the border; what is left still follows in the alphabet.
+        // Truncation may cut at the border; the remaining text still follows in the alphabet.
         let step = (26 + next - last) % 26;
         assert!((1..=2).contains(&step), "{first:?} {second:?}");
         n += 1;
@@ -270,7 +270,7 @@ fn sentence_order_needs_two_sentences() {
     assert!(matches!(error, Error::Input(InputError::NoSentencePairs { documents: 40 })), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(!world.folder.path().join("data").exists());
-    // A single document is enough where nothing is drawn from another one.
+    // A single document is enough if nothing is drawn from another one.
     let single = format!("{}\n", small_text(5).replace("\n\n", "\n"));
     for nsp in [Nsp::Sop, Nsp::Off] {
         let world = self::world(&single);
@@ -288,7 +288,7 @@ fn spans_and_ordinary_words_are_in_the_manifest() {
     assert_eq!((resolved.max_ngram, resolved.random_word_skip_special), (3, true));
     assert!(resolved.do_whole_word_mask, "spans are of whole words");
     assert!(bert_data::verify(&outcome.output, true).unwrap().is_good());
-    // A vocabulary of special tokens only has nothing to draw from.
+    // A vocabulary of only special tokens has nothing to draw from.
     let folder = tempfile::tempdir().unwrap();
     let vocab = golden_vocabulary(folder.path());
     let bare = world.folder.path().join("bare.txt");
@@ -309,7 +309,7 @@ fn the_almanac_has_the_same_share_of_masks_in_spans() {
     };
     let single = share("a", &|config| config);
     let spans = share("b", &|config| BuildConfig { max_ngram: 3, ..config });
-    // The same instances (masks have their own draws), the same budgets, all but used up.
+    // The same instances (masks have their own draws), the same budgets, almost completely used.
     assert_eq!((single.instances, single.instance_tokens), (spans.instances, spans.instance_tokens));
     let used = spans.masked_tokens as f64 / single.masked_tokens as f64;
     assert!((0.99..=1.0).contains(&used), "{used}");

@@ -1,4 +1,4 @@
-//! The data card and the page: for people, so nothing in them may be more than text.
+//! The data card and the HTML page, whose content must be escaped.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ fn world() -> World {
     World { folder, config }
 }
 
-/// Rows whose original tokens, border and label were there before, counted the simple way; and those whose every
-/// column was.
+/// Counts rows whose original tokens, border and label occurred before, in the simple way; and rows whose every column
+/// did.
 fn duplicates(outcome: &BuildOutcome) -> [usize; 2] {
     let (mut texts, mut rows) = (HashSet::new(), HashSet::new());
     let mut count = [0; 2];
@@ -50,7 +50,7 @@ fn duplicates(outcome: &BuildOutcome) -> [usize; 2] {
     count
 }
 
-/// The page has only the tags that it is made of, all closed, and nothing that is loaded.
+/// The page has only the expected tags, all closed, and loads nothing.
 fn assert_is_safe(page: &str) {
     let allowed = [
         "!doctype", "html", "meta", "title", "style", "h1", "h2", "p", "table", "tr", "td", "span", "br",
@@ -175,7 +175,7 @@ fn the_card_has_the_header_that_datasets_reads() {
     assert!(card.contains(&format!("{} instances", outcome.manifest.instances)));
     assert!(card.contains("| masked tokens |"), "{card}");
     assert!(card.contains("te&lt;b&gt;xt\\`.txt") && !card.contains("<b>"), "{card}");
-    // It may be edited, and is replaced only with the data set.
+    // The user may edit it, and it is replaced only with the data set.
     std::fs::write(&path, "mine").unwrap();
     assert!(verify(&outcome.output, true).unwrap().is_good());
     let again = BuildConfig { masking: Masking::Dynamic, nsp: Nsp::Off, overwrite: true, ..world.config };

@@ -1,4 +1,4 @@
-//! Parquet as other programs write it: codecs, encodings, types of text, files without rows.
+//! Parquet files written by other programs: codecs, encodings, types of text, files without rows.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, properties: WriterProperti
     writer.close().unwrap();
 }
 
-/// The rows of the column `text`, `None` for a null.
+/// Returns the rows of the column `text`, `None` for a null.
 fn rows(path: &Path) -> Result<Vec<Option<String>>, Error> {
     let mut reader = InputReader::open(path, 0, "text")?;
     let mut found = Vec::new();
@@ -106,7 +106,7 @@ fn null_columns_and_files_without_rows_are_read() {
     let path = folder.path().join("a");
     write(&path, vec![("text", Arc::new(NullArray::new(3)))], plain());
     assert_eq!(rows(&path).unwrap(), [None, None, None]);
-    // As pandas writes the column of an empty frame; as a writer does that was never given a column.
+    // As pandas writes the column of an empty frame, and as a writer without columns does.
     let empty: ArrayRef = Arc::new(Float64Array::from(Vec::<f64>::new()));
     for name in ["text", "__index_level_0__"] {
         write(&path, vec![(name, empty.clone())], plain());
@@ -132,7 +132,7 @@ fn errors_name_the_columns_there_are() {
     }
 }
 
-/// The bytes of a file, with a footer in which the dictionary of its chunk begins at `place`.
+/// Returns the bytes of a file, with a footer in which the dictionary of its chunk begins at `place`.
 fn with_dictionary_at(path: &Path, bytes: &[u8], place: i64) -> Vec<u8> {
     std::fs::write(path, bytes).unwrap();
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&File::open(path).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! `--random reference` gives the instances of the 2018 script, exactly and in its order.
 //!
-//! `tests/golden/README.md` says where the expected instances come from.
+//! `tests/golden/README.md` documents the source of the expected instances.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn instances(config: BuildConfig) -> ShardRows {
     shards(&outcome).remove(0)
 }
 
-/// Compares field by field with a file of the reference's instances, which may be the first of many.
+/// Compares field by field with a file of the reference's instances, which may contain only the first ones.
 fn assert_same(rows: &ShardRows, expected: &Path) {
     let text = std::fs::read_to_string(expected).unwrap();
     assert!(rows.len() >= text.lines().count() && !text.is_empty());

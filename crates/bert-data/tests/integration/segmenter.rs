@@ -1,4 +1,4 @@
-//! Whole Chinese words: where they begin, that ids stay what they are, and that masks take them whole.
+//! Whole Chinese words: their boundaries, unchanged ids, and masks over whole words.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct World {
     config: BuildConfig,
 }
 
-/// A text over [`SENTENCES`], whose vocabulary lacks 鸟 and has the pieces of `iphone`.
+/// Returns a text over [`SENTENCES`], whose vocabulary lacks 鸟 and has the pieces of `iphone`.
 fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let mut text = String::new();
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// The words of a line: tokens joined with `|` between them.
+/// Returns the words of a line: tokens joined with `|` between them.
 fn words(line: &str, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> String {
     let (mut ids, mut out) = (Vec::new(), String::new());
     tokenizer.encoder().encode(line, &mut ids);
@@ -100,25 +100,25 @@ fn words_begin_where_they_should() {
     let vocabulary = world.vocabulary();
     let tokenizer = Tokenizer::new(&vocabulary, true).with_segmenter(ChineseSegmenter::new());
     for (line, expected) in [
-        // The rare character is [UNK], and still part of its word.
+        // The rare character is [UNK], but still part of its word.
         ("我们在南京市长江大桥看见一只小鸟。", "我们|在|南京市|长江大桥|看见|一只|小[UNK]|。"),
-        // Letters and digits are words of their own, and the pieces of a word stay its.
+        // Letters and digits form separate words, and pieces stay with their word.
         ("他用iPhone手机，花了20元钱。", "他|用|iphone|手机|，|花|了|20|元|钱|。"),
         // Space and punctuation end a word.
         ("中国 科学院", "中国|科学院"),
         ("中国科学院", "中国科学院"),
         ("科 学 院", "科|学|院"),
         ("大。家", "大|。|家"),
-        // What cleaning drops does not: a zero-width space, a control character, U+FFFD.
+        // Dropped characters do not: a zero-width space, a control character, U+FFFD.
         ("我\u{200b}们在\u{1}南\u{fffd}京\u{ad}市", "我们|在|南京市"),
-        // A compatibility ideograph is the one that the tokenizer makes of it.
+        // A compatibility ideograph is normalized as by the tokenizer.
         ("森\u{f9f4}", "森林"),
         ("", ""),
         ("们", "们"),
     ] {
         assert_eq!(words(line, &vocabulary, &tokenizer), expected, "{line}");
     }
-    // An encoder remembers words, not where they stood.
+    // An encoder caches words, not their positions.
     let mut encoder = tokenizer.encoder();
     let (mut first, mut again) = (Vec::new(), Vec::new());
     encoder.encode("我们 们", &mut first);
@@ -143,7 +143,7 @@ fn ids_of_the_corpora_are_those_without_a_segmenter() {
     assert_only_marked(&data.join("vocab/bert-base-chinese-vocab.txt"), &[news, wiki], 0.3..0.6);
 }
 
-/// The same ids in the same places, only marked; and marks on ideographs only.
+/// Checks for the same ids in the same positions, with marks on ideographs only.
 fn assert_only_marked(vocab: &Path, texts: &[String], expected_share: std::ops::Range<f64>) {
     let vocabulary = Vocabulary::read(vocab).unwrap();
     let plain = Tokenizer::new(&vocabulary, true);
@@ -169,12 +169,12 @@ fn assert_only_marked(vocab: &Path, texts: &[String], expected_share: std::ops::
     assert!(expected_share.contains(&share), "{continuing} of {tokens} tokens go on with a word");
 }
 
-/// The ids over a vocabulary, with marks of words.
+/// Returns the id space of a vocabulary, with word marks.
 fn marks(vocabulary: &Vocabulary) -> IdSpace {
     IdSpace { vocabulary: vocabulary.len(), word_marks: true }
 }
 
-/// The words of a row by `continues_word` and `##`: each a range of positions, none over a segment's border.
+/// Returns the words of a row by `continues_word` and `##`: each a range of positions, none across a segment border.
 fn words_of(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<std::ops::Range<usize>> {
     let mut words: Vec<std::ops::Range<usize>> = Vec::new();
     let special = |id: u32| [vocabulary.cls_id(), vocabulary.sep_id()].contains(&id);
@@ -222,8 +222,7 @@ fn words_are_masked_whole_and_within_the_budget() {
     assert!(longer > 100, "{longer}");
 }
 
-/// What is stored with masks is plain, and its text is that of a data set without a segmenter; every layout has the
-/// words.
+/// Rows with masks have plain ids, and the same text as a data set without a segmenter; every layout has the words.
 #[test]
 fn layouts_agree() {
     let world = world();
@@ -289,7 +288,7 @@ fn without_whole_words_it_is_refused() {
     };
     refused(&|config| config.do_whole_word_mask = false);
     refused(&|config| config.random = RandomMode::Reference);
-    // Spans are of whole words.
+    // Spans consist of whole words.
     run(&world.with("spans", |config| {
         config.do_whole_word_mask = false;
         config.max_ngram = 2;
@@ -348,7 +347,7 @@ fn wrong_marks_are_found() {
         matches!(read(true).unwrap_err(), Error::Shard(Located { problem: ShardProblem::Row { row: 1, problem: p, .. }, .. }) if p == problem)
     );
 
-    // Shards of a data set without a segmenter in the place of those of one with it, and the other way round.
+    // Shards of a data set without a segmenter in place of those with one, and vice versa.
     let marked = run(&world.with("dynamic", |config| config.masking = Masking::Dynamic)).unwrap();
     let plain = run(&world.with("plain", |config| {
         config.masking = Masking::Dynamic;

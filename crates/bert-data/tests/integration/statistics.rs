@@ -1,10 +1,10 @@
-//! The keyed mode and the passes over documents on disk give instances with the statistics of the reference, over seeds.
+//! Over seeds, the keyed mode and the passes over stored documents give instances with the statistics of the reference.
 //!
-//! Over the embedded articles they are compared with the reference mode, which is exactly the reference. Over the bench
-//! corpus (ignored tests) they are compared with `golden/create_pretraining_data/reference_stats.json`:
-//! google-research/bert@eedf571 under CPython 3.11, eight seeds. The gate, for each scalar and
-//! each bin of the histograms of length and mask count: the difference of the means over the seeds of both sides is below
-//! 5 * sqrt(sd_ref^2 / n_ref + sd^2 / n). Seeds are fixed, so the outcome is too.
+//! On the embedded articles they are compared with the reference mode, which equals the reference. On the bench corpus
+//! (ignored tests) they are compared with `golden/create_pretraining_data/reference_stats.json`:
+//! google-research/bert@eedf571 under CPython 3.11, eight seeds. The gate, for each scalar and each bin of the
+//! histograms of length and mask count: the difference between the means over the seeds of both sides is below 5 *
+//! sqrt(sd_ref^2 / n_ref + sd^2 / n). Seeds are fixed, so the outcome is too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -65,12 +65,12 @@ impl Bench {
     }
 }
 
-/// What the reference gives over some seeds: mean and SD of each number.
+/// Statistics of the reference over some seeds: mean and SD of each number.
 struct Oracle {
     n: f64,
     scalars: BTreeMap<String, (f64, f64)>,
     lengths: Vec<(f64, f64)>,
-    /// From one mask on.
+    /// From one mask upward.
     masks: Vec<(f64, f64)>,
 }
 
@@ -244,7 +244,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Builds a data set, and what its rows are like; its shards hold the same numbers of rows.
+/// Builds a data set and returns the statistics of its rows; its shards must have equal numbers of rows.
 fn measure(config: &BuildConfig, continues: &[bool]) -> (Sample, Vec<ShardRows>) {
     let outcome = run(config).unwrap();
     let shards = shards(&outcome);
@@ -256,8 +256,8 @@ fn measure(config: &BuildConfig, continues: &[bool]) -> (Sample, Vec<ShardRows>)
     (tally.finish(), shards)
 }
 
-/// Birth certificate of the digests: `create_training_instances` of google-research/bert@eedf571 run under CPython 3.11
-/// with seed 12345 on the decompressed corpus; SHA-256 over the canonical lines of the instances in their order.
+/// Origin of the digests: `create_training_instances` of google-research/bert@eedf571 run under CPython 3.11 with seed
+/// 12345 on the decompressed corpus; SHA-256 over the canonical lines of the instances in their order.
 #[test]
 #[ignore = "needs ../shared"]
 fn reference_mode_gives_the_reference_instances() {
@@ -284,8 +284,8 @@ fn reference_mode_gives_the_reference_instances() {
     }
 }
 
-/// The gate at the head of this file. Bins of histograms with a handful of instances have no meaningful SD: they may
-/// differ by `least`.
+/// Checks the gate in the module documentation. Histogram bins with a handful of instances have no meaningful SD: they
+/// may differ by `least`.
 fn assert_passes_gate(setting: &str, samples: &[Sample], oracle: &Oracle, least: f64) {
     let found = Oracle::of(samples);
     let check = |name: &str, (wanted, sd): (f64, f64), (mean, own_sd): (f64, f64), least: f64| {
@@ -298,7 +298,7 @@ fn assert_passes_gate(setting: &str, samples: &[Sample], oracle: &Oracle, least:
     }
     let histograms = [("length", &oracle.lengths, &found.lengths), ("masks", &oracle.masks, &found.masks)];
     for (name, oracle, found) in histograms {
-        // What the oracle never saw, it does not list.
+        // Bins that the oracle never saw are not listed in it.
         let oracle = oracle.iter().copied().chain(std::iter::repeat((0.0, 0.0)));
         for (index, (wanted, &found)) in oracle.zip(found).enumerate() {
             check(&format!("{name}[{index}]"), wanted, found, least);
@@ -306,7 +306,7 @@ fn assert_passes_gate(setting: &str, samples: &[Sample], oracle: &Oracle, least:
     }
 }
 
-/// What builds with one seed after another make, each of them `config` but for the seed.
+/// Returns the samples of builds that differ from `config` only in the seed.
 fn built_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>) -> Vec<Sample> {
     let sample = |random_seed| {
         let folder = tempfile::tempdir().unwrap();
@@ -316,7 +316,7 @@ fn built_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>) ->
     seeds.map(sample).collect()
 }
 
-/// What a loader makes of documents on disk in as many epochs as `config` has passes, for one seed after another.
+/// Returns the samples of a loader over stored documents, with one epoch per pass of `config`, for each seed.
 fn document_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>) -> Vec<Sample> {
     let outcome = run(&BuildConfig {
         layout: Layout::Documents,
@@ -343,13 +343,13 @@ fn document_samples(config: &BuildConfig, continues: &[bool], seeds: Range<u64>)
     seeds.map(sample).collect()
 }
 
-/// The same gate with what is in this repository. Sentences fit an instance: the modes cut longer ones differently.
+/// The same gate with the data in this repository. Sentences fit an instance: the modes cut longer ones differently.
 fn assert_agree_with_the_reference_mode(corpus: &Corpus, change: &dyn Fn(BuildConfig) -> BuildConfig) {
     let folder = tempfile::tempdir().unwrap();
     let config = change(corpus.config(&folder.path().join("documents")));
     let continues = continues(&corpus.vocab);
     let oracle = Oracle::of(&built_samples(&reference(config.clone()), &continues, 1..17));
-    // Three instances of so many.
+    // Three instances of the total.
     let least = 3.0 / oracle.scalars["n_instances"].0;
     assert_passes_gate("keyed", &built_samples(&config, &continues, 1..13), &oracle, least);
     assert_passes_gate("documents", &document_samples(&config, &continues, 1..13), &oracle, least);
@@ -404,9 +404,9 @@ fn passes_over_documents_agree_at_512() {
     assert_documents_agree("bench_512_d5", 1..7);
 }
 
-/// At dupe_factor 10 the golden statistics are finer than what the modes differ in by intent: keyed mode uses the 43
-/// sentences of the bench corpus that are longer than an instance in pieces, where the reference throws most of them
-/// away, and so masks 0.2 % more tokens. Without these 43 the gate holds against the reference mode.
+/// At dupe_factor 10 the golden statistics are finer than the intended difference between the modes: keyed mode uses
+/// the 43 sentences of the bench corpus that are longer than an instance in pieces, while the reference discards most
+/// of them, and so masks 0.2 % more tokens. Without these 43 the gate holds against the reference mode.
 #[test]
 #[ignore = "needs ../shared"]
 fn all_ways_agree_with_the_reference_mode_at_dupe_10() {
@@ -440,8 +440,8 @@ fn keyed_mode_agrees_at_512() {
     assert_keyed_agrees("bench_512_d5", 1..7);
 }
 
-/// Twelve documents, each with a word of its own, dealt to two buckets in each of many passes: every other document is
-/// equally likely as the random next one, and the rows of each stand everywhere in the shards.
+/// Twelve documents, each with a different word, are assigned to two buckets in each of many passes: every other
+/// document is equally likely as the random next one, and the rows of each occur everywhere in the shards.
 #[test]
 fn buckets_leave_no_trace() {
     let folder = tempfile::tempdir().unwrap();
@@ -478,7 +478,7 @@ fn buckets_leave_no_trace() {
         let all: f64 = row.iter().sum();
         for (b, &count) in row.iter().enumerate().filter(|&(b, _)| b != a) {
             let p = 1.0 / 11.0;
-            // 5 sigma of a binomial; those of one pass stand in one bucket, which makes few of them depend on each other.
+            // 5 sigma of a binomial; rows of one pass share a bucket, so a few of them depend on each other.
             let bound = 6.0 * (all * p * (1.0 - p)).sqrt();
             assert!((count - all * p).abs() < bound, "{a} with {b}: {count} of {all}");
         }

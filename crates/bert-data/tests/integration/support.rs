@@ -1,11 +1,11 @@
-//! What the integration tests share.
+//! Helpers shared by the integration tests.
 
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, BuildOutcome, Error, Manifest, RandomMode, Row, ShardRows, build, read_shard};
 
-/// The reference material: the folder `BERT_SHARED`, else `../shared` beside the workspace. Tests that ask for it are
-/// ignored with the reason "needs ../shared".
+/// Returns the folder of the reference material: `BERT_SHARED`, else `../shared` next to the workspace. Tests that need
+/// it are ignored with the reason "needs ../shared".
 pub(crate) fn shared() -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let path = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from);
@@ -20,12 +20,12 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// The embedded articles, with the vocabulary of the goldens.
+    /// Returns the embedded articles, with the vocabulary of the goldens.
     pub(crate) fn almanac() -> Self {
         Self { text: almanac(""), vocab: golden("vocab-uncased.txt") }
     }
 
-    /// The bench corpus, with the uncased vocabulary of the reference.
+    /// Returns the bench corpus, with the uncased vocabulary of the reference.
     pub(crate) fn bench() -> Self {
         let data = shared().join("data");
         Self {
@@ -39,12 +39,12 @@ impl Corpus {
     }
 }
 
-/// A file of the embedded articles, or with `""` their folder.
+/// Returns the path of a file of the embedded articles, or of their folder for `""`.
 pub(crate) fn almanac(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpora/almanac/train").join(file)
 }
 
-/// The embedded articles with ten in a document, for long instances.
+/// Returns the embedded articles with ten in a document, for long instances.
 pub(crate) fn long_text() -> String {
     let read = |file| std::fs::read_to_string(almanac(file)).unwrap();
     let text = ["culture.txt", "nature.txt", "science.txt"].map(|file| read(file).trim().to_owned());
@@ -69,7 +69,7 @@ pub(crate) fn golden_vocabulary(folder: &Path) -> PathBuf {
     path
 }
 
-/// A small vocabulary: letters, some words and pieces.
+/// Writes a small vocabulary: letters, some words and pieces.
 pub(crate) fn small_vocabulary(folder: &Path) -> PathBuf {
     let mut tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from).to_vec();
     tokens.extend("[].,!?".chars().map(String::from));
@@ -82,7 +82,7 @@ pub(crate) fn small_vocabulary(folder: &Path) -> PathBuf {
     path
 }
 
-/// Text of `documents` documents over [`small_vocabulary`].
+/// Returns a text of `documents` documents over [`small_vocabulary`].
 pub(crate) fn small_text(documents: usize) -> String {
     let sentences =
         ["the cat sat on the mat.", "the dog ran far away!", "is the sun hot?", "walking, talking, far."];
@@ -110,7 +110,7 @@ pub(crate) fn run(config: &BuildConfig) -> Result<BuildOutcome, Error> {
     build(config, &mut |_| {})
 }
 
-/// All shards of an outcome, in order.
+/// Returns all shards of an outcome, in order.
 pub(crate) fn shards(outcome: &BuildOutcome) -> Vec<ShardRows> {
     (0..outcome.manifest.shards.len())
         .map(|shard| read_shard(&outcome.manifest.shard_path(&outcome.output, shard)).unwrap())
@@ -121,7 +121,7 @@ pub(crate) fn reference(config: BuildConfig) -> BuildConfig {
     BuildConfig { random: RandomMode::Reference, ..config }
 }
 
-/// The line of a row in the canonical form that the reference digests are made over.
+/// Returns a row in the canonical form that the reference digests are computed over.
 pub(crate) fn canonical(row: Row<'_>) -> String {
     fn join<T: ToString>(values: &[T]) -> String {
         values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
@@ -136,7 +136,7 @@ pub(crate) fn canonical(row: Row<'_>) -> String {
     )
 }
 
-/// SHA-256 (FIPS 180-4), because the reference digests are made with it.
+/// Returns the SHA-256 digest (FIPS 180-4), because the reference digests use it.
 pub(crate) fn sha256(message: &[u8]) -> String {
     let primes = || (2u64..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0));
     let fraction = |root: f64| (root.fract() * 4_294_967_296.0) as u32;
@@ -176,7 +176,7 @@ pub(crate) fn sha256(message: &[u8]) -> String {
     hash.iter().map(|word| format!("{word:08x}")).collect()
 }
 
-/// The documents of a shard that is put into the place of a data set's own, with a manifest that says what it holds.
+/// Reads the documents of a shard that replaces a data set's own, with a manifest that describes its content.
 pub(crate) fn documents_of(
     manifest: &Manifest,
     path: &Path,

@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::support::{canonical, config, reference, run, shards, small_vocabulary};
 
-/// Documents of running text, some of several paragraphs, and what they are as lines of sentences.
+/// Returns documents of running text, some of several paragraphs, and the same text as lines of sentences.
 fn texts(count: usize) -> (Vec<String>, String) {
     let sentences = ["The cat sat on the mat.", "The dog ran far away!", "Is the sun \"hot\"?", "Far, hot."];
     let (mut rows, mut lines) = (Vec::new(), String::new());
@@ -117,7 +117,7 @@ fn rows_give_the_same_instances_as_their_sentences_in_lines() {
     xz.write_all(json.as_bytes()).unwrap();
     world.file("h.jsonl.xz", &xz.finish().unwrap());
     write_parquet(&world.at("d.parquet"), "text", some(&rows), Compression::SNAPPY);
-    // A Parquet file is known by its first bytes, whatever its name and compression.
+    // A Parquet file is recognized by its first bytes, regardless of its name and compression.
     let zstd = Compression::ZSTD(ZstdLevel::default());
     write_parquet(&world.at("e.data"), "text", some(&rows), zstd);
     write_parquet(&world.at("f.parquet"), "text", some(&rows), Compression::GZIP(GzipLevel::default()));
@@ -160,7 +160,7 @@ fn another_column_can_be_named() {
     world.fails(&usual("a.jsonl"), &["a.jsonl:1", "\"text\" is missing", "--text-column"]);
     let error = world.fails(&usual("b.parquet"), &["b.parquet", "\"text\" is missing", "id, body"]);
     assert_eq!(error.exit_code(), 3);
-    // A column name where nothing has columns is a mistake.
+    // A column name without any table is a mistake.
     world.file("c.txt", b"the cat\nsat\n");
     assert_eq!(world.fails(&other("c.txt"), &["--text-column", "none of them"]).exit_code(), 2);
     // Vocabularies are trained on the same inputs.
@@ -197,20 +197,20 @@ fn rows_without_text_are_named() {
         );
         assert_eq!(error.exit_code(), 3);
     }
-    // Of a repeated key the last counts; text with escapes is text.
+    // The last value of a repeated key counts; escapes are decoded.
     world.file(
         "g.jsonl",
         format!("{{\"text\": 1, \"text\": \"The c\\u0061t. The dog.\"}}\n{good}").as_bytes(),
     );
     let report = world.build("g.jsonl").0.manifest.report;
     assert_eq!((report.documents, report.sentences, report.unknown_tokens), (2, 4, 0));
-    // Rows of blanks are empty documents.
+    // Blank rows are empty documents.
     world.file("h.jsonl", format!("{good}{{\"text\": \" \\n \"}}\n{{\"text\": \"\"}}\n{good}").as_bytes());
     let report = world.build("h.jsonl").0.manifest.report;
     assert_eq!((report.documents, report.empty_documents), (2, 2));
 }
 
-/// Rows that are null or empty change nothing but the counts, and are refused under `--strict-rows`.
+/// Null or empty rows change only the counts, and are rejected under `--strict-rows`.
 #[test]
 fn rows_without_text_are_skipped_and_counted() {
     let world = World::new();
@@ -262,7 +262,7 @@ fn rows_without_text_are_skipped_and_counted() {
     world.fails(&world.config("nulls.parquet"), &["the input holds no text: 1 file(s), 200000 line(s)"]);
 }
 
-/// Tables of separated values give the rows that Parquet gives, by the column that is named.
+/// CSV and TSV tables give the same rows as Parquet, by the named column.
 #[test]
 fn separated_values_are_read_by_their_column() {
     let world = World::new();
@@ -297,7 +297,7 @@ fn separated_values_are_read_by_their_column() {
     let body = BuildConfig { text_column: "body".to_owned(), overwrite: true, ..world.config("d.csv") };
     let report = run(&body).unwrap().manifest.report;
     assert_eq!((report.documents, report.warnings.join("").contains("table")), (300, false));
-    // Tab-separated files know no quotes.
+    // TSV files have no quoting.
     world.file("e.tsv", b"id\ttext\n1\t\"The cat\n2\tsat. The \"dog\" ran.\n\n3\t\"\"\"Far,\"\" away.\"\n");
     let report = world.build("e.tsv").0.manifest.report;
     assert_eq!((report.documents, report.tokens), (3, 17));
@@ -350,7 +350,7 @@ fn bad_parquet_is_named() {
         world.fails(&world.config("cut.parquet"), &["cut.parquet"]),
         Error::InputFile(Located { problem: InputProblem::Parquet(..), .. })
     ));
-    // No damage to the file's bytes brings the reader down.
+    // No damage to the file's bytes makes the reader panic.
     for at in (4..bytes.len()).step_by(97) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;

@@ -1,8 +1,9 @@
-//! The ids are those of the reference's `tokenization.py`.
+//! The ids equal the ids of the reference's `tokenization.py`.
 //!
-//! Birth certificate of the digests in this file: google-research/bert@eedf571 `tokenization.py` under CPython 3.11 (Unicode 14),
+//! Origin of the digests in this file: google-research/bert@eedf571 `tokenization.py` under CPython 3.11 (Unicode 14),
 //! `FullTokenizer(vocab, do_lower_case)`, each line stripped with `str.strip()`; SHA-256 over all lines' ids, joined
-//! with commas, a line feed after each. Compared exactly. `tests/golden/README.md` has that of the sweep over Unicode.
+//! with commas, a line feed after each. Compared exactly. `tests/golden/README.md` documents the origin of the Unicode
+//! sweep.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -77,7 +78,8 @@ fn every_line_of_the_corpora_has_the_reference_ids() {
     }
 }
 
-/// A vocabulary in which no two characters have the same ids: each as the first piece of a word and as a later one.
+/// Returns a vocabulary in which no two characters have the same ids: each is a first piece of a word and a later
+/// piece.
 fn every_character(ranges: &[(u32, u32)]) -> Vocabulary {
     let mut tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from).to_vec();
     for c in ranges.iter().flat_map(|&(from, to)| from..=to).filter_map(char::from_u32) {
@@ -88,8 +90,8 @@ fn every_character(ranges: &[(u32, u32)]) -> Vocabulary {
     Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("every character")).unwrap()
 }
 
-/// Every character of Unicode 14 in a word, alone, and after a capital sigma, uncased and cased; but for those whose
-/// properties have changed since.
+/// Checks every character of Unicode 14 in a word, alone, and after a capital sigma, uncased and cased, except the
+/// characters whose properties have changed since.
 #[test]
 fn every_character_has_the_reference_ids() {
     let hex = |text: &str| u32::from_str_radix(text, 16).unwrap();
@@ -116,7 +118,7 @@ fn every_character_has_the_reference_ids() {
     }
 }
 
-/// On ordinary text our port of the reference's basic tokenizer and the crate's own BERT pipeline agree.
+/// On ordinary text this port of the reference's basic tokenizer and the crate's own BERT pipeline agree.
 #[test]
 fn the_crates_own_pipeline_agrees_on_ordinary_text() {
     let corpus = Corpus::almanac();

@@ -1,4 +1,4 @@
-//! Every place after the shuffle is equally likely for a row, and every other document for a random next one.
+//! Every position after the shuffle is equally likely for a row, and every other document for a random next one.
 //!
 //! Chi-square over fixed seeds: the sum over all cells of (found - expected)^2 / expected is at most five standard
 //! deviations above its mean, which is the number of degrees of freedom; their variance is twice that.
@@ -13,7 +13,7 @@ use bert_data::{
 
 use crate::support::{config, run, shards};
 
-/// Documents of as many sentences of one word, which no other sentence has: word `document * sentences + sentence`.
+/// Writes documents of equally long sentences, each of one unique word: word `document * sentences + sentence`.
 fn words(folder: &Path, documents: usize, sentences: usize) -> (PathBuf, PathBuf) {
     let (text, vocab) = (folder.join("text.txt"), folder.join("vocab.txt"));
     let document =
@@ -24,7 +24,7 @@ fn words(folder: &Path, documents: usize, sentences: usize) -> (PathBuf, PathBuf
     (text, vocab)
 }
 
-/// The number of a word of [`words`].
+/// Returns the number of a word of [`words`].
 fn word(id: u32) -> usize {
     usize::try_from(id).unwrap() - 5
 }
@@ -39,7 +39,7 @@ impl ChiSquare {
         Self { sum: 0.0, freedom: 0.0 }
     }
 
-    /// Counts of cells that are equally likely.
+    /// Adds counts of cells that are equally likely.
     fn add(&mut self, counts: &[u64]) {
         let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         assert!(expected >= 5.0, "{expected} expected in a cell: too few for a chi-square");
@@ -53,7 +53,7 @@ impl ChiSquare {
     }
 }
 
-/// Where the rows of a build are: shard and place in it by the number of their document, which is one word.
+/// Returns the shard and the position of each row of a build, by the number of its document, which is one word.
 fn places(config: &BuildConfig) -> BTreeMap<usize, (usize, usize)> {
     let shards = shards(&run(config).unwrap());
     let place = |shard: usize| move |(at, row): (usize, Row<'_>)| (word(row.input_ids[1]), (shard, at));
@@ -97,7 +97,8 @@ fn a_row_is_anywhere_after_the_shuffle() {
 const DOCUMENTS: usize = 12;
 const SENTENCES: usize = 3;
 
-/// How often each sentence of another document begins the second segment of a random pair, by the first one's document.
+/// Counts how often each sentence of another document begins the second segment of a random pair, by the first
+/// document.
 struct RandomNext([[u64; DOCUMENTS * SENTENCES]; DOCUMENTS]);
 
 impl RandomNext {
@@ -125,7 +126,7 @@ impl RandomNext {
 
 fn random_next_config(folder: &Path) -> BuildConfig {
     let (text, vocab) = words(folder, DOCUMENTS, SENTENCES);
-    // Nothing is cut, so the second segment begins with the sentence that was drawn.
+    // Nothing is cut, so the second segment begins with the drawn sentence.
     BuildConfig {
         max_seq_length: 16,
         max_predictions_per_seq: Some(2),

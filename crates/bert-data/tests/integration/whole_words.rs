@@ -1,4 +1,4 @@
-//! Whole-word masking of the keyed mode: no word is half masked, no word reaches over `[SEP]`.
+//! Whole-word masking in keyed mode: no word is half masked, no word crosses `[SEP]`.
 
 use bert_data::config::predictions::number_to_predict;
 use bert_data::instance::masking::{MaskRules, Masker};
@@ -8,7 +8,7 @@ use bert_random::{Domain, Stream};
 
 use crate::support::{Corpus, config, golden, run, shards, small_text, small_vocabulary};
 
-/// The words of a row: runs of a piece and its continuations within one segment.
+/// Returns the words of a row: runs of a piece and its continuations within one segment.
 fn words(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<Vec<usize>> {
     let mut ids = row.input_ids.to_vec();
     for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
@@ -30,7 +30,7 @@ fn words(row: Row<'_>, vocabulary: &Vocabulary) -> Vec<Vec<usize>> {
     words
 }
 
-/// Counts words that are masked, and words of several pieces among them.
+/// Counts masked words, and words of several pieces among them.
 fn assert_whole(row: Row<'_>, vocabulary: &Vocabulary) -> (usize, usize) {
     let masked = |position: &usize| row.masked_lm_positions.contains(&(*position as u32));
     let (mut count, mut long) = (0, 0);
@@ -129,8 +129,8 @@ fn a_continuation_that_begins_b_is_not_glued_to_a() {
     assert!(together[0] > 50, "{together:?}");
 }
 
-/// Halves go to the even number. Birth certificate: CPython 3.11, `max(1, int(round(length * 0.15)))`; the lengths
-/// are those where half away from zero would differ; then all lengths and four probabilities by `rounding.json`.
+/// Halves round to even. Origin: CPython 3.11, `max(1, int(round(length * 0.15)))`; the listed lengths would differ if
+/// halves rounded away from zero; then all lengths and four probabilities by `rounding.json`.
 #[test]
 fn rounding_is_half_to_even() {
     for (length, expected) in
