@@ -55,7 +55,7 @@ impl fmt::Display for Split {
 /// The file of a split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitFile {
-    /// Path or URL.
+    /// Path of the file.
     pub path: PathBuf,
     /// Whether it is a sample instead of the official file, so that its scores are not comparable with published ones.
     pub is_sample: bool,
