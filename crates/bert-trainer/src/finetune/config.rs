@@ -75,8 +75,8 @@ pub struct FinetuneConfig {
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
-    /// Folder with the task's files, or its parent if it is named after the task. For --task table: files named train,
-    /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet.
+    /// Folder with the task's files, or with a subfolder of the task's name that contains them. For --task table: files
+    /// named train, dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", required_unless_present = "train_file"))]
     #[setters(into)]
     pub data: Option<PathBuf>,

@@ -40,8 +40,8 @@ use crate::stop::StopFlag;
 pub enum Sampling {
     /// Proportional to the number of examples.
     Proportional,
-    /// Proportional to a power of the number of examples that falls from 1 to 0.2 over the epochs (Stickland and Murray
-    /// 2019).
+    /// Proportional to a power of the number of examples that falls from 1 to 0.2 over the epochs (Stickland and
+    /// Murray 2019).
     Annealed,
     /// Proportional to the number of examples to the power of 1 / temperature (--temperature).
     Temperature,

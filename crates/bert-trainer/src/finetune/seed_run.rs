@@ -65,7 +65,7 @@ impl<'a> Training<'a> {
         self.config.with_layer_rates(optimizer, opened.model.num_hidden_layers)
     }
 
-    /// Takes one training step on some items of an objective, after `step` finished steps. `loss` receives a
+    /// Takes one training step on some items of an objective, after `done` finished steps. `loss` receives a
     /// micro-batch and the number of targets in all of them.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ pub(super) struct Course {
     pub(super) diverged: bool,
 }
 
-/// Scores a finished run on every labelled part; `best` is its state on dev.
+/// Scores a finished run, given its state on dev, on every labelled part.
 pub(super) fn reported<O: Objective>(
     objective: &O,
     seed: u64,

@@ -141,8 +141,8 @@ pub(super) fn load_adapted(
 /// its own.
 ///
 /// # Errors
-/// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler; [`FolderProblem::NoEncoder`] and
-/// [`FolderProblem::OtherEncoder`].
+/// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler;
+/// [`FolderProblem::NoEncoder`] and [`FolderProblem::OtherEncoder`].
 fn base_model(
     folder: &Path,
     encoder: Option<&Path>,
